@@ -1,0 +1,1 @@
+"""Panorama answers SQL over video archives, for things that no model was trained on."""

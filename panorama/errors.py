@@ -1,0 +1,109 @@
+"""The exception tree: every error a user can cause enters here and leaves as one clear message.
+
+A message says what is wrong, the value, the choices and the next step. The command line prints it and exits
+with `exit_status`; Python callers catch `PanoramaError` or the class that they can do something about.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PanoramaError(Exception):
+    """Base of everything Panorama raises on purpose."""
+
+    exit_status = 1
+
+
+class UsageError(PanoramaError):
+    """The call itself is wrong: options that contradict each other, a value out of range."""
+
+    exit_status = 2
+
+
+class LibraryNotFound(PanoramaError):
+    """There is no library at the path given."""
+
+
+class LibraryVersionError(PanoramaError):
+    """The library was made by another schema version."""
+
+
+class LibraryWriteError(PanoramaError):
+    """The library could not be written: full disk, no permission. Nothing half-written is visible."""
+
+
+class VideoError(PanoramaError):
+    """Base of what can be wrong with one video."""
+
+
+class VideoOpenError(VideoError):
+    """The file cannot be read as video: missing, no permission, no video stream, not a video at all."""
+
+
+class UnknownVideo(PanoramaError):
+    """The library holds no video of that name."""
+
+
+class BadImage(PanoramaError):
+    """A picture cannot be read, is empty, or holds nothing to register."""
+
+
+class BadBox(PanoramaError):
+    """A box is malformed or lies outside its picture."""
+
+
+class UnknownEntity(PanoramaError):
+    """No entity of that name is registered."""
+
+
+class EntityError(PanoramaError):
+    """An entity or one of its exemplars cannot be changed in the way asked for."""
+
+
+class ModelError(PanoramaError):
+    """A model is unknown, its weights do not match their hash, or its recipe is malformed."""
+
+
+class MissingExtra(PanoramaError):
+    """An optional package is needed; the message holds the pip line."""
+
+
+class QueryError(PanoramaError):
+    """The SQL cannot be answered.
+
+    Args:
+        message: what is wrong and what was expected.
+        sql: the whole statement, to point into.
+        position: offset in characters of the place that is wrong, or None where it is unknown.
+    """
+
+    def __init__(self, message: str, sql: str | None = None, position: int | None = None) -> None:
+        super().__init__(message)
+        self.sql = sql
+        self.position = position
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        if self.sql is None or self.position is None:
+            return message
+        before = self.sql[: self.position]
+        line_number = before.count("\n") + 1
+        column = self.position - (before.rfind("\n") + 1)
+        line = self.sql.splitlines()[line_number - 1] if self.sql.splitlines() else ""
+        return f"{message}\n  line {line_number}, column {column + 1}:\n  {line}\n  {' ' * column}^"
+
+
+class QueryTimeout(QueryError):
+    """The query ran past its time or memory limit and was stopped."""
+
+
+def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
+    """The message for a name that is not there: near names first, then where to look.
+
+    Returns, for example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
+    """
+    near = difflib.get_close_matches(name, list(choices), n=3, cutoff=0.5)
+    guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return f"no {kind} {name!r}.{guess} See: {see}"

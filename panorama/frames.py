@@ -1,0 +1,95 @@
+"""What decoding hands to the rest: video facts, presentation times, and an account of what was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class VideoInfo:
+    """Facts of one video as displayed, that is after rotation.
+
+    Attributes:
+        path: the file or image folder.
+        codec: the decoder's name, for example 'h264'; 'images' for a folder of pictures.
+        width, height: of the displayed frame, in pixels.
+        rotation: clockwise degrees already applied to what readers return: 0, 90, 180 or 270.
+        time_base: seconds per pts unit.
+        duration_seconds: as the container claims, None where it does not.
+        average_rate: frames per second as the container claims, None where it does not.
+    """
+
+    path: str
+    codec: str
+    width: int
+    height: int
+    rotation: int
+    time_base: Fraction
+    duration_seconds: float | None = None
+    average_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.width <= 0 or self.height <= 0:
+            raise ValueError(f"a video has positive size, got {self.width}x{self.height}")
+        if self.rotation not in (0, 90, 180, 270):
+            raise ValueError(f"rotation is one of 0, 90, 180, 270, got {self.rotation}")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTimes:
+    """Presentation times of the decodable frames of one video, in presentation order.
+
+    Attributes:
+        pts: (N,) int64, strictly increasing, in units of `time_base`.
+        time_base: seconds per pts unit.
+    """
+
+    pts: NDArray[np.int64]
+    time_base: Fraction
+
+    def __post_init__(self) -> None:
+        if self.pts.ndim != 1:
+            raise ValueError(f"pts is one row of numbers, got shape {self.pts.shape}")
+        if len(self.pts) > 1 and not bool(np.all(np.diff(self.pts) > 0)):
+            where = int(np.argmin(np.diff(self.pts)))
+            raise ValueError(f"pts increase, got {self.pts[where]} then {self.pts[where + 1]} at {where}")
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """(N,) float64 seconds since the first frame."""
+        if not len(self.pts):
+            return np.zeros(0, dtype=np.float64)
+        scale = self.time_base.numerator / self.time_base.denominator
+        return (self.pts - self.pts[0]).astype(np.float64) * scale
+
+
+@dataclass(slots=True)
+class DecodeReport:
+    """What one pass over a video got and what it lost; grows while the video is read.
+
+    Attributes:
+        frames: frames decoded.
+        lost_packets: packets that gave an error or belong to a part that cannot be read.
+        errors: the first few distinct messages, for people.
+    """
+
+    frames: int = 0
+    lost_packets: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was lost."""
+        return self.lost_packets == 0 and not self.errors
+
+    def note(self, message: str) -> None:
+        """Record one error message, keeping the first five distinct ones."""
+        if message not in self.errors and len(self.errors) < 5:
+            self.errors.append(message)

@@ -1,0 +1,55 @@
+"""What the engine asks of a model: pictures enter, unit vectors or class-agnostic boxes leave."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.regions import Regions
+
+Image = NDArray[np.uint8]
+"""One RGB picture, (H, W, 3) uint8, any size."""
+
+
+class Embedder(ABC):
+    """Turns pictures into L2-normalised vectors, at one of several depths.
+
+    Attributes:
+        name: the folder in embeddings/, or the name of a built-in baseline.
+        hash: hex digest of everything that changes the vectors: weights, code version, preprocessing.
+        dim: length of a vector, the same at every exit.
+        exits: how many exits there are; exit numbers run from 1 (cheapest) to `exits` (deepest).
+        macs: multiply-adds per picture up to and including each exit.
+    """
+
+    name: str
+    hash: str
+    dim: int
+    exits: int
+    macs: tuple[int, ...]
+
+    @abstractmethod
+    def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """Vectors at every exit: (exits, B, dim) float32, each of unit length. An empty list gives B = 0."""
+
+    def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
+        """Vectors at one exit (default: the deepest): (B, dim) float32. Cheaper for shallow exits if overridden."""
+        number = self.exits if exit is None else exit
+        if not 1 <= number <= self.exits:
+            raise ValueError(f"{self.name} has exits 1 to {self.exits}, got {number}")
+        return self.embed_all(images)[number - 1]
+
+
+class Proposer(ABC):
+    """Finds regions that may hold an entity, whatever it is."""
+
+    name: ClassVar[str] | str
+    hash: str
+
+    @abstractmethod
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        """Regions of each picture in that picture's own pixels, best first, already suppressed."""

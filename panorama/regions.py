@@ -1,0 +1,119 @@
+"""Boxes that may hold an entity: what proposers return and trackers consume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import BadBox
+
+DETECTOR = 0
+MOTION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Class-agnostic boxes of one frame, as a struct of arrays.
+
+    Attributes:
+        boxes_xyxy: (N, 4) float32, pixels of the displayed frame, half-open: x in [x1, x2).
+        scores: (N,) float32 objectness in [0, 1].
+        sources: (N,) uint8, DETECTOR or MOTION.
+    """
+
+    boxes_xyxy: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    sources: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        n = len(self.boxes_xyxy)
+        if self.boxes_xyxy.shape != (n, 4):
+            raise ValueError(f"boxes_xyxy is (N, 4), got {self.boxes_xyxy.shape}")
+        if self.scores.shape != (n,) or self.sources.shape != (n,):
+            raise ValueError(f"{n} boxes, but scores {self.scores.shape} and sources {self.sources.shape}")
+
+    def __len__(self) -> int:
+        return len(self.boxes_xyxy)
+
+    def __getitem__(self, pick: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Regions:
+        return Regions(self.boxes_xyxy[pick], self.scores[pick], self.sources[pick])
+
+    @classmethod
+    def empty(cls) -> Regions:
+        """No region."""
+        return cls.of(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), DETECTOR)
+
+    @classmethod
+    def of(cls, boxes_xyxy: NDArray[np.floating], scores: NDArray[np.floating], source: int) -> Regions:
+        """Regions that all come from one source."""
+        boxes = np.asarray(boxes_xyxy, np.float32).reshape(-1, 4)
+        return cls(boxes, np.asarray(scores, np.float32), np.full(len(boxes), source, np.uint8))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Regions]) -> Regions:
+        """All regions of several lists, in order."""
+        if not parts:
+            return cls.empty()
+        return cls(
+            np.concatenate([p.boxes_xyxy for p in parts]),
+            np.concatenate([p.scores for p in parts]),
+            np.concatenate([p.sources for p in parts]),
+        )
+
+    def scaled(self, x_factor: float, y_factor: float) -> Regions:
+        """The same regions in another picture size."""
+        factors = np.array([x_factor, y_factor, x_factor, y_factor], np.float32)
+        return Regions(self.boxes_xyxy * factors, self.scores, self.sources)
+
+    def clipped(self, width: int, height: int, min_side: float = 1.0) -> Regions:
+        """The parts inside the picture; regions smaller than `min_side` pixels are dropped."""
+        limits = np.array([width, height, width, height], np.float32)
+        boxes = np.clip(self.boxes_xyxy, 0, limits)
+        keep = (boxes[:, 2] - boxes[:, 0] >= min_side) & (boxes[:, 3] - boxes[:, 1] >= min_side)
+        return Regions(boxes[keep], self.scores[keep], self.sources[keep])
+
+
+def iou(a_xyxy: NDArray[np.floating], b_xyxy: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Intersection over union of every box in `a` (N, 4) with every box in `b` (M, 4): (N, M)."""
+    a = np.asarray(a_xyxy, np.float32).reshape(-1, 1, 4)
+    b = np.asarray(b_xyxy, np.float32).reshape(1, -1, 4)
+    overlap = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    inner = np.prod(np.clip(overlap, 0, None), axis=-1)
+    area_a = np.prod(a[..., 2:] - a[..., :2], axis=-1)
+    area_b = np.prod(b[..., 2:] - b[..., :2], axis=-1)
+    return inner / np.maximum(area_a + area_b - inner, 1e-9)
+
+
+def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regions:
+    """Greedy non-maximum suppression: best score first, overlaps above `max_iou` dropped."""
+    order = np.argsort(-regions.scores, kind="stable")
+    boxes = regions.boxes_xyxy[order]
+    overlaps = iou(boxes, boxes)
+    kept: list[int] = []
+    for i in range(len(order)):
+        if limit is not None and len(kept) == limit:
+            break
+        if not kept or float(overlaps[i, kept].max()) <= max_iou:
+            kept.append(i)
+    return regions[order[np.array(kept, np.intp)]]
+
+
+def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
+    """The box `x1,y1,x2,y2` in pixels, checked against a picture of `width` x `height`.
+
+    Raises:
+        BadBox: not four integers, empty, or not inside the picture.
+    """
+    try:
+        x1, y1, x2, y2 = (int(part) for part in text.split(","))
+    except ValueError as exc:
+        raise BadBox(f"a box is four whole numbers x1,y1,x2,y2, got {text!r}") from exc
+    if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
+        raise BadBox(
+            f"box {text} does not lie inside the {width}x{height} picture: "
+            f"it needs 0 <= x1 < x2 <= {width} and 0 <= y1 < y2 <= {height}"
+        )
+    return x1, y1, x2, y2
