@@ -37,11 +37,19 @@ class Embedder(ABC):
         """Vectors at every exit: (exits, B, dim) float32, each of unit length. An empty list gives B = 0."""
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
-        """Vectors at one exit (default: the deepest): (B, dim) float32. Cheaper for shallow exits if overridden."""
+        """Vectors at one exit (default: the deepest): (B, dim) float32; a cascade stops there."""
         number = self.exits if exit is None else exit
         if not 1 <= number <= self.exits:
             raise ValueError(f"{self.name} has exits 1 to {self.exits}, got {number}")
         return self.embed_all(images)[number - 1]
+
+    def cohort(self) -> NDArray[np.float32]:
+        """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
+
+        They show nothing that a user would register, and belong to the model: frozen with its weights. A model
+        without a cohort returns N = 0.
+        """
+        return np.zeros((self.exits, 0, self.dim), np.float32)
 
 
 class Proposer(ABC):

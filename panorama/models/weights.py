@@ -1,0 +1,141 @@
+"""A model's name or folder enters; its recipe and its tensors leave, checked against their SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_safetensors
+
+from panorama.content import content_dir
+from panorama.errors import ModelError, unknown
+
+RECIPE = "recipe.toml"
+WEIGHTS = "model.safetensors"
+HASH_TABLE = "[sha256]"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """One folder of embeddings/ (or a user's own), its recipe read and the hashes of its files known.
+
+    Attributes:
+        path: the folder.
+        recipe: the parsed recipe.toml; `recipe["sha256"]` maps file names to hex digests.
+    """
+
+    path: Path
+    recipe: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The model's name as the recipe has it."""
+        return str(self.recipe["name"])
+
+    @property
+    def kind(self) -> str:
+        """What the model is: 'embedder' or 'proposer'."""
+        return str(self.recipe["kind"])
+
+    def sha256(self, file: str = WEIGHTS) -> str:
+        """The digest that the recipe states for a file of this folder.
+
+        Raises:
+            ModelError: the recipe states none.
+        """
+        digests = self.recipe.get("sha256", {})
+        if file not in digests:
+            raise ModelError(
+                f"{self.path / RECIPE} states no SHA-256 for {file!r} (it has: {', '.join(digests) or 'none'}); "
+                f"weights are not loaded unchecked"
+            )
+        return str(digests[file])
+
+    def tensors(self, file: str = WEIGHTS) -> dict[str, torch.Tensor]:
+        """The tensors of one safetensors file, on the CPU, checked against the recipe's digest.
+
+        Raises:
+            ModelError: the file is missing, is not the one the recipe names, or is no safetensors file.
+        """
+        stated = self.sha256(file)
+        path = self.path / file
+        try:
+            data = path.read_bytes()
+        except OSError as exc:
+            raise ModelError(
+                f"the weights {path} cannot be read: {exc.strerror}; reinstall the model"
+            ) from exc
+        found = hashlib.sha256(data).hexdigest()
+        if found != stated:
+            raise ModelError(
+                f"the weights {path} have SHA-256 {found}, but {RECIPE} states {stated}: the file is damaged or "
+                f"was changed; restore it, or record the new digest if the change was meant"
+            )
+        try:
+            tensors: dict[str, torch.Tensor] = parse_safetensors(data)
+        except SafetensorError as exc:
+            raise ModelError(f"{path} is not a safetensors file: {exc}") from exc
+        return tensors
+
+
+def model_names(kind: str) -> tuple[str, ...]:
+    """Names of the shipped models of one kind ('embedder', 'proposer') whose weights are there, sorted."""
+    found = []
+    for recipe in content_dir("embeddings").glob(f"*/{RECIPE}"):
+        if (recipe.parent / WEIGHTS).is_file() and read_recipe(recipe).get("kind") == kind:
+            found.append(recipe.parent.name)
+    return tuple(sorted(found))
+
+
+def open_model(name: str, kind: str) -> ModelFolder:
+    """The folder of a shipped model by its name, or of a user's own by its path.
+
+    Raises:
+        ModelError: there is none of that name, or it is of another kind.
+    """
+    folder = content_dir("embeddings") / name
+    if not (folder / RECIPE).is_file():
+        folder = Path(name)
+    if not (folder / RECIPE).is_file():
+        choices = model_names(kind)
+        see = f"the {kind}s here are {', '.join(choices) or 'none'}, or give a folder that holds a {RECIPE}"
+        raise ModelError(unknown(kind, name, choices, see))
+    recipe = read_recipe(folder / RECIPE)
+    missing = [key for key in ("name", "kind") if key not in recipe]
+    if missing:
+        raise ModelError(f"{folder / RECIPE} lacks {' and '.join(missing)}")
+    if recipe["kind"] != kind:
+        raise ModelError(f"{name!r} is a model of kind {recipe['kind']!r}, wanted {kind!r}")
+    return ModelFolder(folder, recipe)
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The parsed recipe.
+
+    Raises:
+        ModelError: it cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ModelError(f"the recipe {path} cannot be read: {exc.strerror}") from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
+
+
+def record_hashes(folder: Path) -> dict[str, str]:
+    """Write the digests of all safetensors files of a folder into its recipe, replacing its last table."""
+    recipe = folder / RECIPE
+    text = recipe.read_text(encoding="utf-8").split(f"\n{HASH_TABLE}")[0].rstrip("\n")
+    digests = {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("*.safetensors"))
+    }
+    lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
+    recipe.write_text("\n".join([text, "", HASH_TABLE, *lines, ""]), encoding="utf-8")
+    return digests
