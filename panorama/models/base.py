@@ -46,8 +46,8 @@ class Embedder(ABC):
     def cohort(self) -> NDArray[np.float32]:
         """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
 
-        They show nothing that a user would register, and belong to the model: frozen with its weights. A model
-        without a cohort returns N = 0.
+        They show nothing that a user would register, and belong to the model: frozen with its weights. A
+        model without a cohort returns N = 0.
         """
         return np.zeros((self.exits, 0, self.dim), np.float32)
 

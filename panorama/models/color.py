@@ -76,7 +76,7 @@ def _bins_of_levels() -> NDArray[np.float32]:
 
 
 def color_bands(images: Sequence[Image]) -> NDArray[np.float32]:
-    """(B, COLOR_DIM) float32: square roots of each band's histogram, bands in order from the top, unit length.
+    """(B, COLOR_DIM) float32: square roots of each band's histogram, bands from the top down, unit length.
 
     The inner product of two such vectors is the mean Bhattacharyya coefficient of their bands.
     """

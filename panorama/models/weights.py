@@ -52,8 +52,8 @@ class ModelFolder:
         digests = self.recipe.get("sha256", {})
         if file not in digests:
             raise ModelError(
-                f"{self.path / RECIPE} states no SHA-256 for {file!r} (it has: {', '.join(digests) or 'none'}); "
-                f"weights are not loaded unchecked"
+                f"{self.path / RECIPE} states no SHA-256 for {file!r} but for {', '.join(digests) or 'none'}, "
+                f"and weights are not loaded unchecked"
             )
         return str(digests[file])
 
