@@ -1,4 +1,4 @@
-"""Where the files that people read, run and extend lie: the checkout's folders, or their copies in the wheel."""
+"""Where the files that people read, run and extend lie: the checkout's folders, or the wheel's copies."""
 
 from __future__ import annotations
 

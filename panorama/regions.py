@@ -84,7 +84,7 @@ def iou(a_xyxy: NDArray[np.floating], b_xyxy: NDArray[np.floating]) -> NDArray[n
     inner = np.prod(np.clip(overlap, 0, None), axis=-1)
     area_a = np.prod(a[..., 2:] - a[..., :2], axis=-1)
     area_b = np.prod(b[..., 2:] - b[..., :2], axis=-1)
-    return inner / np.maximum(area_a + area_b - inner, 1e-9)
+    return (inner / np.maximum(area_a + area_b - inner, 1e-9)).astype(np.float32)
 
 
 def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regions:
