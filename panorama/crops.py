@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage
 
 MAX_SIDE = 256
-"""Longest side of a stored crop in pixels: twice what the embedder reads, so that a better one finds detail."""
+"""Longest side of a stored crop in pixels: twice what the embedder reads, so a better one finds detail."""
 
 JPEG_QUALITY = 90
 
@@ -22,7 +22,7 @@ def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
     factor = MAX_SIDE / max(height, width)
     if factor < 1:
         size = (max(1, round(width * factor)), max(1, round(height * factor)))
-        rgb = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+        rgb = np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
     done, data = cv2.imencode(".jpg", rgb[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise BadImage(f"a picture of {width}x{height} pixels could not be written as JPEG")
@@ -72,12 +72,12 @@ def view_quality(rgb: NDArray[np.uint8], touches_edge: bool, objectness: float) 
 def appearance(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     """A cheap unit vector (64,) of how a region looks, for linking it to itself a moment later.
 
-    Colour counts of the upper and lower half, coarse on purpose: neighbouring samples differ in pose and blur,
+    Colour counts of both halves, coarse on purpose: neighbouring samples differ in pose and blur,
     hardly in colour.
     """
     small = cv2.resize(rgb, (24, 24), interpolation=cv2.INTER_AREA)
     hue, saturation, value = cv2.split(cv2.cvtColor(small, cv2.COLOR_RGB2HSV))
-    # Hue means nothing where there is no colour: greys are counted by brightness, colours by hue and brightness.
+    # Hue means nothing without colour: greys are counted by brightness, colours by hue and brightness.
     grey = value // 32  # 0..7
     coloured = 8 + (hue // 15) * 2 + value // 128  # 8..31
     code = np.where(saturation < 48, grey, coloured).astype(np.intp)  # (24, 24)

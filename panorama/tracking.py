@@ -50,7 +50,7 @@ class Track:
     boxes_xyxy: list[NDArray[np.float32]] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     held_until: tuple[int, float] | None = None
-    appearance: NDArray[np.float32] | None = None
+    appearance: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     velocity_xyxy: NDArray[np.float32] = field(default_factory=lambda: np.zeros(4, np.float32))
 
     @property
@@ -69,7 +69,7 @@ class Track:
         return self.boxes_xyxy[-1] + self.velocity_xyxy * np.float32(elapsed)
 
     def add(self, frame: int, time_seconds: float, box_xyxy: NDArray[np.float32], score: float) -> None:
-        """Append one sample; the end of a hold becomes one too, so that interpolation stands still till then."""
+        """Append one sample; the end of a hold becomes one too: until then the box stood still."""
         if self.held_until is not None:
             held_frame, held_time = self.held_until
             self._append(held_frame, held_time, self.boxes_xyxy[-1], self.scores[-1])
@@ -91,7 +91,7 @@ class Track:
 
     def look(self, vector: NDArray[np.float32]) -> None:
         """Fold one unit vector into the running appearance."""
-        mixed = vector if self.appearance is None else 0.7 * self.appearance + 0.3 * vector
+        mixed = 0.7 * self.appearance + 0.3 * vector if len(self.appearance) else vector
         self.appearance = (mixed / max(float(np.linalg.norm(mixed)), 1e-6)).astype(np.float32)
 
 
@@ -157,9 +157,8 @@ class Tracker:
         predicted = np.stack([t.predict(time_seconds) for t in self._live])  # (T, 4)
         last = np.stack([t.boxes_xyxy[-1] for t in self._live])  # (T, 4)
         overlap = np.maximum(iou(predicted, regions.boxes_xyxy), iou(last, regions.boxes_xyxy))  # (T, N)
-        cosine = (
-            np.stack([t.appearance for t in self._live if t.appearance is not None]) @ appearance.T
-        )  # (T, N)
+        known = np.stack([t.appearance for t in self._live])  # (T, d)
+        cosine = known @ appearance.T  # (T, N)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= self.settings.jump_cosine)
         near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= self.settings.min_cosine)
         good = sure | near
@@ -171,7 +170,7 @@ class Tracker:
         self, predicted: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
     ) -> NDArray[np.bool_]:
         def centres(b: NDArray[np.float32]) -> NDArray[np.float32]:
-            return (b[:, :2] + b[:, 2:]) / 2
+            return ((b[:, :2] + b[:, 2:]) / 2).astype(np.float32)
 
         def areas(b: NDArray[np.float32]) -> NDArray[np.float32]:
             return np.maximum(np.prod(b[:, 2:] - b[:, :2], axis=1), 1.0)
@@ -183,4 +182,4 @@ class Tracker:
         )  # (T, N)
         ratio = areas(boxes)[None] / areas(last)[:, None]
         limit = self.settings.max_size_ratio
-        return (away <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit)
+        return np.asarray((away <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit))

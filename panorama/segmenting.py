@@ -1,0 +1,140 @@
+"""Sampled frames of one video enter; its tracks, boxes and crops leave as they are finished."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.crops import View, ViewKeeper, appearance, cut, encode_jpeg, view_quality
+from panorama.regions import Regions
+from panorama.tracking import Track, Tracker
+
+EDGE_PIXELS = 2
+"""A box this near the border of the picture probably shows only part of its thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTrack:
+    """A track as the segment stores it; frames are half-open [start_frame, end_frame).
+
+    Attributes:
+        local_id: number within the segment.
+        start_frame, end_frame: the samples' span, extended by half a sampling gap but not over a shot change.
+        frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
+        views: the crops to keep, in order of time.
+    """
+
+    local_id: int
+    start_frame: int
+    end_frame: int
+    start_seconds: float
+    end_seconds: float
+    frames: NDArray[np.int64]
+    times: NDArray[np.float64]
+    boxes_xyxy: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    views: tuple[View, ...]
+
+
+@dataclass(slots=True)
+class FrameClock:
+    """Presentation times of all frames read so far: 8 bytes a frame, all that grows with a video."""
+
+    _seconds: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, time_seconds: float) -> None:
+        self._seconds.append(time_seconds)
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    def seconds_at(self, frame: int) -> float:
+        """Time of a frame; the end of the last frame for one past the end."""
+        if frame < len(self._seconds):
+            return self._seconds[frame]
+        last = self._seconds[-1]
+        return last + (last - self._seconds[-2] if len(self._seconds) > 1 else 0.0)
+
+
+class SegmentBuilder:
+    """Follows regions through one video and finishes each track when it ends or the shot changes."""
+
+    def __init__(self, clock: FrameClock, crops_per_track: int) -> None:
+        self._clock = clock
+        self._crops_per_track = crops_per_track
+        self._tracker = Tracker()
+        self._keepers: dict[int, ViewKeeper] = {}
+        self._last_sample = -1  # the last frame whose regions were looked at
+        self._last_look = -1  # that, or the last one found unchanged
+        self._half_gap = 0
+        self._shot_start = 0
+
+    def sample(
+        self, frame: int, time_seconds: float, regions: Regions, rgb: NDArray[np.uint8]
+    ) -> Iterator[FinishedTrack]:
+        """Take the regions of one sampled frame, whose full picture is `rgb` (H, W, 3)."""
+        self._note_gap(frame)
+        self._last_sample = frame
+        height, width = rgb.shape[:2]
+        pictures = [cut(rgb, box) for box in regions.boxes_xyxy]
+        looks = np.stack([appearance(p) for p in pictures]) if pictures else np.zeros((0, 64), np.float32)
+        owners, ended = self._tracker.update(frame, time_seconds, regions, looks)
+        for track, picture, box, score in zip(
+            owners, pictures, regions.boxes_xyxy, regions.scores, strict=True
+        ):
+            margin = min(box[0], box[1], width - box[2], height - box[3])
+            quality = view_quality(picture, bool(margin <= EDGE_PIXELS), float(score))
+            keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
+            if keeper.wants(time_seconds, quality):
+                keeper.offer(View(frame, time_seconds, box, quality, encode_jpeg(picture)))
+        yield from self._finished(ended, self._shot_start, None)
+
+    def hold(self, frame: int, time_seconds: float) -> None:
+        """Take a sampled frame in which nothing changed since the last one."""
+        self._note_gap(frame)
+        self._tracker.hold(frame, time_seconds, self._last_sample)
+
+    def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
+        """A new shot begins at `first_frame`: every track ends before it."""
+        yield from self._finished(self._tracker.cut(), self._shot_start, first_frame)
+        self._shot_start = first_frame
+        self._last_sample = self._last_look = -1
+
+    def finish(self) -> Iterator[FinishedTrack]:
+        """The video is over."""
+        yield from self._finished(self._tracker.finish(), self._shot_start, len(self._clock))
+
+    def _note_gap(self, frame: int) -> None:
+        if self._last_look >= 0:
+            self._half_gap = (frame - self._last_look) // 2
+        self._last_look = frame
+
+    def _finished(
+        self, tracks: list[Track], shot_start: int, shot_stop: int | None
+    ) -> Iterator[FinishedTrack]:
+        stop = len(self._clock) if shot_stop is None else shot_stop
+        for track in tracks:
+            end_box = [track.boxes_xyxy[-1]]
+            held = track.held_until is not None
+            frames = np.array(track.frames + ([track.last_seen_frame] if held else []), np.int64)
+            times = np.array(track.times + ([track.last_seen_seconds] if held else []), np.float64)
+            boxes = np.stack(track.boxes_xyxy + (end_box if held else []))
+            scores = np.array(track.scores + (track.scores[-1:] if held else []), np.float32)
+            start_frame = max(shot_start, int(frames[0]) - self._half_gap)
+            end_frame = min(stop, int(frames[-1]) + self._half_gap + 1)
+            yield FinishedTrack(
+                track.local_id,
+                start_frame,
+                end_frame,
+                self._clock.seconds_at(start_frame),
+                self._clock.seconds_at(end_frame),
+                frames,
+                times,
+                boxes,
+                scores,
+                tuple(self._keepers.pop(track.local_id).best()),
+            )
