@@ -1,0 +1,173 @@
+"""A video file enters; frames with exact index and time leave, in order, from a seek, or keyframes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from av.video.reformatter import ColorRange, VideoReformatter
+from numpy.typing import NDArray
+
+from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.video.decoding import decoded_frames, open_source, shown_packets
+from panorama.video.reader import FrameTable, Picture, VideoFrame, VideoReader, fit_size, seconds_between
+from panorama.video.stamps import FrameClock, Stamp, table_of
+
+PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
+
+
+class PlanarPicture(Picture):
+    """A decoded frame, converted from its own planes when asked."""
+
+    def __init__(self, frame: av.VideoFrame, info: VideoInfo, scaler: VideoReformatter) -> None:
+        self._frame = frame
+        self._info = info
+        self._scaler = scaler
+
+    def luma(self) -> NDArray[np.uint8]:
+        frame = self._frame
+        if not _has_plain_luma(frame.format):
+            frame = VideoReformatter().reformat(frame, format="gray", threads=1)
+        plane = frame.planes[0]
+        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
+        return rows[: frame.height, : frame.width]
+
+    def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
+        size = fit_size(width, height, self._info.width, self._info.height)
+        turned = self._info.rotation in (90, 270)
+        scaled = self._scaler.reformat(
+            self._frame,
+            width=size[1] if turned else size[0],
+            height=size[0] if turned else size[1],
+            format="rgb24",
+            interpolation="AREA",
+            dst_color_range=ColorRange.JPEG,
+            threads=1,
+        )
+        rgb = np.asarray(scaled.to_ndarray(), np.uint8)
+        quarter_turns = self._info.rotation // 90
+        return np.ascontiguousarray(np.rot90(rgb, -quarter_turns)) if quarter_turns else rgb
+
+
+def _has_plain_luma(pixel_format: Any) -> bool:
+    """Whether plane 0 is brightness in one byte a pixel."""
+    name = pixel_format.name
+    if pixel_format.components[0].bits != 8 or name in PACKED_YUV:
+        return False
+    return bool(name.startswith(("yuv", "nv", "gray")))
+
+
+class ContainerReader(VideoReader):
+    """Reads a video file; every pass opens the file anew, so passes do not disturb each other.
+
+    Raises:
+        VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
+    """
+
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        self._source = open_source(path, threads)
+        self._table: FrameTable | None = None
+        super().__init__(self._source.info)
+
+    def _scan(self) -> FrameTable:
+        if self._table is None:
+            self._table = table_of(
+                [Stamp(p.pts, p.dts, p.is_keyframe) for p in shown_packets(self._source)],
+                self.info.time_base,
+                self._source.ticks_per_frame,
+                first_pts=self._source.first_pts,
+                order_only=self._source.order_only,
+            )
+        return self._table
+
+    def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
+        if start == 0 and not keyframes_only:
+            return self._from_beginning(report)
+        table = self._scan()
+        if start >= len(table.times):
+            return iter(())
+        if table.seekable:
+            frames = self._from_keyframe(table, start, keyframes_only, report)
+        else:
+            frames = (f for f in self._from_beginning(report) if f.is_keyframe or not keyframes_only)
+        return (frame for frame in frames if frame.index >= start)
+
+    def _from_beginning(self, report: DecodeReport) -> Iterator[VideoFrame]:
+        """All frames, counted; a pass that reaches the end replaces the scan by what it has seen."""
+        ranked = self._scan().times.pts.tolist() if self._source.order_only else None
+        clock = FrameClock(self._source.ticks_per_frame, self.info.time_base)
+        scaler = VideoReformatter()
+        seen_pts: list[int] = []
+        seen_keys: list[bool] = []
+        for decoded in decoded_frames(self._source, report):
+            index = len(seen_pts)
+            raw = decoded.pts if ranked is None else ranked[index] if index < len(ranked) else None
+            seen_pts.append(clock.next(raw))
+            seen_keys.append(bool(decoded.key_frame))
+            yield self._frame(index, seen_pts[-1], seen_pts[0], decoded, scaler)
+        if clock.repairs and ranked is None:
+            report.note(f"{clock.repairs} presentation times were missing or repeated and were filled in")
+        times = FrameTimes(np.array(seen_pts, np.int64), self.info.time_base)
+        seekable = clock.repairs == 0 and ranked is None
+        self._table = FrameTable(times, np.array(seen_keys, np.bool_), seekable)
+
+    def _from_keyframe(
+        self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport
+    ) -> Iterator[VideoFrame]:
+        """Frames from the last keyframe at or before `start`, identified by their pts."""
+        pts_of = table.times.pts
+        scaler = VideoReformatter()
+        previous = -1
+        for decoded in self._seeked(table, start, keyframes_only, report):
+            index = _position(pts_of, decoded.pts)
+            if decoded.pts is None or index is None or index <= previous:
+                report.note(f"a frame at pts {decoded.pts} is not among the packets' times and was left out")
+                continue
+            previous = index
+            yield self._frame(index, decoded.pts, int(pts_of[0]), decoded, scaler)
+
+    def _seeked(
+        self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport
+    ) -> Iterator[av.VideoFrame]:
+        """Decoded frames from a keyframe that is really at or before `start`.
+
+        Some containers seek late or land between keyframes: then from an earlier keyframe, at last from the
+        beginning.
+        """
+        keys = np.flatnonzero(table.keyframes[: start + 1])
+        for back in (1, 2, 4, 8):
+            if back > len(keys) or keys[-back] == 0:
+                break
+            target = int(table.times.pts[keys[-back]])
+            attempt = DecodeReport()
+            frames = decoded_frames(self._source, attempt, seek_pts=target, keyframes_only=keyframes_only)
+            # Frames shown before the first keyframe lean on frames before the seek: they are not whole.
+            first = next((f for f in frames if f.key_frame), None)
+            position = None if first is None else _position(table.times.pts, first.pts)
+            if first is not None and position is not None and position <= start:
+                yield from chain([first], frames)
+                report.lost_packets += attempt.lost_packets
+                for message in attempt.errors:
+                    report.note(message)
+                return
+            frames.close()
+        yield from decoded_frames(self._source, report, keyframes_only=keyframes_only)
+
+    def _frame(
+        self, index: int, pts: int, first_pts: int, decoded: av.VideoFrame, scaler: VideoReformatter
+    ) -> VideoFrame:
+        seconds = seconds_between(first_pts, pts, self.info.time_base)
+        picture = PlanarPicture(decoded, self.info, scaler)
+        return VideoFrame(index, pts, seconds, bool(decoded.key_frame), picture)
+
+
+def _position(pts_of: NDArray[np.int64], pts: int | None) -> int | None:
+    """Where a pts stands in the table, None where it does not."""
+    if pts is None:
+        return None
+    index = int(np.searchsorted(pts_of, pts))
+    return index if index < len(pts_of) and pts_of[index] == pts else None

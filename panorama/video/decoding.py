@@ -1,0 +1,305 @@
+"""A video file enters; its decoded PyAV frames leave in presentation order, and what was lost is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from panorama.errors import VideoOpenError
+from panorama.frames import DecodeReport, VideoInfo
+from panorama.video.stamps import shows_frame
+
+# A playlist or a disguised text file must not make the decoder open other files or the network.
+OPEN_OPTIONS = {"protocol_whitelist": "file"}
+TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
+# These store no presentation times, or scrambled ones once frames are reordered; their order is still good.
+ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
+# These write the length into the header when they are finished, so a shorter file has lost its end.
+LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
+LENGTH_TOLERANCE_SECONDS = 0.5
+MAX_READ_ERRORS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that was opened once and found good; what a pass needs to know.
+
+    Attributes:
+        video_number: which of the video streams is read.
+        first_pts: of the first frame that decodes, None where frames carry no pts.
+        order_only: whether stamps are good for their order alone.
+        ticks_per_frame: of the average rate, at least 1.
+        claimed_packets: of the video stream as the container counts them, 0 where it does not.
+        claimed_seconds: where the container says that it ends, None where it does not.
+    """
+
+    path: Path
+    threads: int
+    info: VideoInfo
+    video_number: int
+    first_pts: int | None
+    order_only: bool
+    ticks_per_frame: int
+    claimed_packets: int
+    claimed_seconds: float | None
+
+
+@dataclass(slots=True)
+class PassCount:
+    """What went in and out of the decoder in one pass."""
+
+    packets: int = 0
+    expected: int = 0
+    decoded: int = 0
+    interlaced: bool = False
+    end_seconds: float = 0.0
+    last_pts: int | None = None
+    last_key_pts: int | None = None
+
+
+def open_container(path: Path) -> InputContainer:
+    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail."""
+    # The prefix keeps a colon in a name from being read as a protocol.
+    return av.open(f"file:{path}", options=OPEN_OPTIONS, metadata_errors="replace")
+
+
+def open_source(path: Path, threads: int) -> Source:
+    """Opens a file and decodes its first frame, which tells size, rotation and where time starts.
+
+    Raises:
+        VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
+    """
+    _check_readable(path)
+    try:
+        with closing(open_container(path)) as container:
+            stream = _video_stream(container, path)
+            stream.codec_context.thread_count = 1
+            first = _first_frame(container, stream)
+            if first is None:
+                raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
+            return _source(path, threads, container, stream, first)
+    except av.FFmpegError as exc:
+        raise VideoOpenError(_why_not_opened(path, exc)) from exc
+
+
+def _check_readable(path: Path) -> None:
+    if not path.exists():
+        raise VideoOpenError(f"there is no file {path}; check the path")
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as exc:
+        raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
+    if empty:
+        raise VideoOpenError(f"{path} is empty (0 bytes)")
+
+
+def _why_not_opened(path: Path, exc: av.FFmpegError) -> str:
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free"):
+        return (
+            f"{path} is an MP4/MOV file without a readable index; "
+            "it was cut off, or its recording was not finished"
+        )
+    return f"{path} is not a video that can be read: {exc.strerror or exc}"
+
+
+def _video_stream(container: InputContainer, path: Path) -> VideoStream:
+    if container.format.name in TEXT_FORMATS:
+        raise VideoOpenError(f"{path} is a text file, not a video")
+    if container.format.name == "image2" or container.format.name.endswith("_pipe"):
+        raise VideoOpenError(
+            f"{path} is a single picture, not a video; a folder of numbered pictures can be read as one"
+        )
+    moving = [s for s in container.streams.video if "attached_pic" not in str(s.disposition).lower()]
+    if not moving:
+        kinds = ", ".join(sorted({s.type for s in container.streams})) or "nothing"
+        raise VideoOpenError(f"{path} has no video stream (it holds: {kinds})")
+    best = container.streams.best("video")
+    return best if best in moving else moving[0]
+
+
+def _first_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
+    for packet in _packets(container, stream, DecodeReport()):
+        try:
+            for frame in packet.decode():
+                return frame
+        except av.FFmpegError:
+            continue
+    return None
+
+
+def _source(
+    path: Path, threads: int, container: InputContainer, stream: VideoStream, first: av.VideoFrame
+) -> Source:
+    format_name = container.format.name
+    time_base = stream.time_base or Fraction(1, 1000)
+    rate = stream.average_rate or stream.guessed_rate
+    rotation = -round(first.rotation / 90) * 90 % 360
+    turned = rotation in (90, 270)
+    container_seconds = container.duration / av.time_base if container.duration else None
+    stream_seconds = float(stream.duration * time_base) if stream.duration else None
+    info = VideoInfo(
+        path=str(path),
+        codec=stream.codec_context.name,
+        width=first.height if turned else first.width,
+        height=first.width if turned else first.height,
+        rotation=rotation,
+        time_base=time_base,
+        duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
+        average_rate=float(rate) if rate else None,
+    )
+    return Source(
+        path=path,
+        threads=threads,
+        info=info,
+        video_number=container.streams.video.index(stream),
+        first_pts=first.pts,
+        order_only=first.pts is None
+        or (format_name in ORDER_ONLY_FORMATS and bool(stream.codec_context.has_b_frames)),
+        ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
+        claimed_packets=stream.frames,
+        claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
+    )
+
+
+def _packets(container: InputContainer, stream: VideoStream, report: DecodeReport) -> Iterator[av.Packet]:
+    """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
+    errors = 0
+    while True:
+        try:
+            yield from container.demux(stream)
+            return
+        except av.FFmpegError as exc:
+            errors += 1
+            report.lost_packets += 1
+            report.note(f"read error: {exc.strerror or exc}")
+            if errors > MAX_READ_ERRORS:
+                return
+
+
+def shown_packets(source: Source) -> Iterator[av.Packet]:
+    """The packets that become a frame, in decoding order, not decoded."""
+    with closing(open_container(source.path)) as container:
+        stream = container.streams.video[source.video_number]
+        for packet in _packets(container, stream, DecodeReport()):
+            if packet.size and is_shown(packet, source.info.codec):
+                yield packet
+
+
+def is_shown(packet: av.Packet, codec: str) -> bool:
+    """Whether a packet becomes a frame: not cut away by an edit list, not a hidden reference."""
+    if packet.is_discard:
+        return False
+    if codec not in ("vp8", "vp9"):
+        return True
+    data = memoryview(packet)
+    return shows_frame(codec, data[0], data[-1])
+
+
+def decoded_frames(
+    source: Source, report: DecodeReport, *, seek_pts: int | None = None, keyframes_only: bool = False
+) -> Generator[av.VideoFrame, None, None]:
+    """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
+
+    Damage raises nothing: it is counted in `report` and decoding goes on.
+    """
+    count = PassCount()
+    yield from _decode_pass(source, source.threads, report, count, seek_pts, keyframes_only)
+    if keyframes_only:
+        return
+    # With several threads an error met while flushing swallows the frames behind it; one thread gets them.
+    if count.decoded < count.expected and source.threads != 1:
+        yield from _tail(source, report, count)
+    if seek_pts is None:
+        _count_lost(source, report, count)
+
+
+def _decode_pass(
+    source: Source,
+    threads: int,
+    report: DecodeReport,
+    count: PassCount,
+    seek_pts: int | None,
+    keyframes_only: bool,
+) -> Iterator[av.VideoFrame]:
+    with closing(open_container(source.path)) as container:
+        stream = container.streams.video[source.video_number]
+        stream.codec_context.thread_type = "AUTO"
+        stream.codec_context.thread_count = threads
+        if seek_pts is not None:
+            container.seek(seek_pts, stream=stream)
+        for packet in _packets(container, stream, report):
+            if packet.size and keyframes_only and not packet.is_keyframe:
+                continue
+            _count_packet(source, count, packet)
+            try:
+                frames = packet.decode()
+            except av.FFmpegError as exc:
+                report.lost_packets += 1
+                report.note(f"a packet could not be decoded: {exc.strerror or exc}")
+                continue
+            for frame in frames:
+                _count_frame(report, count, frame)
+                yield frame
+
+
+def _count_packet(source: Source, count: PassCount, packet: av.Packet) -> None:
+    if not packet.size:
+        return
+    count.packets += 1
+    if packet.pts is not None:
+        end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
+        count.end_seconds = max(count.end_seconds, end)
+        if source.first_pts is not None and not source.order_only and packet.pts < source.first_pts:
+            return  # leads up to a keyframe that lies before the file's beginning
+    count.expected += is_shown(packet, source.info.codec)
+
+
+def _count_frame(report: DecodeReport, count: PassCount, frame: av.VideoFrame) -> None:
+    count.decoded += 1
+    count.interlaced |= frame.interlaced_frame
+    count.last_pts = frame.pts
+    if frame.key_frame:
+        count.last_key_pts = frame.pts
+    if frame.is_corrupt:
+        report.lost_packets += 1
+        report.note("frames were decoded with errors in them")
+
+
+def _tail(source: Source, report: DecodeReport, count: PassCount) -> Iterator[av.VideoFrame]:
+    """Frames behind the last one that came out, decoded by a single thread."""
+    if count.last_pts is None or count.last_key_pts is None or source.order_only:
+        return
+    again = PassCount()
+    for frame in _decode_pass(source, 1, DecodeReport(), again, count.last_key_pts, False):
+        if frame.pts is not None and frame.pts > count.last_pts:
+            _count_frame(report, count, frame)
+            yield frame
+
+
+def _count_lost(source: Source, report: DecodeReport, count: PassCount) -> None:
+    """What errors alone do not show: packets without a frame, and an end that is missing."""
+    silent = count.expected - count.decoded - report.lost_packets
+    # Field-coded video has two packets a frame, which is no loss.
+    if silent > 0 and not count.interlaced:
+        report.lost_packets += silent
+        report.note("packets gave no frame")
+    if source.claimed_packets > count.packets:
+        report.lost_packets += source.claimed_packets - count.packets
+        report.note(f"the file ends early: {count.packets} of {source.claimed_packets} packets could be read")
+    elif source.claimed_seconds is not None:
+        gap = source.claimed_seconds - count.end_seconds
+        if gap > max(LENGTH_TOLERANCE_SECONDS, 2 * source.ticks_per_frame * float(source.info.time_base)):
+            report.lost_packets += max(1, round(gap * (source.info.average_rate or 1)))
+            report.note(
+                f"the file ends early: at {count.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
+            )

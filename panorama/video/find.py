@@ -1,0 +1,142 @@
+"""Paths as a user types them enter; the videos among them leave, with names, and a count of what was not."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from panorama.errors import VideoOpenError
+from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
+
+VIDEO_SUFFIXES = frozenset(
+    {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
+    | {".ts", ".mts", ".m2ts", ".wmv", ".3gp", ".ogv", ".vob"}
+)
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVideo:
+    """One video to index.
+
+    Attributes:
+        path: the file, or the folder of pictures.
+        root: the folder that was named; for a file named directly, its folder.
+        name: path relative to `root`, with '/' separators.
+    """
+
+    path: Path
+    root: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a list of paths comes to.
+
+    Attributes:
+        videos: in order, each path once.
+        ignored: how many files of each suffix were passed over in folders ('' for none).
+        missing: paths and patterns that match nothing.
+    """
+
+    videos: list[FoundVideo] = field(default_factory=list)
+    ignored: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def find_videos(paths: Sequence[Path | str]) -> Found:
+    """The videos that files, folders (searched recursively, sorted) and globs stand for.
+
+    A named file is taken whatever its suffix: opening it tells whether it is a video.
+    """
+    found = Found()
+    seen: set[Path] = set()
+    for given in paths:
+        matches = _expand(Path(given))
+        if not matches:
+            found.missing.append(str(given))
+        for path in matches:
+            for video in _videos_at(path, found.ignored):
+                key = video.path.resolve()
+                if key not in seen:
+                    seen.add(key)
+                    found.videos.append(video)
+    return found
+
+
+def _expand(path: Path) -> list[Path]:
+    """The path itself if it exists, else what it matches as a glob."""
+    if path.exists() or path.is_symlink():
+        return [path]
+    if not glob.has_magic(str(path)):
+        return []
+    anchor = Path(path.anchor)
+    return sorted(anchor.glob(str(path.relative_to(anchor))))
+
+
+def _videos_at(path: Path, ignored: dict[str, int]) -> Iterator[FoundVideo]:
+    if not path.is_dir():
+        yield FoundVideo(path, path.parent, path.name)
+    elif is_picture_video(path):
+        yield FoundVideo(path, path.parent, path.resolve().name)
+    else:
+        yield from _videos_below(path, path, ignored)
+
+
+def _videos_below(folder: Path, root: Path, ignored: dict[str, int]) -> Iterator[FoundVideo]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        name = path.relative_to(root).as_posix()
+        if path.is_dir():
+            if path.is_symlink():
+                continue  # a link upwards would never end
+            if is_picture_video(path):
+                yield FoundVideo(path, root, name)
+            else:
+                yield from _videos_below(path, root, ignored)
+        elif path.suffix.lower() in VIDEO_SUFFIXES:
+            yield FoundVideo(path, root, name)
+        else:
+            suffix = path.suffix.lower()
+            ignored[suffix] = ignored.get(suffix, 0) + 1
+
+
+def is_picture_video(folder: Path) -> bool:
+    """Whether a folder is one video: two or more pictures numbered behind one prefix, and no video file."""
+    prefixes: dict[str, int] = {}
+    for path in folder.iterdir():
+        suffix = path.suffix.lower()
+        if suffix in VIDEO_SUFFIXES and path.is_file():
+            return False
+        if suffix in IMAGE_SUFFIXES:
+            numbered = re.fullmatch(r"(.*?)(\d+)", path.stem)
+            if numbered is None:
+                return False
+            prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+    return len(prefixes) == 1 and sum(prefixes.values()) >= 2
+
+
+def content_hash(path: Path | str) -> str:
+    """sha256 hex digest of a file's bytes; for a folder of pictures, of names and bytes in order.
+
+    Raises:
+        VideoOpenError: the file cannot be read.
+    """
+    path = Path(path)
+    digest = hashlib.sha256()
+    try:
+        for part in pictures_in(path) if path.is_dir() else [path]:
+            if path.is_dir():
+                digest.update(f"{part.name}\0{part.stat().st_size}\0".encode())
+            with part.open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    digest.update(block)
+    except OSError as exc:
+        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    return digest.hexdigest()

@@ -1,0 +1,116 @@
+"""A folder of numbered pictures enters and is read as one video."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import VideoOpenError
+from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.video.reader import FrameTable, Picture, VideoFrame, VideoReader, fit_size, seconds_between
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+DEFAULT_RATE = Fraction(25)
+
+
+def natural_key(path: Path) -> list[tuple[int, int, str]]:
+    """Sorts frame2 before frame10."""
+    parts = re.split(r"(\d+)", path.name)
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures of a folder in natural order; hidden files do not count."""
+    files = (p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
+    return sorted((p for p in files if p.is_file()), key=natural_key)
+
+
+class ArrayPicture(Picture):
+    """A picture already in memory, (H, W, 3) uint8 BGR as OpenCV reads it."""
+
+    def __init__(self, bgr: NDArray[np.uint8], displayed_width: int, displayed_height: int) -> None:
+        self._bgr = bgr
+        self._displayed = (displayed_width, displayed_height)
+
+    def luma(self) -> NDArray[np.uint8]:
+        return np.asarray(cv2.cvtColor(self._bgr, cv2.COLOR_BGR2GRAY), np.uint8)
+
+    def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
+        size = fit_size(width, height, *self._displayed)
+        picture = self._bgr
+        if (picture.shape[1], picture.shape[0]) != size:
+            shrinks = picture.shape[1] * picture.shape[0] > size[0] * size[1]
+            how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+            picture = np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def read_bgr(path: Path) -> NDArray[np.uint8] | None:
+    """The picture as (H, W, 3) uint8 BGR, None where it cannot be read."""
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError:
+        return None
+    if not len(data):
+        return None
+    try:
+        picture = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    except cv2.error:
+        return None
+    return None if picture is None else np.asarray(picture, np.uint8)
+
+
+class PictureFolderReader(VideoReader):
+    """Numbered pictures as frames at a constant rate; pictures of another size are scaled to the first's.
+
+    Raises:
+        VideoOpenError: the folder holds no picture that can be read.
+    """
+
+    def __init__(self, path: Path, rate: Fraction = DEFAULT_RATE) -> None:
+        self._paths = pictures_in(path)
+        if not self._paths:
+            raise VideoOpenError(
+                f"{path} is a folder without pictures; a video is a file or a folder of numbered pictures "
+                f"({', '.join(sorted(IMAGE_SUFFIXES))})"
+            )
+        first = next((p for p in map(read_bgr, self._paths) if p is not None), None)
+        if first is None:
+            raise VideoOpenError(f"{path}: none of its {len(self._paths)} pictures can be read")
+        super().__init__(
+            VideoInfo(
+                path=str(path),
+                codec="images",
+                width=first.shape[1],
+                height=first.shape[0],
+                rotation=0,
+                time_base=1 / rate,
+                duration_seconds=float(len(self._paths) / rate),
+                average_rate=float(rate),
+            )
+        )
+
+    def _scan(self) -> FrameTable:
+        count = len(self._paths)
+        times = FrameTimes(np.arange(count, dtype=np.int64), self.info.time_base)
+        return FrameTable(times, np.ones(count, np.bool_), True)
+
+    def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
+        index = start
+        first_pts: int | None = 0 if start else None
+        for pts in range(start, len(self._paths)):
+            bgr = read_bgr(self._paths[pts])
+            if bgr is None:
+                report.lost_packets += 1
+                report.note(f"{self._paths[pts].name} cannot be read as a picture")
+                continue
+            first_pts = pts if first_pts is None else first_pts
+            seconds = seconds_between(first_pts, pts, self.info.time_base)
+            yield VideoFrame(index, pts, seconds, True, ArrayPicture(bgr, self.info.width, self.info.height))
+            index += 1

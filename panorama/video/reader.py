@@ -1,0 +1,225 @@
+"""What every reader shares: a path enters, frames with exact index and presentation time leave."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import UsageError, VideoError
+from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+
+TIME_TOLERANCE_SECONDS = 1e-6
+"""Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
+
+
+class Picture(ABC):
+    """The pixels of one frame, converted only when asked for."""
+
+    @abstractmethod
+    def luma(self) -> NDArray[np.uint8]:
+        """(H, W) uint8 brightness as stored in the file, not rotated; a view where the format allows."""
+
+    @abstractmethod
+    def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
+        """(height, width, 3) uint8 as displayed, at the size asked for (None: the displayed size)."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFrame:
+    """One decoded frame.
+
+    Attributes:
+        index: counts decodable frames from 0 in presentation order, whatever was skipped on the way.
+        pts: presentation time in units of the video's time base.
+        time_seconds: (pts - first frame's pts) x time base.
+        is_keyframe: whether decoding can start here.
+        picture: the pixels; `luma` and `rgb` below are what callers use.
+    """
+
+    index: int
+    pts: int
+    time_seconds: float
+    is_keyframe: bool
+    picture: Picture
+
+    def luma(self) -> NDArray[np.uint8]:
+        """(H, W) uint8: the Y plane as decoded, NOT rotated; gray where the source has no Y plane."""
+        return self.picture.luma()
+
+    def rgb(self, width: int | None = None, height: int | None = None) -> NDArray[np.uint8]:
+        """(height, width, 3) uint8, rotated as displayed and scaled straight from the decoded planes.
+
+        One of the two sizes may be left out: the other follows from the aspect ratio. One thread at a time.
+        """
+        return self.picture.rgb(width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTable:
+    """Where each frame lies, known without its pixels.
+
+    Attributes:
+        times: presentation times of the decodable frames.
+        keyframes: (N,) bool, frames at which decoding can start.
+        seekable: whether a frame met after a seek is identified by its pts.
+    """
+
+    times: FrameTimes
+    keyframes: NDArray[np.bool_]
+    seekable: bool
+
+    def __post_init__(self) -> None:
+        if self.keyframes.shape != (len(self.times),):
+            raise ValueError(f"{len(self.times)} times, but keyframes {self.keyframes.shape}")
+
+
+class VideoReader(ABC):
+    """Reads one video; a new reader implements `_scan` and `_decode`.
+
+    Every call of `frames` is its own pass over the file, so several may be in progress.
+
+    Attributes:
+        info: facts of the video as displayed.
+        report: what the pass started last got and lost; grows while it is read.
+    """
+
+    def __init__(self, info: VideoInfo) -> None:
+        self.info = info
+        self.report = DecodeReport()
+        self._closed = False
+
+    @abstractmethod
+    def _scan(self) -> FrameTable:
+        """The times of all frames, without decoding them."""
+
+    @abstractmethod
+    def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
+        """Frames whose index is at least `start`, in order."""
+
+    def times(self) -> FrameTimes:
+        """Presentation times of the decodable frames, from a scan of the packets (no decoding)."""
+        self._check_open()
+        return self._scan().times
+
+    def frames(
+        self,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        every: int = 1,
+        start_seconds: float | None = None,
+        stop_seconds: float | None = None,
+        keyframes_only: bool = False,
+    ) -> Iterator[VideoFrame]:
+        """Frames of [start, stop) and [start_seconds, stop_seconds), in presentation order.
+
+        Args:
+            start, stop: frame indices.
+            every: stride, counted from the first frame of the range; with `keyframes_only`, in keyframes.
+            start_seconds, stop_seconds: presentation times since the first frame.
+            keyframes_only: decode keyframes alone, which is many times faster.
+
+        Raises:
+            UsageError: a negative start or a stride below 1. A range past the end is empty, not an error.
+        """
+        self._check_open()
+        if every < 1 or start < 0:
+            raise UsageError(f"start is at least 0 and every at least 1, got start={start}, every={every}")
+        self.report = DecodeReport()
+        if start_seconds is not None and start_seconds > 0:
+            seconds = self._scan().times.seconds
+            start = max(start, int(np.searchsorted(seconds, start_seconds - self._tolerance)))
+        stop_time = np.inf if stop_seconds is None else stop_seconds - self._tolerance
+        stop_index = np.inf if stop is None else stop
+        return self._select(start, stop_index, stop_time, every, keyframes_only, self.report)
+
+    def _select(
+        self,
+        start: int,
+        stop: float,
+        stop_seconds: float,
+        every: int,
+        keyframes_only: bool,
+        report: DecodeReport,
+    ) -> Iterator[VideoFrame]:
+        if start >= stop or stop_seconds <= 0:
+            return
+        for count, frame in enumerate(self._decode(start, keyframes_only, report)):
+            if self._closed or frame.index >= stop or frame.time_seconds >= stop_seconds:
+                return
+            report.frames += 1
+            if count % every == 0:
+                yield frame
+            if not keyframes_only and frame.index + 1 >= stop:
+                return
+
+    def frame_at(self, seconds: float) -> VideoFrame:
+        """The frame shown at that time: the last one not after `seconds`; past the end, the last frame.
+
+        Raises:
+            VideoError: no frame at or after the place can be decoded.
+        """
+        self._check_open()
+        shown = int(np.searchsorted(self._scan().times.seconds, seconds + self._tolerance, side="right")) - 1
+        # A damaged end makes the scan promise frames that do not decode: step back to one that does.
+        for index in (max(shown, 0), max(shown - 1, 0), max(shown - 25, 0), 0):
+            frame = None
+            for frame in self._decode(index, False, DecodeReport()):
+                if frame.index >= shown:
+                    return frame
+            if frame is not None:
+                return frame
+        raise VideoError(f"{self.info.path}: no frame can be decoded at {seconds} s")
+
+    def close(self) -> None:
+        """End all passes; reading further raises VideoError."""
+        self._closed = True
+
+    @property
+    def _tolerance(self) -> float:
+        return min(TIME_TOLERANCE_SECONDS, float(self.info.time_base) / 2)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise VideoError(f"{self.info.path}: the reader is closed; open the video again")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def seconds_between(first_pts: int, pts: int, time_base: Fraction) -> float:
+    """Seconds from one pts to another, by the same arithmetic as FrameTimes.seconds."""
+    return float(pts - first_pts) * (time_base.numerator / time_base.denominator)
+
+
+def fit_size(
+    width: int | None, height: int | None, displayed_width: int, displayed_height: int
+) -> tuple[int, int]:
+    """The output size asked for; a side left out follows from the aspect ratio.
+
+    Raises:
+        UsageError: a side is not positive.
+    """
+    for side in (width, height):
+        if side is not None and side < 1:
+            raise UsageError(f"an output size is positive, got {width}x{height}")
+    if width is None and height is None:
+        return displayed_width, displayed_height
+    if width is None and height is not None:
+        return max(1, round(displayed_width * height / displayed_height)), height
+    if height is None and width is not None:
+        return width, max(1, round(displayed_height * width / displayed_width))
+    assert width is not None and height is not None
+    return width, height
