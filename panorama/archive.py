@@ -1,0 +1,242 @@
+"""Paths enter; every video among them ends indexed, skipped or failed, and the account of it leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from panorama.crops import decode_picture
+from panorama.errors import VideoError
+from panorama.ingest import EMBED_BATCH, Indexer, Progress
+from panorama.models.base import Embedder
+from panorama.store import KnownFile, Store, VideoRow
+from panorama.video import FoundVideo, VideoReader, content_hash, find_videos, open_video
+
+INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """What became of one file.
+
+    Attributes:
+        path: the file as found.
+        video: its name in the library, '' where it failed.
+        status: 'indexed', 'skipped' (nothing had changed) or 'failed'.
+        frames, tracks, crops: counts of the new segment.
+        video_seconds, seconds: length of the video and time spent on it.
+        stage_seconds: time by stage; stages do not overlap.
+        unchanged: sampled frames that the change gate passed over.
+        note: what was lost, or why it failed or was skipped.
+    """
+
+    path: str
+    video: str
+    status: str
+    frames: int = 0
+    tracks: int = 0
+    crops: int = 0
+    samples: int = 0
+    unchanged: int = 0
+    video_seconds: float = 0.0
+    seconds: float = 0.0
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; times are rounded to milliseconds."""
+        out = asdict(self)
+        out["stage_seconds"] = {name: round(value, 3) for name, value in self.stage_seconds.items()}
+        out["video_seconds"], out["seconds"] = round(self.video_seconds, 3), round(self.seconds, 3)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of all paths.
+
+    Attributes:
+        files: one outcome per video found, in order.
+        ignored: files of unknown suffix in folders, counted by suffix.
+        missing: paths and patterns that matched nothing.
+        embedded: stored crops that got vectors of this model without decoding their video again.
+    """
+
+    files: tuple[FileOutcome, ...]
+    ignored: dict[str, int]
+    missing: tuple[str, ...]
+    embedded: int = 0
+
+    def of(self, status: str) -> tuple[FileOutcome, ...]:
+        """The outcomes with one status."""
+        return tuple(f for f in self.files if f.status == status)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every path gave a segment."""
+        return not self.missing and not self.of(FAILED)
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What the caller wants to hear while indexing runs.
+
+    Attributes:
+        on_start: file number from 0, number of files, the file and what its container claims.
+        on_progress: a few times a second for the file at work.
+        on_file: each outcome, once the library holds it.
+    """
+
+    on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None
+    on_progress: Callable[[Progress], None] = lambda *_: None
+    on_file: Callable[[FileOutcome], None] = lambda *_: None
+
+
+def index_paths(
+    store: Store, indexer: Indexer, paths: Sequence[Path | str], hooks: Hooks | None = None
+) -> IndexReport:
+    """Index files, folders and globs; each video is committed when it is done.
+
+    An interrupt keeps the videos finished before it and leaves no trace of the one at work.
+    """
+    hooks = hooks or Hooks()
+    found = find_videos(paths)
+    outcomes = []
+    for number, video in enumerate(found.videos):
+        started = time.perf_counter()
+        try:
+            outcome = _index_one(store, indexer, video, hooks, (number, len(found.videos)))
+        except VideoError as exc:
+            outcome = FileOutcome(
+                str(video.path), "", FAILED, seconds=time.perf_counter() - started, note=str(exc)
+            )
+        outcomes.append(outcome)
+        hooks.on_file(outcome)
+    embedded = embed_stored_crops(store, indexer.embedder)
+    return IndexReport(tuple(outcomes), found.ignored, tuple(found.missing), embedded)
+
+
+def _index_one(
+    store: Store, indexer: Indexer, video: FoundVideo, hooks: Hooks, place: tuple[int, int]
+) -> FileOutcome:
+    started = time.perf_counter()
+    settings_hash = indexer.settings.hash(indexer.proposer.hash)
+    uri = str(video.path.resolve())
+    try:
+        status = video.path.stat()
+    except OSError as exc:
+        raise VideoError(f"{video.path} cannot be read: {exc.strerror or exc}") from exc
+    known = store.known_file(uri)
+    if known is not None and _unmoved(known, status.st_size, status.st_mtime_ns, settings_hash):
+        return FileOutcome(str(video.path), known.name, SKIPPED, note="unchanged since it was indexed")
+    digest = content_hash(video.path)
+    row = VideoRow(
+        name=video.name,
+        uri=uri,
+        root=str(video.root.resolve()),
+        content_hash=digest,
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        camera=camera_of(video.name),
+    )
+    segment = store.find_segment(digest, settings_hash)
+    if segment is not None:
+        name = store.attach_video(row, segment)
+        return FileOutcome(str(video.path), name, SKIPPED, note="the same content is indexed already")
+    with open_video(video.path) as reader:
+        hooks.on_start(*place, video, reader)
+        return _write_segment(store, indexer, reader, row, settings_hash, hooks, started)
+
+
+def _write_segment(
+    store: Store,
+    indexer: Indexer,
+    reader: VideoReader,
+    row: VideoRow,
+    settings_hash: str,
+    hooks: Hooks,
+    started: float,
+) -> FileOutcome:
+    with store.begin_segment(content_hash=row.content_hash, settings_hash=settings_hash) as writer:
+        progress = indexer.run(reader, writer, hooks.on_progress)
+        if not progress.frames:
+            raise VideoError(
+                f"{reader.info.path}: no frame could be decoded; {_lost(reader) or 'it is empty'}"
+            )
+        finished = VideoRow(
+            **{name: getattr(row, name) for name in ("name", "uri", "root", "content_hash")},
+            size=row.size,
+            mtime_ns=row.mtime_ns,
+            camera=row.camera,
+            width=reader.info.width,
+            height=reader.info.height,
+            duration=progress.end_seconds,
+            frames=progress.frames,
+            decode_note=_lost(reader),
+        )
+        name = writer.commit(finished)
+    return FileOutcome(
+        reader.info.path,
+        name,
+        INDEXED,
+        frames=progress.frames,
+        tracks=progress.tracks,
+        crops=progress.crops,
+        samples=progress.samples,
+        unchanged=progress.unchanged,
+        video_seconds=progress.end_seconds,
+        seconds=time.perf_counter() - started,
+        stage_seconds=dict(progress.stage_seconds),
+        note=_lost(reader),
+    )
+
+
+def camera_of(name: str) -> str:
+    """The camera of a video: the folder that it lies in, '' for one that lies in none."""
+    parent = PurePosixPath(name).parent
+    return "" if str(parent) == "." else str(parent)
+
+
+def _unmoved(known: KnownFile, size: int, mtime_ns: int, settings_hash: str) -> bool:
+    return (known.size, known.mtime_ns, known.settings_hash) == (size, mtime_ns, settings_hash)
+
+
+def _lost(reader: VideoReader) -> str | None:
+    report = reader.report
+    if report.complete:
+        return None
+    return f"partly damaged: {report.lost_packets} packets lost; {'; '.join(report.errors)}".rstrip("; ")
+
+
+def embed_stored_crops(store: Store, embedder: Embedder) -> int:
+    """Vectors of this model for crops that were stored without: from their JPEGs, no video is decoded.
+
+    Returns:
+        how many crops got vectors at one exit or more.
+    """
+    lacking = {e: set(store.segments_lacking(embedder.hash, e)) for e in range(1, embedder.exits + 1)}
+    segments = sorted(set().union(*lacking.values()))
+    if not segments:
+        return 0
+    done = 0
+    writers = {e: store.append_embeddings(embedder.hash, e) for e, missing in lacking.items() if missing}
+    try:
+        for crop_ids, track_ids, jpegs in store.read_crops(segments=segments, batch=EMBED_BATCH):
+            vectors = embedder.embed_all([decode_picture(jpeg) for jpeg in jpegs])  # (exits, B, dim)
+            owners = crop_ids >> 32
+            for exit_number, writer in writers.items():
+                keep = np.isin(owners, list(lacking[exit_number]))
+                if keep.any():
+                    writer.add(crop_ids[keep], track_ids[keep], vectors[exit_number - 1][keep])
+            done += len(crop_ids)
+        for writer in writers.values():
+            writer.commit()
+    finally:
+        for writer in writers.values():
+            writer.abort()
+    return done

@@ -1,0 +1,150 @@
+"""Similarities of exemplars and crops enter; scores in [0, 1] and bands for every track leave.
+
+The rule, in the order it is applied (s is the inner product of two unit vectors):
+
+1. Distance ratio against a cohort. r is the mean of an exemplar's 20 largest similarities to a cohort of
+   foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
+   nearest strangers, negative for all others, and means the same for every exemplar.
+2. Over exemplars the largest n counts; a look-alike (negative exemplar) that fits better than they do takes
+   its lead away.
+3. Over the crops of a track the upper quartile counts: one lucky crop does not make a track, one bad crop
+   does not lose it.
+4. Logistic calibration turns n into a score in [0, 1].
+5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
+   if it is also near the best track of its entity: with the thing itself in the library, what merely
+   resembles it stands back.
+
+Every step is monotone in s: a bound on the score bounds s for each exemplar, see `least_similarity`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+
+COHORT_NEIGHBOURS = 20
+POOL_QUANTILE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What turns normalised similarity at one exit into a score and a band.
+
+    Attributes:
+        centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
+        low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
+        near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
+    """
+
+    centre: float
+    slope: float
+    low: float
+    high: float
+    near_best: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(f"a band needs 0 <= low <= high <= 1, got low {self.low} and high {self.high}")
+        if self.slope <= 0:
+            raise ValueError(f"slope is positive, got {self.slope}")
+
+    def score(self, normalised: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Scores in [0, 1] of normalised similarities, any shape."""
+        exponent = np.clip(-self.slope * (np.asarray(normalised, np.float64) - self.centre), -60, 60)
+        return np.asarray(1 / (1 + np.exp(exponent)))
+
+    def normalised(self, score: float) -> float:
+        """The normalised similarity that has a score: the inverse of `score`."""
+        clipped = min(max(score, 1e-12), 1 - 1e-12)
+        return self.centre + float(np.log(clipped / (1 - clipped))) / self.slope
+
+    def widened(self, slack: float) -> Calibration:
+        """The same with the uncertain band `slack` wider on both sides, within [0, 1]."""
+        return Calibration(
+            self.centre, self.slope, max(0.0, self.low - slack), min(1.0, self.high + slack), self.near_best
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
+    """r (M,) of exemplars (M, dim): how alike strangers get in a cohort (N, dim); 0 without one."""
+    if not len(cohort):
+        return np.zeros(len(exemplars), np.float32)
+    similarity = exemplars @ cohort.T  # (M, N)
+    count = min(COHORT_NEIGHBOURS, similarity.shape[1])
+    top = np.partition(similarity, -count, axis=1)[:, -count:]
+    # A cohort that holds the very picture would put r at 1 and divide by nothing.
+    return np.minimum(top.mean(axis=1), 0.95).astype(np.float32)
+
+
+def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:
+    """n = 1 - (1 - s) / (1 - r) for similarities (M, N) and cohort levels (M,)."""
+    return np.asarray(1 - (1 - similarity) / (1 - level)[:, None], np.float32)
+
+
+def least_similarity(normalised: float, level: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The similarity (M,) below which no crop can reach a normalised value with any of M exemplars."""
+    return np.asarray(1 - (1 - normalised) * (1 - level), np.float32)
+
+
+def crop_scores(
+    positive: NDArray[np.float32], negative: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """Normalised similarity of each crop to an entity, and which exemplar matched.
+
+    Args:
+        positive: (P, N) normalised similarities to the exemplars.
+        negative: (Q, N) to the look-alikes; Q may be 0.
+
+    Returns:
+        (N,) values and (N,) row numbers into `positive`.
+    """
+    which = positive.argmax(axis=0)
+    best = positive[which, np.arange(positive.shape[1])]
+    if len(negative):
+        rival = negative.max(axis=0)
+        best = best - np.maximum(rival - best, 0) - 0.5 * np.maximum(rival, 0)
+    return best.astype(np.float32), which
+
+
+def pool(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Upper quartile of each track's crops: (T, C) with -inf where a track has fewer than C -> (T,).
+
+    Linear between order statistics, as numpy.quantile does.
+    """
+    ordered = np.sort(values, axis=1)  # ascending: the missing ones first
+    count = np.isfinite(values).sum(axis=1)
+    first = values.shape[1] - count
+    position = (count - 1) * POOL_QUANTILE
+    below = np.floor(position).astype(np.intp)
+    above = np.minimum(below + 1, count - 1)
+    share = (position - below).astype(np.float32)
+    rows = np.arange(len(values))
+    return np.asarray(ordered[rows, first + below] * (1 - share) + ordered[rows, first + above] * share)
+
+
+def bands(
+    normalised: NDArray[np.float32], calibration: Calibration, best: float | None = None
+) -> NDArray[np.uint8]:
+    """The band (T,) of every track of one entity.
+
+    Args:
+        normalised: (T,) pooled values.
+        calibration: of the exit they were taken at.
+        best: the entity's best track, where `normalised` holds only some of them.
+    """
+    score = calibration.score(normalised)
+    out = np.full(len(normalised), UNCERTAIN, np.uint8)
+    out[score >= calibration.high] = ACCEPTED
+    out[score < calibration.low] = REJECTED
+    if len(normalised):
+        top = float(normalised.max()) if best is None else best
+        far = (out == ACCEPTED) & (normalised < calibration.near_best * top)
+        out[far] = UNCERTAIN
+    return out

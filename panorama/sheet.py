@@ -1,0 +1,215 @@
+"""Rows of a query result enter; a contact sheet of the hits, or one clip per stretch of hits, leaves."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import LibraryWriteError, QueryError, VideoError
+from panorama.video import open_video, write_clip
+
+TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
+CLIP_MARGIN_SECONDS = 0.5
+MERGE_GAP_SECONDS = 2.0
+_PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place to show: a moment of a video, with the box of what was found there if there is one."""
+
+    video: str
+    time_seconds: float
+    entity: str
+    score: float | None
+    box_xyxy: tuple[float, float, float, float] | None
+    end_seconds: float | None = None
+    track_id: int | None = None
+
+
+def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
+    """The places that result rows name; they need a video and a time or start_time.
+
+    Raises:
+        QueryError: the result has no such columns.
+    """
+    start = "time" if "time" in columns else "start_time"
+    if "video" not in columns or start not in columns:
+        raise QueryError(
+            f"pictures need the columns video and time (or start_time), the result has {', '.join(columns)}; "
+            "try SELECT frames WHERE entity = '...' or SELECT moments WHERE entity = '...'"
+        )
+    hits = []
+    for row in rows:
+        corners = [row.get(name) for name in ("x1", "y1", "x2", "y2")]
+        box = None if any(c is None for c in corners) else tuple(float(c) for c in corners if c is not None)
+        hits.append(
+            Hit(
+                str(row["video"]),
+                float(row[start]),
+                str(row.get("entity") or ""),
+                None if row.get("score") is None else float(row["score"]),
+                box,  # type: ignore[arg-type]
+                None if row.get("end_time") is None else float(row["end_time"]),
+                row.get("track_id"),
+            )
+        )
+    return hits
+
+
+def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """At most `limit` hits that show the most: the middle of every track first, best scores first."""
+    groups: dict[tuple[str, str, int | None], list[Hit]] = defaultdict(list)
+    for hit in hits:
+        groups[hit.entity, hit.video, hit.track_id].append(hit)
+    ranked = sorted(groups.values(), key=lambda g: -max(h.score or 0.0 for h in g))
+    # Rounds: the middle of every track, then other parts: each track is seen before any is seen twice.
+    chosen: list[Hit] = []
+    for share in (0.5, 0.15, 0.85, 0.3, 0.7):
+        for group in ranked:
+            pick = group[int(share * (len(group) - 1))]
+            if pick not in chosen:
+                chosen.append(pick)
+    entities = list(dict.fromkeys(hit.entity for hit in chosen))
+    per_entity = max(1, limit // max(1, len(entities)))
+    kept = [h for e in entities for h in [c for c in chosen if c.entity == e][:per_entity]]
+    return sorted(kept[:limit], key=lambda h: (entities.index(h.entity), h.video, h.time_seconds))
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss.t, or h:mm:ss for an hour and more."""
+    minutes, rest = divmod(max(seconds, 0.0), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{int(rest):02d}" if hours else f"{minutes}:{rest:04.1f}"
+
+
+@dataclass(slots=True)
+class _Tile:
+    hit: Hit
+    picture: NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class SheetReport:
+    """What was drawn and what could not be."""
+
+    drawn: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def write_sheet(
+    hits: Sequence[Hit], paths: Mapping[str, str], out: Path, limit: int = 24, columns: int = 4
+) -> SheetReport:
+    """Write a picture of the hits, each in its frame with its box, four in a row.
+
+    Args:
+        hits: places to show; more than `limit` are thinned so that every track is seen.
+        paths: video name -> file.
+        out: picture file; its suffix says the format.
+
+    Raises:
+        LibraryWriteError: the file cannot be written.
+    """
+    report = SheetReport()
+    tiles = [t for t in (_tile(hit, paths, report) for hit in choose(hits, limit)) if t is not None]
+    report.drawn = len(tiles)
+    rows = max(1, -(-len(tiles) // columns))
+    used = min(columns, max(1, len(tiles)))
+    gap = 6
+    cell_height = TILE_HEIGHT + CAPTION_HEIGHT
+    sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
+    for i, tile in enumerate(tiles):
+        y, x = gap + (i // columns) * (cell_height + gap), gap + (i % columns) * (TILE_WIDTH + gap)
+        sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
+        _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
+    if not tiles:
+        cv2.putText(sheet, "no hits", (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
+    done, data = cv2.imencode(out.suffix or ".jpg", sheet[:, :, ::-1])
+    if not done:
+        raise LibraryWriteError(f"{out}: no picture format for the suffix {out.suffix!r}; use .jpg or .png")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(data.tobytes())
+    except OSError as exc:
+        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    return report
+
+
+def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
+    try:
+        with open_video(paths[hit.video]) as reader:
+            rgb = reader.frame_at(hit.time_seconds).rgb()
+    except (KeyError, VideoError) as exc:
+        report.failed.append(f"{hit.video}: {exc}")
+        return None
+    height, width = rgb.shape[:2]
+    factor = min(TILE_WIDTH / width, TILE_HEIGHT / height)
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+    if hit.box_xyxy is not None:
+        x1, y1, x2, y2 = (round(c * factor) for c in hit.box_xyxy)
+        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), (0, 0, 0), 3, cv2.LINE_AA)
+        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), _BOX, 1, cv2.LINE_AA)
+    tile = np.zeros((TILE_HEIGHT, TILE_WIDTH, 3), np.uint8)
+    y, x = (TILE_HEIGHT - size[1]) // 2, (TILE_WIDTH - size[0]) // 2
+    tile[y : y + size[1], x : x + size[0]] = small
+    return _Tile(hit, tile)
+
+
+def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
+    score = "" if hit.score is None else f"  {hit.score:.2f}"
+    font = cv2.FONT_HERSHEY_SIMPLEX
+    cv2.putText(sheet, f"{hit.entity}{score}"[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
+    place = f"{hit.video[-34:]}  {clock(hit.time_seconds)}"
+    cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)
+
+
+def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
+
+    Raises:
+        LibraryWriteError: the folder cannot be made.
+        VideoError: a video can no longer be read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
+    written = []
+    for (video, entity), stretches in _stretches(hits).items():
+        for stretch in stretches:
+            start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
+            stop = max(h.end_seconds or h.time_seconds for h in stretch) + CLIP_MARGIN_SECONDS
+            name = f"{_safe(video)}-{_safe(entity) or 'hit'}-{start:09.2f}.mp4"
+            boxes: dict[float, list[tuple[float, float, float, float]]] = defaultdict(list)
+            for hit in stretch:
+                if hit.box_xyxy is not None and hit.end_seconds is None:
+                    boxes[hit.time_seconds].append(hit.box_xyxy)
+            write_clip(paths[video], start, stop, folder / name, boxes=boxes)
+            written.append(folder / name)
+    return written
+
+
+def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
+    found: dict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
+    for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
+        group = found[hit.video, hit.entity]
+        if group:
+            end = max(h.end_seconds or h.time_seconds for h in group[-1])
+            if hit.time_seconds - end <= MERGE_GAP_SECONDS:
+                group[-1].append(hit)
+                continue
+        group.append([hit])
+    return dict(found)
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
