@@ -1,0 +1,32 @@
+"""A library on disk: segments, album and settings enter, consistent snapshots leave."""
+
+from panorama.store.album import Exemplar, NewExemplar
+from panorama.store.crops import CropBatch
+from panorama.store.schema import pack_ids, segment_of
+from panorama.store.segments import EmbeddingsWriter, SegmentWriter
+from panorama.store.settings import AuditRow, ModelRow, Zone
+from panorama.store.snapshot import Album, DataFile, Snapshot
+from panorama.store.store import LibraryInfo, Store
+from panorama.store.sweep import Swept
+from panorama.store.videos import KnownFile, VideoRow
+
+__all__ = [
+    "Album",
+    "AuditRow",
+    "CropBatch",
+    "DataFile",
+    "EmbeddingsWriter",
+    "Exemplar",
+    "KnownFile",
+    "LibraryInfo",
+    "ModelRow",
+    "NewExemplar",
+    "SegmentWriter",
+    "Snapshot",
+    "Store",
+    "Swept",
+    "VideoRow",
+    "Zone",
+    "pack_ids",
+    "segment_of",
+]

@@ -1,0 +1,311 @@
+"""The album: names, pictures and vectors of entities enter; rows and files leave, erased on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, unknown
+from panorama.store import settings
+from panorama.store.catalog import Transaction, write_errors
+from panorama.store.layout import Place, write_atomically
+
+LONGEST_NAME = 200
+
+_ENTITY = "SELECT entity_id FROM entities WHERE name = :name"
+_NAMES = "SELECT name FROM entities ORDER BY name"
+_NEW_ENTITY = "INSERT INTO entities (name, created_at) VALUES (:name, :now) RETURNING entity_id"
+_RENAME = "UPDATE entities SET name = :new WHERE entity_id = :entity"
+_DROP_ENTITY = "DELETE FROM entities WHERE entity_id = :entity"
+_SAME_PICTURE = "SELECT exemplar_id, negative FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256"
+_NEW_EXEMPLAR = """
+INSERT INTO exemplars (entity_id, negative, source, picture, sha256, width, height, created_at)
+VALUES (:entity, :negative, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
+"""
+_EXEMPLARS = """
+SELECT x.exemplar_id, e.name, x.negative, x.source, x.picture, x.sha256, x.width, x.height
+FROM exemplars x JOIN entities e ON e.entity_id = x.entity_id
+"""
+_EXEMPLARS_OF = f"{_EXEMPLARS} WHERE x.entity_id = :entity ORDER BY x.exemplar_id"
+_EXEMPLAR = f"{_EXEMPLARS} WHERE x.exemplar_id = :exemplar"
+_PICTURES = "SELECT picture FROM exemplars"
+_PICTURES_OF = "SELECT picture FROM exemplars WHERE entity_id = :entity"
+_DROP_EXEMPLAR = "DELETE FROM exemplars WHERE exemplar_id = :exemplar"
+_PUT_VECTOR = """
+INSERT INTO exemplar_vectors (exemplar_id, model_hash, exit, vector)
+VALUES (:exemplar, :model_hash, :exit, :vector)
+ON CONFLICT (exemplar_id, model_hash, exit) DO UPDATE SET vector = excluded.vector
+"""
+_MISSING = f"""{_EXEMPLARS}
+WHERE (SELECT count(*) FROM exemplar_vectors v
+       WHERE v.exemplar_id = x.exemplar_id AND v.model_hash = :model_hash) < :exits
+ORDER BY x.exemplar_id
+"""
+
+Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
+"""Vectors (dim,) of one picture by (model_hash, exit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewExemplar:
+    """A picture to register.
+
+    Attributes:
+        picture: the encoded file as it is to be kept.
+        suffix: of the file, for example '.jpg'.
+        source: where it came from, for people: a path, or a video and a time.
+        negative: True for a look-alike that the entity is not.
+        vectors: by (model_hash, exit).
+        width, height: of the picture in pixels.
+    """
+
+    picture: bytes
+    suffix: str
+    source: str
+    negative: bool = False
+    vectors: Vectors = field(default_factory=dict)
+    width: int = 0
+    height: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.picture:
+            raise BadImage(f"the picture {self.source!r} is empty")
+        if not (self.suffix.startswith(".") and self.suffix[1:].isalnum()):
+            raise ValueError(f"a suffix looks like '.jpg', got {self.suffix!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A registered picture; `picture` is its absolute path."""
+
+    exemplar_id: int
+    entity: str
+    negative: bool
+    source: str
+    picture: Path
+    sha256: str
+    width: int
+    height: int
+
+
+def check_name(name: str) -> str:
+    """The name as it is stored (Unicode NFC, no outer blanks).
+
+    Raises:
+        EntityError: it is empty, too long, or holds control characters.
+    """
+    clean = unicodedata.normalize("NFC", name).strip()
+    if not clean:
+        raise EntityError(f"an entity has a name, got {name!r}")
+    if len(clean) > LONGEST_NAME:
+        raise EntityError(
+            f"an entity's name has at most {LONGEST_NAME} characters, got {len(clean)}: {clean[:40]!r}..."
+        )
+    bad = sorted({c for c in clean if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")})
+    if bad:
+        raise EntityError(f"an entity's name has no line breaks or control characters, got {clean!r}")
+    return clean
+
+
+def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> list[int]:
+    """Register pictures, creating the entity if it is new; ids in the order of `items`.
+
+    A picture that the entity already has keeps its id; its vectors are updated.
+
+    Raises:
+        EntityError: a bad name, no picture, or one that is registered with the other sign.
+    """
+    name = check_name(entity)
+    if not items:
+        raise EntityError(f"no picture given for entity {name!r}; name at least one image")
+    written: list[Path] = []
+    try:
+        with place.catalog.write() as tx:
+            entity_id = tx.scalar(_ENTITY, name=name)
+            if entity_id is None:
+                entity_id = tx.scalar(_NEW_ENTITY, name=name, now=time.time())
+            ids = [_add(tx, place, name, int(entity_id), item, written) for item in items]
+            tx.bump("album")
+    except BaseException:
+        with contextlib.suppress(LibraryWriteError):  # what went wrong first is what the user needs to know
+            remove_unlisted(place, written)
+        raise
+    return ids
+
+
+def _add(
+    tx: Transaction, place: Place, name: str, entity_id: int, item: NewExemplar, written: list[Path]
+) -> int:
+    digest = hashlib.sha256(item.picture).hexdigest()
+    same = tx.row(_SAME_PICTURE, entity=entity_id, sha256=digest)
+    if same is not None:
+        if bool(same.negative) != item.negative:
+            raise EntityError(
+                f"{item.source!r} is both an exemplar and a look-alike of {name!r}; remove one of them first"
+            )
+        exemplar = int(same.exemplar_id)
+    else:
+        path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
+        with write_errors(path):
+            # Noted before it exists: an interrupt in between leaves nothing behind.
+            written.append(path)
+            write_atomically(path, item.picture)
+        exemplar = int(
+            tx.scalar(
+                _NEW_EXEMPLAR,
+                entity=entity_id,
+                negative=int(item.negative),
+                source=item.source,
+                picture=str(path.relative_to(place.root)),
+                sha256=digest,
+                width=item.width,
+                height=item.height,
+                now=time.time(),
+            )
+        )
+    _put_vectors(tx, exemplar, item.vectors)
+    return exemplar
+
+
+def remove_unlisted(place: Place, paths: Sequence[Path]) -> int:
+    """Delete those picture files that no exemplar names; how many."""
+    # Pictures are written inside the transaction that lists them, so holding one here shuts writers out.
+    with place.catalog.write() as tx:
+        listed = {row.picture for row in tx.rows(_PICTURES)}
+        gone = [path for path in paths if str(path.relative_to(place.root)) not in listed]
+        for path in gone:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()  # succeeds where it was the last one
+    return len(gone)
+
+
+def _put_vectors(tx: Transaction, exemplar: int, vectors: Vectors) -> None:
+    values: list[Mapping[str, Any]] = []
+    for (model_hash, exit), vector in vectors.items():
+        row = np.ascontiguousarray(vector, np.float32)
+        if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
+            raise ValueError(f"an exemplar's vector is (dim,) finite numbers, got shape {row.shape}")
+        values.append({"exemplar": exemplar, "model_hash": model_hash, "exit": exit, "vector": row.tobytes()})
+    tx.run_many(_PUT_VECTOR, values)
+
+
+def put_exemplar_vectors(place: Place, vectors: Mapping[int, Vectors]) -> None:
+    """Add or replace vectors of registered pictures, by exemplar id."""
+    with place.catalog.write() as tx:
+        for exemplar, found in vectors.items():
+            # One that was removed while its vectors were computed is no error.
+            if tx.row(_EXEMPLAR, exemplar=exemplar) is not None:
+                _put_vectors(tx, exemplar, found)
+        tx.bump("album")
+
+
+def missing_exemplar_vectors(tx: Transaction, root: Path, model_hash: str, exits: int) -> list[Exemplar]:
+    """Registered pictures that lack a vector at one of the exits 1 to `exits` of a model."""
+    return [_exemplar(row, root) for row in tx.rows(_MISSING, model_hash=model_hash, exits=exits)]
+
+
+def exemplars(tx: Transaction, root: Path, entity: str) -> list[Exemplar]:
+    """Pictures of an entity, in the order of their registration."""
+    return [_exemplar(row, root) for row in tx.rows(_EXEMPLARS_OF, entity=_find(tx, entity))]
+
+
+def entity_names(tx: Transaction) -> list[str]:
+    """All names, sorted."""
+    return [row.name for row in tx.rows(_NAMES)]
+
+
+def rename_entity(place: Place, entity: str, new: str) -> None:
+    """Give an entity another name.
+
+    Raises:
+        UnknownEntity: there is no such entity.
+        EntityError: a bad name, or one that is taken.
+    """
+    name = check_name(new)
+    with place.catalog.write() as tx:
+        entity_id = _find(tx, entity)
+        holder = tx.scalar(_ENTITY, name=name)
+        if holder is not None and holder != entity_id:
+            raise EntityError(f"there is an entity {name!r} already; choose another name or drop it first")
+        tx.run(_RENAME, entity=entity_id, new=name)
+        tx.bump("album")
+        settings.cache_clear(tx)
+
+
+def remove_exemplar(place: Place, exemplar_id: int) -> None:
+    """Unregister one picture; an entity without positive pictures stays and matches nothing.
+
+    Raises:
+        EntityError: there is no such exemplar.
+    """
+    with place.catalog.write() as tx:
+        row = tx.row(_EXEMPLAR, exemplar=exemplar_id)
+        if row is None:
+            raise EntityError(f"no exemplar {exemplar_id}. See: panorama entities")
+        tx.run(_DROP_EXEMPLAR, exemplar=exemplar_id)
+        tx.bump("album")
+    remove_unlisted(place, [place.root / row.picture])
+
+
+def drop_entity(place: Place, entity: str) -> None:
+    """Unregister an entity with all its pictures.
+
+    Raises:
+        UnknownEntity: there is no such entity.
+    """
+    with place.catalog.write() as tx:
+        pictures = _delete(tx, entity)
+    remove_unlisted(place, [place.root / picture for picture in pictures])
+
+
+def forget_entity(place: Place, entity: str, detail: str = "") -> None:
+    """Erase an entity: rows, vectors, pictures and cached sightings, their bytes too; an audit row stays.
+
+    Raises:
+        UnknownEntity: there is no such entity.
+        LibraryWriteError: the entity is gone, but another process reads, so deleted bytes remain in the log.
+    """
+    with place.catalog.write() as tx:
+        pictures = _delete(tx, entity)
+        settings.audit(tx, "forget entity", check_name(entity), detail)
+    remove_unlisted(place, [place.root / picture for picture in pictures])
+    place.catalog.scrub()
+
+
+def _delete(tx: Transaction, entity: str) -> list[str]:
+    entity_id = _find(tx, entity)
+    pictures = [row.picture for row in tx.rows(_PICTURES_OF, entity=entity_id)]
+    tx.run(_DROP_ENTITY, entity=entity_id)
+    tx.bump("album")
+    settings.cache_clear(tx)
+    return pictures
+
+
+def _find(tx: Transaction, entity: str) -> int:
+    found = tx.scalar(_ENTITY, name=check_name(entity))
+    if found is None:
+        raise UnknownEntity(unknown("entity", entity, entity_names(tx), "panorama entities"))
+    return int(found)
+
+
+def _exemplar(row: Any, root: Path) -> Exemplar:
+    return Exemplar(
+        row.exemplar_id,
+        row.name,
+        bool(row.negative),
+        row.source,
+        root / row.picture,
+        row.sha256,
+        row.width,
+        row.height,
+    )

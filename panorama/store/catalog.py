@@ -1,0 +1,243 @@
+"""The catalog: SQL with bound values enters, rows leave; every change is one SQLite transaction.
+
+The only module that imports sqlalchemy. Readers see the state at their first read and never wait; writers
+take their turn when they begin.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from panorama.errors import LibraryNotFound, LibraryVersionError, LibraryWriteError
+from panorama.store.migrations import MIGRATIONS
+
+CATALOG_NAME = "catalog.sqlite"
+BUSY_SECONDS = 60.0
+
+_SELECT_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
+_SET_META = """
+INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+_BUMP = "UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value"
+
+
+class Transaction:
+    """Statements of one transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, **values: Any) -> Sequence[Any]:
+        """All rows of a query. A value that is a list stands for `IN (...)`: write `IN :name`."""
+        return self._connection.execute(_statement(sql, values), values).fetchall()
+
+    def row(self, sql: str, **values: Any) -> Any | None:
+        """The first row, or None."""
+        return self._connection.execute(_statement(sql, values), values).fetchone()
+
+    def scalar(self, sql: str, **values: Any) -> Any:
+        """The first column of the first row, or None."""
+        row = self.row(sql, **values)
+        return None if row is None else row[0]
+
+    def run(self, sql: str, **values: Any) -> int:
+        """Run a change; how many rows it touched."""
+        return int(self._connection.execute(_statement(sql, values), values).rowcount)
+
+    def run_many(self, sql: str, many: Sequence[Mapping[str, Any]]) -> None:
+        """Run one change for many sets of values."""
+        if many:
+            self._connection.execute(sa.text(sql), list(many))
+
+    def bump(self, counter: str) -> int:
+        """Say that something that can change an answer has changed: 'data', 'album' or 'settings'."""
+        return int(self.scalar(_BUMP, name=counter))
+
+
+def _statement(sql: str, values: Mapping[str, Any]) -> sa.TextClause:
+    lists: list[sa.BindParameter[Any]] = [
+        sa.bindparam(name, expanding=True) for name, value in values.items() if isinstance(value, list)
+    ]
+    return sa.text(sql).bindparams(*lists) if lists else sa.text(sql)
+
+
+class Catalog:
+    """One catalog file; hold it open as long as you like, it locks nothing between calls.
+
+    Args:
+        root: the library's directory.
+        writable: False opens the file read-only, also where the directory cannot be written.
+    """
+
+    def __init__(self, root: Path, writable: bool = True) -> None:
+        self.path = root / CATALOG_NAME
+        self.writable = writable
+        self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
+        sa.event.listen(self._engine, "begin", _begin)
+        self._writing = self._engine.execution_options(panorama_write=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.writable:
+            connection = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        else:
+            # Without its -wal file nobody is writing, and a directory that we cannot write cannot hold one.
+            quiet = not self.path.with_name(CATALOG_NAME + "-wal").exists()
+            frozen = "&immutable=1" if quiet and not os.access(self.path.parent, os.W_OK) else ""
+            connection = sqlite3.connect(
+                f"{self.path.resolve().as_uri()}?mode=ro{frozen}",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        if self.writable:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA secure_delete = ON")
+            # FULL: a committed video survives a power cut, not only a crash of the process.
+            connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One consistent view; never waits for a writer."""
+        with self._engine.connect() as connection, connection.begin():
+            yield Transaction(connection)
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """One change: all of it or nothing.
+
+        Raises:
+            LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
+        """
+        with write_errors(self.path):
+            if not self.writable:
+                raise LibraryWriteError(
+                    f"{self.path.parent} is open for reading only; open it where you have write permission"
+                )
+            with self._writing.connect() as connection, connection.begin():
+                yield Transaction(connection)
+
+    def scrub(self) -> None:
+        """Rewrite the file so that deleted bytes are gone from it and from its write-ahead log."""
+        with write_errors(self.path):
+            connection = self._connect()
+            try:
+                connection.execute("VACUUM")
+                busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                connection.close()
+        if busy:
+            raise LibraryWriteError(
+                f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes; "
+                "close it and run the same command again"
+            )
+
+    def close(self) -> None:
+        """Drop the connections; the last process to do so folds the write-ahead log into the file."""
+        self._engine.dispose()
+
+    def schema_version(self) -> int:
+        """The version that the file has; 0 for an empty file.
+
+        Raises:
+            LibraryNotFound: the file is not a catalog.
+        """
+        try:
+            with self.read() as tx:
+                if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
+                    return 0
+                return int(tx.scalar(_SELECT_VERSION))
+        except sa.exc.DatabaseError as exc:
+            raise LibraryNotFound(f"{self.path} is not a Panorama catalog: {exc.orig}") from exc
+
+    def migrate(self, steps: Sequence[Sequence[str]] = MIGRATIONS) -> int:
+        """Bring the file to the version of `steps`; how many steps ran.
+
+        Raises:
+            LibraryVersionError: the file is newer than this program.
+        """
+        ran = 0
+        while True:
+            with (
+                self.write() as tx
+            ):  # the version is read inside: two programs may open an old library at once
+                exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
+                version = int(tx.scalar(_SELECT_VERSION)) if exists else 0
+                check_version(self.path.parent, version, len(steps), migrating=True)
+                if version == len(steps):
+                    return ran
+                for statement in steps[version]:
+                    tx.run(statement)
+                if version == 0:
+                    tx.run(_SET_META, key="library_id", value=uuid.uuid4().hex)
+                    tx.run(_SET_META, key="created_at", value=repr(time.time()))
+                tx.run(_SET_META, key="schema_version", value=str(version + 1))
+                ran += 1
+
+
+def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
+    """Raise LibraryVersionError where this program cannot read a library of `version`."""
+    if version > ours:
+        raise LibraryVersionError(
+            f"{root} was made by a newer Panorama: its schema version is {version}, this one reads up to "
+            f"{ours}. Upgrade: pip install --upgrade panorama-video"
+        )
+    if version < ours and not migrating:
+        raise LibraryVersionError(
+            f"{root} has schema version {version}, this Panorama reads {ours}. "
+            f"Open it once with write permission and it is upgraded: panorama --library {root} info"
+        )
+
+
+def _begin(connection: sa.Connection) -> None:
+    # IMMEDIATE for changes: a transaction that reads and then asks to write could fail half-way otherwise.
+    writing = connection.get_execution_options().get("panorama_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn what the disk and SQLite say into one LibraryWriteError with the next step."""
+    try:
+        yield
+    except LibraryWriteError:
+        raise
+    except sa.exc.IntegrityError:
+        raise
+    except sa.exc.DBAPIError as exc:
+        raise LibraryWriteError(_advice(path, str(exc.orig), None)) from exc
+    except sqlite3.DatabaseError as exc:
+        raise LibraryWriteError(_advice(path, str(exc), None)) from exc
+    except OSError as exc:
+        raise LibraryWriteError(_advice(path, exc.strerror or str(exc), exc.errno)) from exc
+
+
+def _advice(path: Path, said: str, number: int | None) -> str:
+    lower = said.lower()
+    if number in _FULL or "full" in lower or "no space" in lower:
+        step = "free some space and run the same command again; what was committed before is safe"
+    elif number in _DENIED or "readonly" in lower or "read-only" in lower or "permission" in lower:
+        step = "check the permissions of the library's directory"
+    elif "locked" in lower:
+        step = f"another process has been writing for {BUSY_SECONDS:.0f} s; try again when it is done"
+    else:
+        step = "nothing half-written is visible; check the disk and try again"
+    return f"cannot write {path}: {said}; {step}"

@@ -1,0 +1,91 @@
+"""Stored crops: crop ids or segments enter, JPEG bytes leave in batches; and which of them lack vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from panorama.store.catalog import Transaction
+from panorama.store.layout import Place
+from panorama.store.schema import segment_of
+
+_FILES_OF = """
+SELECT DISTINCT f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
+WHERE f.table_name = 'crops' AND f.retired_version IS NULL AND fs.segment_id IN :segments
+ORDER BY f.file_id
+"""
+_LACKING = """
+SELECT s.segment_id FROM segments s
+WHERE s.state = 'live' AND s.crops > (
+    SELECT coalesce(sum(fs.row_count), 0) FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+    WHERE fs.segment_id = s.segment_id AND f.retired_version IS NULL
+    AND f.table_name = 'embeddings' AND f.model_hash = :model_hash AND f.exit = :exit)
+ORDER BY s.segment_id
+"""
+_LIVE = "SELECT segment_id FROM segments WHERE state = 'live' AND segment_id IN :segments"
+
+
+@dataclass(frozen=True, slots=True)
+class CropBatch:
+    """Some crops: (B,) int64 ids and as many JPEG files."""
+
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    jpegs: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.crop_ids)
+
+
+def segments_lacking(tx: Transaction, model_hash: str, exit: int) -> list[int]:
+    """Live segments of which some crop has no vector at this exit of this model."""
+    return [int(row[0]) for row in tx.rows(_LACKING, model_hash=model_hash, exit=exit)]
+
+
+def read_crops(
+    place: Place,
+    crop_ids: NDArray[np.int64] | None = None,
+    segments: NDArray[np.integer] | None = None,
+    batch_size: int = 256,
+) -> Iterator[CropBatch]:
+    """Crops by id, or all of some segments, in the order of the files; unknown ids are left out."""
+    if (crop_ids is None) == (segments is None):
+        raise ValueError("give crop_ids or segments, one of the two")
+    wanted = None if crop_ids is None else np.unique(np.asarray(crop_ids, np.int64))
+    numbers = np.unique(segment_of(wanted)) if wanted is not None else np.unique(np.asarray(segments))
+    with place.catalog.read() as tx:
+        live = np.array([row[0] for row in tx.rows(_LIVE, segments=numbers.tolist())], np.int32)
+        paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
+    for path in paths:
+        with pq.ParquetFile(place.root / path) as file:
+            for group in range(file.num_row_groups):
+                yield from _group_crops(file, group, live, wanted, batch_size)
+
+
+def _group_crops(
+    file: pq.ParquetFile,
+    group: int,
+    live: NDArray[np.int32],
+    wanted: NDArray[np.int64] | None,
+    batch_size: int,
+) -> Iterator[CropBatch]:
+    ids = file.read_row_group(group, columns=["segment", "crop_id"])
+    mine = np.isin(ids.column("segment").to_numpy(), live)
+    if wanted is not None:
+        mine &= np.isin(ids.column("crop_id").to_numpy(), wanted)
+    if not mine.any():
+        return
+    rows = file.read_row_group(group, columns=["crop_id", "track_id", "jpeg"]).filter(pa.array(mine))
+    for start in range(0, len(rows), batch_size):
+        part = rows.slice(start, batch_size)
+        yield CropBatch(
+            part.column("crop_id").to_numpy(),
+            part.column("track_id").to_numpy(),
+            tuple(pc.cast(part.column("jpeg"), pa.binary()).to_pylist()),
+        )

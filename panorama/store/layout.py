@@ -1,0 +1,76 @@
+"""Where a library's files lie: a directory enters, paths and lock names leave."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from panorama.store.catalog import Catalog
+from panorama.store.schema import TABLES
+
+DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
+TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A library's directory and its open catalog."""
+
+    root: Path
+    catalog: Catalog
+
+    @property
+    def data(self) -> Path:
+        return self.root / DATA
+
+    @property
+    def album(self) -> Path:
+        return self.root / ALBUM
+
+    @property
+    def index(self) -> Path:
+        return self.root / INDEX
+
+    @property
+    def locks(self) -> Path:
+        return self.root / LOCKS
+
+    def writer_lock(self, token: str) -> Path:
+        """The lock that a writer holds while files that begin with its token may be unlisted."""
+        return self.locks / f"writer-{token}.lock"
+
+    def make_folders(self) -> None:
+        """Create what a library consists of besides its catalog."""
+        for folder in (*(self.data / table for table in TABLES), self.album, self.index, self.locks):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+def token_of(file_name: str) -> str:
+    """The writer that a data file, finished or not, belongs to."""
+    return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside the folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a whole file: under its name lies the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)

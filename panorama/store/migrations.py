@@ -1,0 +1,132 @@
+"""The catalog's schema, step by step: a catalog of any older version enters, the current version leaves.
+
+A step never changes once released; a new need is a new step at the end. Each runs in one transaction.
+"""
+
+from __future__ import annotations
+
+CORE = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    """CREATE TABLE segments (
+        segment_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        content_hash TEXT NOT NULL,
+        settings_hash TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('writing', 'live', 'retired')),
+        created_at REAL NOT NULL,
+        frames INTEGER NOT NULL DEFAULT 0,
+        tracks INTEGER NOT NULL DEFAULT 0,
+        boxes INTEGER NOT NULL DEFAULT 0,
+        crops INTEGER NOT NULL DEFAULT 0
+    )""",
+    "CREATE INDEX segments_by_content ON segments (content_hash, state)",
+    """CREATE TABLE videos (
+        video_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        uri TEXT NOT NULL UNIQUE,
+        root TEXT NOT NULL,
+        camera TEXT NOT NULL,
+        content_hash TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL,
+        segment_id INTEGER NOT NULL REFERENCES segments (segment_id),
+        width INTEGER NOT NULL,
+        height INTEGER NOT NULL,
+        duration REAL NOT NULL,
+        frames INTEGER NOT NULL,
+        start_time_unix REAL,
+        decode_note TEXT,
+        indexed_at REAL NOT NULL
+    )""",
+    "CREATE INDEX videos_by_segment ON videos (segment_id)",
+    "CREATE INDEX videos_by_content ON videos (content_hash)",
+    """CREATE TABLE files (
+        file_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        table_name TEXT NOT NULL,
+        path TEXT NOT NULL UNIQUE,
+        model_hash TEXT,
+        exit INTEGER,
+        dim INTEGER,
+        row_count INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        retired_version INTEGER,
+        retired_at REAL
+    )""",
+    "CREATE INDEX files_by_retirement ON files (retired_version)",
+    """CREATE TABLE file_segments (
+        file_id INTEGER NOT NULL REFERENCES files (file_id) ON DELETE CASCADE,
+        segment_id INTEGER NOT NULL REFERENCES segments (segment_id),
+        row_count INTEGER NOT NULL,
+        PRIMARY KEY (file_id, segment_id)
+    )""",
+    "CREATE INDEX file_segments_by_segment ON file_segments (segment_id)",
+    """CREATE TABLE entities (
+        entity_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL UNIQUE,
+        created_at REAL NOT NULL
+    )""",
+    """CREATE TABLE exemplars (
+        exemplar_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        entity_id INTEGER NOT NULL REFERENCES entities (entity_id) ON DELETE CASCADE,
+        negative INTEGER NOT NULL CHECK (negative IN (0, 1)),
+        source TEXT NOT NULL,
+        picture TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        width INTEGER NOT NULL,
+        height INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        UNIQUE (entity_id, sha256)
+    )""",
+    """CREATE TABLE exemplar_vectors (
+        exemplar_id INTEGER NOT NULL REFERENCES exemplars (exemplar_id) ON DELETE CASCADE,
+        model_hash TEXT NOT NULL,
+        exit INTEGER NOT NULL,
+        vector BLOB NOT NULL,
+        PRIMARY KEY (exemplar_id, model_hash, exit)
+    )""",
+    """CREATE TABLE models (
+        hash TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        dim INTEGER NOT NULL,
+        exits INTEGER NOT NULL
+    )""",
+    "CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL)",
+    """CREATE TABLE sightings_cache (
+        key TEXT PRIMARY KEY,
+        value BLOB NOT NULL,
+        bytes INTEGER NOT NULL,
+        used_at REAL NOT NULL
+    )""",
+    """CREATE TABLE audit (
+        audit_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        action TEXT NOT NULL,
+        subject_hash TEXT NOT NULL,
+        detail TEXT NOT NULL
+    )""",
+    """CREATE TABLE jobs (
+        job_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL,
+        detail TEXT NOT NULL,
+        created_at REAL NOT NULL,
+        updated_at REAL NOT NULL
+    )""",
+    "INSERT INTO counters (name, value) VALUES ('data', 0), ('album', 0), ('settings', 0)",
+)
+
+ZONES = (
+    """CREATE TABLE zones (
+        camera TEXT NOT NULL,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('zone', 'line')),
+        points TEXT NOT NULL,
+        PRIMARY KEY (camera, name)
+    )""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES)
+"""Step i (from 0) takes version i to version i + 1."""
+
+SCHEMA_VERSION = len(MIGRATIONS)

@@ -1,0 +1,245 @@
+"""Rewriting data files: listed files enter, fewer or thinner ones leave, swapped in one transaction.
+
+Compaction makes large sorted files of many small ones; erasing leaves rows out. Segments keep their numbers.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from panorama.store.catalog import Transaction, write_errors
+from panorama.store.layout import Place
+from panorama.store.locks import held
+from panorama.store.segments import FileSet, list_files
+from panorama.store.sweep import ERASED
+
+TARGET_BYTES = 256 << 20
+
+_LISTED = """
+SELECT file_id, table_name AS "table", path, model_hash, exit, dim, row_count AS rows, bytes FROM files
+WHERE retired_version IS NULL ORDER BY file_id
+"""
+_CONTENTS = """
+SELECT fs.file_id, fs.segment_id, s.state FROM file_segments fs
+JOIN segments s ON s.segment_id = fs.segment_id JOIN files f ON f.file_id = fs.file_id
+WHERE f.retired_version IS NULL
+"""
+_STILL_LISTED = "SELECT count(*) FROM files WHERE retired_version IS NULL AND file_id IN :files"
+_RETIRE = "UPDATE files SET retired_version = :version, retired_at = :at WHERE file_id IN :files"
+_UNLIST = "DELETE FROM files WHERE file_id IN :files"
+_RECOUNT = """
+UPDATE segments SET crops = (
+    SELECT coalesce(sum(fs.row_count), 0) FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+    WHERE fs.segment_id = segments.segment_id AND f.table_name = 'crops' AND f.retired_version IS NULL)
+WHERE state = 'live'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A listed file and the segments that it holds rows of."""
+
+    file_id: int
+    table: str
+    path: str
+    model_hash: str | None
+    exit: int | None
+    dim: int | None
+    rows: int
+    bytes: int
+    live: tuple[int, ...]
+    dead: tuple[int, ...]
+
+    @property
+    def kind(self) -> tuple[str, str | None, int | None]:
+        return self.table, self.model_hash, self.exit
+
+
+def compact(place: Place, target_bytes: int = TARGET_BYTES) -> int:
+    """Merge small files into files of about `target_bytes`, dropping rows of segments that are not live.
+
+    Returns:
+        How many files were replaced. They go when no reader can hold them (see `sweep`).
+    """
+    replaced = 0
+    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+        groups: dict[Any, list[Source]] = defaultdict(list)
+        for source in _sources(place):
+            if source.bytes < target_bytes // 2 or source.dead:
+                groups[source.kind].append(source)
+        for group in groups.values():
+            ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
+            for part in _parts(ordered, target_bytes):
+                if (len(part) > 1 or part[0].dead) and _swap(place, part, None, erase=False):
+                    replaced += len(part)
+    return replaced
+
+
+def erase_rows(place: Place, segments: Sequence[int] = (), track_ids: NDArray[np.int64] | None = None) -> int:
+    """Rewrite files without the rows of dead `segments`, and crops and embeddings without `track_ids`.
+
+    The old files are deleted at once, whoever reads them, and so is everything in index/.
+
+    Returns:
+        How many files were replaced or deleted.
+    """
+    tracks = np.unique(np.asarray([] if track_ids is None else track_ids, np.int64))
+    holders = {int(s) for s in (tracks >> 32)}
+    unwanted = set(segments)
+    changed = 0
+    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+        for source in _sources(place):
+            of_tracks = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
+            if of_tracks or not unwanted.isdisjoint(source.dead):
+                while not _swap(place, [source], tracks if of_tracks else None, erase=True):
+                    current = [s for s in _sources(place) if s.file_id == source.file_id]
+                    if not current:  # replaced meanwhile by a commit, which retired it
+                        break
+                    source = current[0]
+                changed += 1
+        _clear_index(place)
+    return changed
+
+
+def _sources(place: Place) -> list[Source]:
+    with place.catalog.read() as tx:
+        rows = tx.rows(_LISTED)
+        live: dict[int, list[int]] = defaultdict(list)
+        dead: dict[int, list[int]] = defaultdict(list)
+        for file_id, segment, state in tx.rows(_CONTENTS):
+            (live if state == "live" else dead)[file_id].append(segment)
+    return [
+        Source(**row._mapping, live=tuple(sorted(live[row.file_id])), dead=tuple(sorted(dead[row.file_id])))
+        for row in rows
+    ]
+
+
+def _parts(sources: Sequence[Source], target_bytes: int) -> Iterator[list[Source]]:
+    part: list[Source] = []
+    size = 0
+    for source in sources:
+        if part and size + source.bytes > target_bytes:
+            yield part
+            part, size = [], 0
+        part.append(source)
+        size += source.bytes
+    if part:
+        yield part
+
+
+def _swap(
+    place: Place,
+    sources: Sequence[Source],
+    without_tracks: NDArray[np.int64] | None,
+    erase: bool,
+) -> bool:
+    """Write what `sources` hold into one new file and list it instead; False where they changed meanwhile."""
+    files = FileSet(place, f"c{uuid.uuid4().hex}")
+    ids = [source.file_id for source in sources]
+    try:
+        for table in _rows_of(place, sources, without_tracks):
+            first = sources[0]
+            columns = {name: table.column(name) for name in table.column_names}
+            files.add(first.table, columns, first.model_hash, first.exit, first.dim)
+        listed = files.finish()
+        with place.catalog.write() as tx:
+            swapped = tx.scalar(_STILL_LISTED, files=ids) == len(ids)
+            if swapped:
+                _publish(tx, ids, listed, erase)
+    except BaseException:
+        files.discard()
+        raise
+    if not swapped:
+        files.discard()
+        return False
+    files.release()
+    if erase:
+        for source in sources:
+            (place.root / source.path).unlink(missing_ok=True)
+        with place.catalog.write() as tx:
+            tx.run(_UNLIST, files=ids)
+    return True
+
+
+def _publish(tx: Transaction, ids: list[int], listed: Sequence[Mapping[str, Any]], erase: bool) -> None:
+    version = tx.bump("data")
+    list_files(tx, listed)
+    tx.run(_RETIRE, files=ids, version=version, at=ERASED if erase else time.time())
+    tx.run(_RECOUNT)
+
+
+def _rows_of(
+    place: Place, sources: Sequence[Source], without_tracks: NDArray[np.int64] | None
+) -> Iterator[pa.Table]:
+    """Rows of live segments, segment by segment, in bounded pieces."""
+    holders: dict[int, list[Source]] = defaultdict(list)
+    for source in sources:
+        for segment in source.live:
+            holders[segment].append(source)
+    readers = {source.file_id: _Reader(place, source) for source in sources}
+    try:
+        for segment in sorted(holders):
+            pieces: Iterator[pa.Table] = (
+                piece for source in holders[segment] for piece in readers[source.file_id].rows(segment)
+            )
+            if len(holders[segment]) > 1 and sources[0].table == "embeddings":
+                # Written at several times: order them, and keep one where two processes did the same work.
+                whole = pa.concat_tables(list(pieces))
+                _, first = np.unique(whole.column("crop_id").to_numpy(), return_index=True)
+                pieces = iter([whole.take(pa.array(first))])
+            for piece in pieces:
+                if without_tracks is not None:
+                    unwanted = np.isin(piece.column("track_id").to_numpy(), without_tracks)
+                    piece = piece.filter(pa.array(~unwanted))
+                if len(piece):
+                    yield piece
+    finally:
+        for reader in readers.values():
+            reader.close()
+
+
+class _Reader:
+    """Row groups of one file; opened when first needed, closed when its last segment is done."""
+
+    def __init__(self, place: Place, source: Source) -> None:
+        self._path = place.root / source.path
+        self._last = source.live[-1] if source.live else -1
+        self._file: pq.ParquetFile | None = None
+
+    def rows(self, segment: int) -> Iterator[pa.Table]:
+        if self._file is None:
+            self._file = pq.ParquetFile(self._path)
+        for number in range(self._file.num_row_groups):
+            statistics = self._file.metadata.row_group(number).column(0).statistics
+            if statistics is not None and not statistics.min <= segment <= statistics.max:
+                continue
+            group = self._file.read_row_group(number)
+            mine = group.filter(pc.equal(group.column("segment"), segment))
+            if len(mine):
+                yield mine
+        if segment == self._last:
+            self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _clear_index(place: Place) -> None:
+    for path in sorted(place.index.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)

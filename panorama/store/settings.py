@@ -1,0 +1,172 @@
+"""Small values of a library: settings, calibration, models, zones, cached sightings, audit rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from panorama.errors import UsageError, unknown
+from panorama.store.catalog import Transaction
+
+CACHE_BYTES = 256 << 20
+
+_ALL = "SELECT key, value FROM settings ORDER BY key"
+_GET = "SELECT value FROM settings WHERE key = :key"
+_PUT = """
+INSERT INTO settings (key, value, version) VALUES (:key, :value, 1)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = settings.version + 1
+"""
+_DROP = "DELETE FROM settings WHERE key = :key"
+_PUT_MODEL = """
+INSERT INTO models (hash, name, kind, dim, exits) VALUES (:hash, :name, :kind, :dim, :exits)
+ON CONFLICT (hash) DO UPDATE SET name = excluded.name
+"""
+_MODELS = "SELECT hash, name, kind, dim, exits FROM models ORDER BY name, hash"
+_CACHED = "SELECT value FROM sightings_cache WHERE key = :key"
+_PUT_CACHED = """
+INSERT INTO sightings_cache (key, value, bytes, used_at) VALUES (:key, :value, :bytes, :now)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, bytes = excluded.bytes, used_at = excluded.used_at
+"""
+_OLDEST_BEYOND = """
+DELETE FROM sightings_cache WHERE key IN (
+    SELECT key FROM (
+        SELECT key, sum(bytes) OVER (ORDER BY used_at DESC, key) AS running FROM sightings_cache) ranked
+    WHERE running > :limit)
+"""
+_CLEAR_CACHE = "DELETE FROM sightings_cache"
+_AUDIT = "INSERT INTO audit (at, action, subject_hash, detail) VALUES (:at, :action, :subject, :detail)"
+_AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
+_PUT_ZONE = """
+INSERT INTO zones (camera, name, kind, points) VALUES (:camera, :name, :kind, :points)
+ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded.points
+"""
+_ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
+_DROP_ZONE = "DELETE FROM zones WHERE camera = :camera AND name = :name"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model that vectors of this library came from, or that proposed its regions."""
+
+    hash: str
+    name: str
+    kind: str
+    dim: int
+    exits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A named shape in the pictures of one camera ('' stands for every camera).
+
+    Attributes:
+        kind: 'zone', a polygon of at least three points, or 'line', of at least two.
+        points_xy: pixels of the frame as displayed.
+    """
+
+    camera: str
+    name: str
+    kind: str
+    points_xy: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        least = {"zone": 3, "line": 2}.get(self.kind)
+        if least is None:
+            raise UsageError(f"a shape is a zone or a line, got {self.kind!r}")
+        if len(self.points_xy) < least:
+            raise UsageError(f"a {self.kind} has at least {least} points, got {len(self.points_xy)}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """What was erased, when; the name only as its SHA-256."""
+
+    at_unix: float
+    action: str
+    subject_hash: str
+    detail: str
+
+
+def read_all(tx: Transaction) -> dict[str, Any]:
+    """Every setting."""
+    return {row.key: json.loads(row.value) for row in tx.rows(_ALL)}
+
+
+def get(tx: Transaction, key: str, default: Any = None) -> Any:
+    """One setting, or `default`."""
+    value = tx.scalar(_GET, key=key)
+    return default if value is None else json.loads(value)
+
+
+def put(tx: Transaction, key: str, value: Any) -> None:
+    """Store a JSON value; None removes it. Answers may change, so caches see a new version."""
+    if value is None:
+        tx.run(_DROP, key=key)
+    else:
+        tx.run(_PUT, key=key, value=json.dumps(value))
+    tx.bump("settings")
+
+
+def put_model(tx: Transaction, model: ModelRow) -> None:
+    """Remember what a model hash stands for."""
+    tx.run(_PUT_MODEL, hash=model.hash, name=model.name, kind=model.kind, dim=model.dim, exits=model.exits)
+
+
+def models(tx: Transaction) -> list[ModelRow]:
+    """All models that were ever used here."""
+    return [ModelRow(*row) for row in tx.rows(_MODELS)]
+
+
+def cache_get(tx: Transaction, key: str) -> bytes | None:
+    """What was cached under a key that holds all that changes the answer."""
+    value = tx.scalar(_CACHED, key=key)
+    return None if value is None else bytes(value)
+
+
+def cache_put(tx: Transaction, key: str, value: bytes, limit_bytes: int = CACHE_BYTES) -> None:
+    """Cache an answer; the oldest go when all together exceed `limit_bytes`."""
+    tx.run(_PUT_CACHED, key=key, value=value, bytes=len(value), now=time.time())
+    tx.run(_OLDEST_BEYOND, limit=limit_bytes)
+
+
+def cache_clear(tx: Transaction) -> None:
+    """Drop every cached answer."""
+    tx.run(_CLEAR_CACHE)
+
+
+def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
+    """Record an erasure; of the subject only a hash is kept."""
+    digest = hashlib.sha256(subject.encode()).hexdigest()
+    tx.run(_AUDIT, at=time.time(), action=action, subject=digest, detail=detail)
+
+
+def audit_rows(tx: Transaction) -> list[AuditRow]:
+    """All erasures, oldest first."""
+    return [AuditRow(*row) for row in tx.rows(_AUDIT_ROWS)]
+
+
+def put_zone(tx: Transaction, zone: Zone) -> None:
+    """Store or replace a shape."""
+    points = json.dumps([[float(x), float(y)] for x, y in zone.points_xy])
+    tx.run(_PUT_ZONE, camera=zone.camera, name=zone.name, kind=zone.kind, points=points)
+    tx.bump("settings")
+
+
+def zones(tx: Transaction) -> list[Zone]:
+    """All shapes."""
+    return [
+        Zone(row.camera, row.name, row.kind, tuple((x, y) for x, y in json.loads(row.points)))
+        for row in tx.rows(_ZONES)
+    ]
+
+
+def drop_zone(tx: Transaction, camera: str, name: str) -> None:
+    """Remove a shape; UsageError where there is none."""
+    if not tx.run(_DROP_ZONE, camera=camera, name=name):
+        known: Sequence[str] = [zone.name for zone in zones(tx) if zone.camera == camera]
+        raise UsageError(unknown("zone", name, known, "panorama zones"))
+    tx.bump("settings")

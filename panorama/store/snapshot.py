@@ -1,0 +1,308 @@
+"""One consistent view of a library: the catalog enters, frozen lists of videos, files and exemplars leave."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.store import settings
+from panorama.store.catalog import Transaction
+from panorama.store.layout import Place
+from panorama.store.locks import FileLock
+from panorama.store.schema import TABLES
+
+VIDEOS = pa.schema(
+    [
+        pa.field("video", pa.string(), nullable=False),
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("camera", pa.string(), nullable=False),
+        pa.field("duration", pa.float64(), nullable=False),
+        pa.field("width", pa.int32(), nullable=False),
+        pa.field("height", pa.int32(), nullable=False),
+        pa.field("frames", pa.int64(), nullable=False),
+        pa.field("segment", pa.int32(), nullable=False),
+        pa.field("start_time_unix", pa.float64()),
+        pa.field("decode_note", pa.string()),
+    ]
+)
+ENTITIES = pa.schema(
+    [
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("exemplars", pa.int64(), nullable=False),
+        pa.field("negatives", pa.int64(), nullable=False),
+    ]
+)
+
+HOLDS_ALL = "0"
+"""What a lease says before its data version is known."""
+
+_VERSIONS = "SELECT name, value FROM counters"
+_VIDEOS = """
+SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note
+FROM videos ORDER BY name
+"""
+_FILES = """
+SELECT table_name, path, file_id, row_count, model_hash, exit, dim FROM files
+WHERE retired_version IS NULL ORDER BY file_id
+"""
+_LIVE = "SELECT segment_id FROM segments WHERE state = 'live' ORDER BY segment_id"
+_FILES_WITH_DEAD_ROWS = """
+SELECT DISTINCT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
+JOIN files f ON f.file_id = fs.file_id
+WHERE s.state <> 'live' AND f.retired_version IS NULL
+"""
+_ENTITIES = """
+SELECT e.name, e.entity_id,
+       coalesce(sum(1 - x.negative), 0) AS exemplars, coalesce(sum(x.negative), 0) AS negatives
+FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
+GROUP BY e.entity_id, e.name ORDER BY e.name
+"""
+_VECTORS = """
+SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, v.vector
+FROM exemplar_vectors v JOIN exemplars x ON x.exemplar_id = v.exemplar_id
+JOIN entities e ON e.entity_id = x.entity_id
+ORDER BY v.model_hash, v.exit, e.name, x.exemplar_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Album:
+    """All exemplars at one exit of one model, as a struct of arrays ordered by entity.
+
+    Attributes:
+        entities: all names, sorted; also those without an exemplar at this exit.
+        entity_index: (M,) int32 into `entities`.
+        exemplar_ids: (M,) int64.
+        negative: (M,) bool, True for look-alikes.
+        vectors: (M, dim) float32; dim is 0 where M is 0.
+    """
+
+    entities: tuple[str, ...]
+    entity_index: NDArray[np.int32]
+    exemplar_ids: NDArray[np.int64]
+    negative: NDArray[np.bool_]
+    vectors: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        m = len(self.entity_index)
+        shapes = (self.exemplar_ids.shape, self.negative.shape, self.vectors.shape[:1])
+        if shapes != ((m,), (m,), (m,)) or self.vectors.ndim != 2:
+            raise ValueError(f"{m} exemplars, but ids, signs and vectors have shapes {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.entity_index)
+
+    @classmethod
+    def empty(cls, entities: tuple[str, ...]) -> Album:
+        """Names without any vector."""
+        return cls(
+            entities,
+            np.zeros(0, np.int32),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.bool_),
+            np.zeros((0, 0), np.float32),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Parquet file that the catalog lists.
+
+    Attributes:
+        path: absolute.
+        file_id: never reused.
+        rows: in the file.
+        dead_rows: whether it also holds rows of segments that are not live (see `Snapshot.live_segments`).
+        model_hash, exit, dim: of embeddings.
+    """
+
+    path: str
+    file_id: int
+    rows: int
+    dead_rows: bool = False
+    model_hash: str | None = None
+    exit: int | None = None
+    dim: int | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the library held at one moment; its files stay on disk for as long as this object lives.
+
+    Attributes:
+        root: the library's directory.
+        data_version, album_version, settings_version: change whenever videos, files or segments; entities or
+            exemplars; calibration, settings or zones change.
+        videos: columns of the relation `videos`, then segment, start_time_unix, decode_note.
+        files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
+        embeddings: files by (model_hash, exit).
+        live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
+            `has_dead_rows`: join with `videos` on segment, or filter by this.
+        entities: columns of the relation `entities`.
+        settings: values by key, as `Store.put_setting` stored them.
+    """
+
+    root: Path
+    library_id: str
+    data_version: int
+    album_version: int
+    settings_version: int
+    videos: pa.Table
+    files: Mapping[str, list[str]]
+    embeddings: Mapping[tuple[str, int], tuple[DataFile, ...]]
+    live_segments: NDArray[np.int32]
+    has_dead_rows: bool
+    entities: pa.Table
+    settings: Mapping[str, Any]
+    albums: Mapping[tuple[str, int], Album] = field(repr=False)
+    lease: FileLock | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def version(self) -> str:
+        """Two snapshots of a library with equal versions give equal answers: a part of every cache key."""
+        return f"{self.library_id}:{self.data_version}.{self.album_version}.{self.settings_version}"
+
+    @property
+    def entity_names(self) -> tuple[str, ...]:
+        """All names, sorted."""
+        return tuple(self.entities.column("entity").to_pylist())
+
+    def album(self, model_hash: str, exit: int) -> Album:
+        """The exemplars as this exit of this model sees them."""
+        return self.albums.get((model_hash, exit)) or Album.empty(self.entity_names)
+
+    def embedding_rows(self, model_hash: str, exit: int) -> int:
+        """How many vectors the files of an exit hold."""
+        return sum(file.rows for file in self.embeddings.get((model_hash, exit), ()))
+
+
+class Snapshots:
+    """Takes snapshots; what has not changed since the last one is shared with it."""
+
+    def __init__(self, place: Place, library_id: str) -> None:
+        self._place = place
+        self._library_id = library_id
+        self._last: Snapshot | None = None
+
+    def take(self) -> Snapshot:
+        """The library as it is now."""
+        last = self._last
+        with self._place.catalog.read() as tx:
+            versions = _versions(tx)
+        if last is not None and versions == (last.data_version, last.album_version, last.settings_version):
+            return last
+        # The lease comes before the list: at no time is there a list whose files a sweep may delete.
+        lease = _take_lease(self._place)
+        with self._place.catalog.read() as tx:
+            taken = self._read(tx, last, lease)
+        if lease is not None:
+            lease.write(str(taken.data_version))
+        self._last = taken
+        return taken
+
+    def _read(self, tx: Transaction, last: Snapshot | None, lease: FileLock | None) -> Snapshot:
+        data, album, setting = _versions(tx)
+        same_data = last is not None and last.data_version == data
+        same_album = last is not None and last.album_version == album
+        if same_data and last is not None:
+            videos, files, embeddings = last.videos, last.files, last.embeddings
+            live, dead = last.live_segments, last.has_dead_rows
+        else:
+            videos = _read_videos(tx)
+            files, embeddings, dead = _read_files(tx, self._place.root)
+            live = np.array([row[0] for row in tx.rows(_LIVE)], np.int32)
+        if same_album and last is not None:
+            entities, albums = last.entities, last.albums
+        else:
+            entities, albums = _read_album(tx)
+        return Snapshot(
+            self._place.root,
+            self._library_id,
+            data,
+            album,
+            setting,
+            videos,
+            files,
+            embeddings,
+            live,
+            dead,
+            entities,
+            settings.read_all(tx),
+            albums,
+            lease,
+        )
+
+    def forget(self) -> None:
+        """Let go of the last snapshot, and of its files with it unless someone else holds it."""
+        self._last = None
+
+
+def _take_lease(place: Place) -> FileLock | None:
+    # A library on a read-only file system cannot be swept from here, and has no place for a lease.
+    if not place.catalog.writable:
+        return None
+    lease = FileLock.take(place.locks / f"reader-{os.getpid()}-{uuid.uuid4().hex}.lock")
+    lease.write(HOLDS_ALL)
+    return lease
+
+
+def _versions(tx: Transaction) -> tuple[int, int, int]:
+    found = {row[0]: int(row[1]) for row in tx.rows(_VERSIONS)}
+    return found["data"], found["album"], found["settings"]
+
+
+def _read_videos(tx: Transaction) -> pa.Table:
+    rows = tx.rows(_VIDEOS)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
+    arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
+    return pa.table(arrays, schema=VIDEOS)
+
+
+def _read_files(
+    tx: Transaction, root: Path
+) -> tuple[dict[str, list[str]], dict[tuple[str, int], tuple[DataFile, ...]], bool]:
+    dead = {row[0] for row in tx.rows(_FILES_WITH_DEAD_ROWS)}
+    files: dict[str, list[str]] = {table: [] for table in TABLES}
+    embeddings: dict[tuple[str, int], list[DataFile]] = defaultdict(list)
+    for table, path, file_id, rows, model_hash, exit, dim in tx.rows(_FILES):
+        absolute = f"{root}/{path}"
+        files[table].append(absolute)
+        if table == "embeddings":
+            embeddings[model_hash, exit].append(
+                DataFile(absolute, file_id, rows, file_id in dead, model_hash, exit, dim)
+            )
+    return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)
+
+
+def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]:
+    rows = tx.rows(_ENTITIES)
+    names = tuple(row.name for row in rows)
+    position = {row.entity_id: i for i, row in enumerate(rows)}
+    entities = pa.table(
+        [pa.array(names, pa.string()), [int(r.exemplars) for r in rows], [int(r.negatives) for r in rows]],
+        schema=ENTITIES,
+    )
+    grouped: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for row in tx.rows(_VECTORS):
+        grouped[row[0], row[1]].append(row)
+    return entities, {key: _album_of(names, position, found) for key, found in grouped.items()}
+
+
+def _album_of(names: tuple[str, ...], position: Mapping[int, int], rows: list[Any]) -> Album:
+    vectors = np.frombuffer(b"".join(row.vector for row in rows), np.float32)
+    return Album(
+        names,
+        np.array([position[row.entity_id] for row in rows], np.int32),
+        np.array([row.exemplar_id for row in rows], np.int64),
+        np.array([row.negative for row in rows], np.bool_),
+        vectors.reshape(len(rows), -1),
+    )

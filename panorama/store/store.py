@@ -1,0 +1,365 @@
+"""One library on disk: segments, exemplars and settings enter, consistent snapshots leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import LibraryNotFound, UsageError
+from panorama.store import album, crops, rewrite, settings, sweep, videos
+from panorama.store.album import Exemplar, NewExemplar
+from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.crops import CropBatch
+from panorama.store.layout import Place
+from panorama.store.migrations import SCHEMA_VERSION
+from panorama.store.segments import EmbeddingsWriter, SegmentWriter
+from panorama.store.settings import AuditRow, ModelRow, Zone
+from panorama.store.snapshot import Snapshot, Snapshots
+from panorama.store.videos import KnownFile, VideoRow
+
+_LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
+_COUNTS = """
+SELECT (SELECT count(*) FROM videos) AS videos, count(*) AS segments, coalesce(sum(frames), 0) AS frames,
+       coalesce(sum(tracks), 0) AS tracks, coalesce(sum(boxes), 0) AS boxes, coalesce(sum(crops), 0) AS crops,
+       (SELECT count(*) FROM entities) AS entities, (SELECT count(*) FROM exemplars) AS exemplars
+FROM segments WHERE state = 'live'
+"""
+_TABLE_BYTES = """
+SELECT table_name, count(*) AS files, sum(bytes) AS bytes FROM files
+WHERE retired_version IS NULL GROUP BY table_name ORDER BY table_name
+"""
+_EMBEDDED = """
+SELECT model_hash, exit, sum(row_count) AS row_count FROM files
+WHERE retired_version IS NULL AND table_name = 'embeddings'
+GROUP BY model_hash, exit ORDER BY model_hash, exit
+"""
+_DEAD = "SELECT segment_id FROM segments WHERE state = 'retired'"
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryInfo:
+    """What a library holds.
+
+    Attributes:
+        counts: videos, segments, frames, tracks, boxes, crops, entities, exemplars.
+        files, bytes: by table; bytes also of 'catalog', 'album' and 'index'.
+        embeddings: vectors by (model hash, exit).
+    """
+
+    path: Path
+    schema_version: int
+    counts: Mapping[str, int]
+    files: Mapping[str, int]
+    bytes: Mapping[str, int]
+    embeddings: Mapping[tuple[str, int], int]
+    models: tuple[ModelRow, ...]
+
+
+class Store:
+    """The library at one path. Open it in as many processes as you like; open it again after a fork."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        with place.catalog.read() as tx:
+            library_id = str(tx.scalar(_LIBRARY_ID))
+        self._snapshots = Snapshots(place, library_id)
+
+    @classmethod
+    def create(cls, path: str | Path, *, exist_ok: bool = False) -> Store:
+        """A new, empty library; with `exist_ok` the one that is there.
+
+        Raises:
+            UsageError: there is a library, or a folder with something else in it.
+            LibraryWriteError: the folder cannot be made.
+        """
+        root = Path(path).expanduser().absolute()
+        if (root / CATALOG_NAME).exists():
+            if exist_ok:
+                return cls.open(root)
+            raise UsageError(f"there is a library at {root} already; open it, or choose another path")
+        with write_errors(root):
+            if root.exists() and (not root.is_dir() or not _is_remains(root)):
+                raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
+            root.mkdir(parents=True, exist_ok=True)
+            place = Place(root, Catalog(root))
+            place.make_folders()
+        place.catalog.migrate()
+        return cls(place)
+
+    @classmethod
+    def open(cls, path: str | Path, *, write: bool = True) -> Store:
+        """The library at `path`; one of an older version is upgraded, unless `write` is False.
+
+        Raises:
+            LibraryNotFound: there is none.
+            LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
+        """
+        root = Path(path).expanduser().absolute()
+        catalog_path = root / CATALOG_NAME
+        try:
+            found = catalog_path.is_file()
+        except PermissionError as exc:
+            raise LibraryNotFound(f"no permission to look into {root}") from exc
+        if not found:
+            raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {root} index VIDEO...")
+        catalog = Catalog(root, writable=write and _can_write(root))
+        version = catalog.schema_version()
+        if version == 0 and not catalog.writable:
+            raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
+        check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
+        place = Place(root, catalog)
+        if catalog.writable:
+            catalog.migrate()
+            with write_errors(root):
+                place.make_folders()
+        return cls(place)
+
+    @property
+    def path(self) -> Path:
+        """The library's directory."""
+        return self._place.root
+
+    @property
+    def index_path(self) -> Path:
+        """Where disposable accelerators lie."""
+        return self._place.index
+
+    def close(self) -> None:
+        """Let go of the library; snapshots already taken stay usable."""
+        self._snapshots.forget()
+        self._place.catalog.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- videos and segments
+
+    def known_file(self, uri: str) -> KnownFile | None:
+        """What is known of the file at `uri`: while size and mtime stay, there is no need to hash it."""
+        with self._place.catalog.read() as tx:
+            return videos.known_file(tx, uri)
+
+    def live_segment(self, content_hash: str, settings_hash: str) -> int | None:
+        """The segment that already holds this content under these settings."""
+        with self._place.catalog.read() as tx:
+            return videos.live_segment(tx, content_hash, settings_hash)
+
+    def attach_video(self, video: VideoRow, settings_hash: str) -> str | None:
+        """List a copy, rename or touched file of content that is indexed; its name, or None if it is not.
+
+        What decoding found (size, frames, duration) is taken from the segment.
+        """
+        with self._place.catalog.write() as tx:
+            segment = videos.live_segment(tx, video.content_hash, settings_hash)
+            if segment is None:
+                return None
+            name = videos.place_video(tx, videos.with_facts(tx, video, segment), segment)
+            videos.retire_unused(tx, tx.bump("data"))
+        return name
+
+    def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
+        """Start writing what one video gives; nothing is visible before its `commit`."""
+        return SegmentWriter(self._place, content_hash, settings_hash)
+
+    def remove_video(self, name: str, *, erase: bool = False) -> None:
+        """Take a video out; its bytes go with a later sweep, with `erase` at once, whoever reads them.
+
+        Raises:
+            UnknownVideo: there is none of that name.
+        """
+        with self._place.catalog.write() as tx:
+            videos.delete_video(tx, name)
+            videos.retire_unused(tx, tx.bump("data"))
+            settings.cache_clear(tx)
+            dead = [int(row[0]) for row in tx.rows(_DEAD)]
+            if erase:
+                tx.run("UPDATE files SET retired_at = 0 WHERE retired_version IS NOT NULL")
+        if erase:
+            rewrite.erase_rows(self._place, segments=dead)
+            self.sweep()
+
+    # -- reading
+
+    def snapshot(self) -> Snapshot:
+        """One consistent view of everything a query needs; the same object while nothing changes."""
+        return self._snapshots.take()
+
+    def read_crops(
+        self,
+        crop_ids: NDArray[np.int64] | None = None,
+        segments: NDArray[np.integer] | None = None,
+        batch_size: int = 256,
+    ) -> Iterator[CropBatch]:
+        """Stored JPEGs by crop id, or of whole segments, in batches."""
+        return crops.read_crops(self._place, crop_ids, segments, batch_size)
+
+    def segments_lacking(self, model_hash: str, exit: int) -> list[int]:
+        """Segments of which some crop has no vector at this exit of this model."""
+        with self._place.catalog.read() as tx:
+            return crops.segments_lacking(tx, model_hash, exit)
+
+    def append_embeddings(self, model_hash: str, exit: int) -> EmbeddingsWriter:
+        """Add vectors to stored crops, of many videos in one file."""
+        return EmbeddingsWriter(self._place, model_hash, exit)
+
+    # -- the album
+
+    def add_exemplars(self, entity: str, items: Sequence[NewExemplar]) -> list[int]:
+        """Register pictures, creating the entity if it is new; their ids."""
+        return album.add_exemplars(self._place, entity, items)
+
+    def entities(self) -> list[str]:
+        """All names, sorted."""
+        with self._place.catalog.read() as tx:
+            return album.entity_names(tx)
+
+    def exemplars(self, entity: str) -> list[Exemplar]:
+        """Pictures of an entity; UnknownEntity with near names."""
+        with self._place.catalog.read() as tx:
+            return album.exemplars(tx, self.path, entity)
+
+    def rename_entity(self, entity: str, new: str) -> None:
+        """Give an entity another name."""
+        album.rename_entity(self._place, entity, new)
+
+    def remove_exemplar(self, exemplar_id: int) -> None:
+        """Unregister one picture."""
+        album.remove_exemplar(self._place, exemplar_id)
+
+    def drop_entity(self, entity: str) -> None:
+        """Unregister an entity."""
+        album.drop_entity(self._place, entity)
+
+    def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
+        """Erase an entity, its bytes too; with `track_ids` also the crops and vectors of those tracks."""
+        with self._place.catalog.read() as tx:
+            album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
+        detail = "exemplars"
+        if track_ids is not None and len(track_ids):
+            rewrite.erase_rows(self._place, track_ids=track_ids)
+            detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
+        album.forget_entity(self._place, entity, detail)
+
+    def missing_exemplar_vectors(self, model_hash: str, exits: int) -> list[Exemplar]:
+        """Registered pictures that lack a vector at one of the exits 1 to `exits` of a model."""
+        with self._place.catalog.read() as tx:
+            return album.missing_exemplar_vectors(tx, self.path, model_hash, exits)
+
+    def put_exemplar_vectors(self, vectors: Mapping[int, album.Vectors]) -> None:
+        """Add vectors of registered pictures: exemplar id → (model_hash, exit) → vector."""
+        album.put_exemplar_vectors(self._place, vectors)
+
+    # -- small values
+
+    def setting(self, key: str, default: Any = None) -> Any:
+        """A stored JSON value."""
+        with self._place.catalog.read() as tx:
+            return settings.get(tx, key, default)
+
+    def put_setting(self, key: str, value: Any) -> None:
+        """Store a JSON value (calibration, defaults); None removes it."""
+        with self._place.catalog.write() as tx:
+            settings.put(tx, key, value)
+
+    def put_model(self, model: ModelRow) -> None:
+        """Remember what a model hash stands for."""
+        with self._place.catalog.write() as tx:
+            settings.put_model(tx, model)
+
+    def models(self) -> list[ModelRow]:
+        """Models used here."""
+        with self._place.catalog.read() as tx:
+            return settings.models(tx)
+
+    def cache_get(self, key: str) -> bytes | None:
+        """A cached answer; the key holds all that changes it, `Snapshot.version` included."""
+        with self._place.catalog.read() as tx:
+            return settings.cache_get(tx, key)
+
+    def cache_put(self, key: str, value: bytes) -> None:
+        """Cache an answer, unless the library is open for reading only."""
+        if self._place.catalog.writable:
+            with self._place.catalog.write() as tx:
+                settings.cache_put(tx, key, value)
+
+    def put_zone(self, zone: Zone) -> None:
+        """Store or replace a named shape of a camera."""
+        with self._place.catalog.write() as tx:
+            settings.put_zone(tx, zone)
+
+    def zones(self) -> list[Zone]:
+        """All named shapes."""
+        with self._place.catalog.read() as tx:
+            return settings.zones(tx)
+
+    def drop_zone(self, camera: str, name: str) -> None:
+        """Remove a named shape."""
+        with self._place.catalog.write() as tx:
+            settings.drop_zone(tx, camera, name)
+
+    def audit(self) -> list[AuditRow]:
+        """What was erased."""
+        with self._place.catalog.read() as tx:
+            return settings.audit_rows(tx)
+
+    # -- upkeep
+
+    def sweep(self, grace_seconds: float = sweep.GRACE_SECONDS) -> sweep.Swept:
+        """Delete what crashed writers left, and replaced files that no reader can hold."""
+        self._snapshots.forget()
+        return sweep.sweep(self._place, grace_seconds)
+
+    def compact(self, target_bytes: int = rewrite.TARGET_BYTES) -> int:
+        """Merge many small data files into few large ones; how many were replaced."""
+        return rewrite.compact(self._place, target_bytes)
+
+    def info(self) -> LibraryInfo:
+        """Counts, sizes, models."""
+        with self._place.catalog.read() as tx:
+            counts = tx.row(_COUNTS)
+            tables = tx.rows(_TABLE_BYTES)
+            embedded = tx.rows(_EMBEDDED)
+            models = settings.models(tx)
+        assert counts is not None
+        sizes = {row.table_name: int(row.bytes) for row in tables}
+        sizes["catalog"] = sum(path.stat().st_size for path in self.path.glob(CATALOG_NAME + "*"))
+        sizes["album"], sizes["index"] = _folder_bytes(self._place.album), _folder_bytes(self._place.index)
+        return LibraryInfo(
+            self.path,
+            SCHEMA_VERSION,
+            {name: int(value) for name, value in counts._mapping.items()},
+            {row.table_name: int(row.files) for row in tables},
+            sizes,
+            {(row.model_hash, row.exit): int(row.row_count) for row in embedded},
+            tuple(models),
+        )
+
+    def free_bytes(self) -> int:
+        """Free space on the library's disk."""
+        return shutil.disk_usage(self.path).free
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _is_remains(root: Path) -> bool:
+    """Whether a folder is empty or holds only what a `create` that was killed had made."""
+    return all(path.name in ("data", "album", "index", "locks") for path in root.iterdir())
+
+
+def _can_write(root: Path) -> bool:
+    return os.access(root / CATALOG_NAME, os.W_OK) and os.access(root, os.W_OK)

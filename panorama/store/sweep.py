@@ -1,0 +1,111 @@
+"""Cleaning up: what crashed writers and replaced segments left enters, free disk space leaves.
+
+A file goes when nobody can want it: an unlisted one when its writer is dead, a retired one when it has been
+retired for a while and no living reader holds a snapshot from before. What was erased goes at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from panorama.store import album
+from panorama.store.catalog import write_errors
+from panorama.store.layout import Place, token_of
+from panorama.store.locks import is_held, remove_dead
+from panorama.store.schema import TABLES
+
+GRACE_SECONDS = 600.0
+ERASED = 0.0
+"""In the place of a time of retirement: to be deleted whoever reads it."""
+
+# A writer gets its segment's number a moment before it takes its lock.
+_START_SECONDS = 60.0
+
+_ALL_FILES = "SELECT path FROM files"
+_RETIRED = "SELECT file_id, path, retired_version, retired_at FROM files WHERE retired_version IS NOT NULL"
+_UNLIST = "DELETE FROM files WHERE file_id IN :files"
+_WRITING = "SELECT segment_id FROM segments WHERE state = 'writing' AND created_at < :before"
+_GIVE_UP = "UPDATE segments SET state = 'retired' WHERE state = 'writing' AND segment_id IN :segments"
+_DROP_SEGMENTS = """
+DELETE FROM segments WHERE state = 'retired'
+AND segment_id NOT IN (SELECT segment_id FROM file_segments)
+AND segment_id NOT IN (SELECT segment_id FROM videos)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep removed: files that no catalog listed, files retired before, pictures of no exemplar."""
+
+    unlisted: int
+    retired: int
+    pictures: int
+
+
+def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
+    """Delete what nobody can want any more."""
+    with write_errors(place.root):
+        unlisted = _sweep_unlisted(place)
+        retired = _sweep_retired(place, grace_seconds)
+        _give_up_dead_writers(place)
+        pictures = album.remove_unlisted(place, [path for path in place.album.glob("*/*") if path.is_file()])
+        for lock in place.locks.glob("*-*.lock"):
+            remove_dead(lock)
+    return Swept(unlisted, retired, pictures)
+
+
+def _sweep_unlisted(place: Place) -> int:
+    found = [path for table in TABLES for path in (place.data / table).iterdir()]
+    # In this order: a writer that is alive when asked may commit later, one that is dead can not, and what it
+    # committed before it died is in the list that is read last.
+    orphaned = [path for path in found if not is_held(place.writer_lock(token_of(path.name)))]
+    with place.catalog.read() as tx:
+        listed = {row.path for row in tx.rows(_ALL_FILES)}
+    gone = [path for path in orphaned if str(path.relative_to(place.root)) not in listed]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
+
+
+def _sweep_retired(place: Place, grace_seconds: float) -> int:
+    oldest = _oldest_reader(place)
+    now = time.time()
+    with place.catalog.read() as tx:
+        rows = tx.rows(_RETIRED)
+    ready = [
+        row
+        for row in rows
+        if row.retired_at == ERASED
+        or (now - row.retired_at >= grace_seconds and (oldest is None or oldest >= row.retired_version))
+    ]
+    for row in ready:
+        (place.root / row.path).unlink(missing_ok=True)
+    with place.catalog.write() as tx:
+        if ready:
+            tx.run(_UNLIST, files=[row.file_id for row in ready])
+        tx.run(_DROP_SEGMENTS)
+    return len(ready)
+
+
+def _oldest_reader(place: Place) -> int | None:
+    """The oldest data version that a living reader may look at; None without readers."""
+    versions = [_leased(path) for path in place.locks.glob("reader-*.lock") if is_held(path)]
+    return min(versions, default=None)
+
+
+def _leased(path: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(path.read_text())
+    return 0
+
+
+def _give_up_dead_writers(place: Place) -> None:
+    with place.catalog.read() as tx:
+        writing = [row[0] for row in tx.rows(_WRITING, before=time.time() - _START_SECONDS)]
+    dead = [number for number in writing if not is_held(place.writer_lock(f"s{number:08d}"))]
+    if dead:
+        with place.catalog.write() as tx:
+            tx.run(_GIVE_UP, segments=dead)

@@ -1,0 +1,241 @@
+"""Rows of `videos`: what indexing knows of a file enters, its unique name and live segment leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from panorama.errors import UnknownVideo, unknown
+from panorama.store.catalog import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class VideoRow:
+    """One video as indexing found it.
+
+    Attributes:
+        name: path relative to what was indexed, with forward slashes; the store makes it unique.
+        uri: absolute path or address.
+        root: the folder that `name` is relative to; its own name goes in front where names collide.
+        content_hash: of the file's bytes; copies of a file have the same and share a segment.
+        size, mtime_ns: of the file; while both stay, it is not hashed again.
+        camera: name of the camera, '' where unknown.
+        width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
+        duration: seconds, from the first frame's start to the last one's end.
+        frames: decodable frames.
+        start_time_unix: wall-clock time of the first frame, None where unknown.
+        decode_note: what was lost in decoding, None where nothing was.
+    """
+
+    name: str
+    uri: str
+    root: str
+    content_hash: str
+    size: int
+    mtime_ns: int
+    camera: str = ""
+    width: int = 0
+    height: int = 0
+    duration: float = 0.0
+    frames: int = 0
+    start_time_unix: float | None = None
+    decode_note: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.uri or not self.content_hash:
+            raise ValueError(f"a video has a name, a uri and a content hash, got {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """What the library knows of a file that was indexed before."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    content_hash: str
+    segment: int
+    settings_hash: str
+
+
+_KNOWN = """
+SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash
+FROM videos v JOIN segments s ON s.segment_id = v.segment_id WHERE v.uri = :uri
+"""
+_BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
+_SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
+_NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
+_LIVE_SEGMENT = """
+SELECT segment_id FROM segments
+WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
+"""
+_FACTS = """
+SELECT width, height, duration, frames, start_time_unix, decode_note, camera
+FROM videos WHERE segment_id = :segment ORDER BY video_id LIMIT 1
+"""
+_COLUMNS = (
+    "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
+    "start_time_unix, decode_note, indexed_at"
+)
+_VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
+_INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
+_UPDATE = f"UPDATE videos SET ({_COLUMNS}) = ({_VALUES}) WHERE video_id = :video_id"
+_MOVE_COPIES = """
+UPDATE videos SET segment_id = :segment, width = :width, height = :height, duration = :duration,
+       frames = :frames, decode_note = :decode_note
+WHERE content_hash = :content_hash
+"""
+_RETIRE_UNUSED = """
+UPDATE segments SET state = 'retired'
+WHERE state = 'live' AND segment_id NOT IN (SELECT segment_id FROM videos)
+"""
+_RETIRE_FILES = """
+UPDATE files SET retired_version = :version, retired_at = :now
+WHERE retired_version IS NULL AND file_id NOT IN (
+    SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
+    WHERE s.state = 'live')
+"""
+_DELETE = "DELETE FROM videos WHERE name = :name"
+_NAMES = "SELECT name FROM videos ORDER BY name"
+
+
+def known_file(tx: Transaction, uri: str) -> KnownFile | None:
+    """What is known of the file at `uri`, None for a new one."""
+    row = tx.row(_KNOWN, uri=uri)
+    return None if row is None else KnownFile(*row)
+
+
+def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
+    """The segment that already holds this content under these settings."""
+    found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
+    return None if found is None else int(found)
+
+
+def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
+    """The row completed with what decoding found when the segment was made."""
+    facts = tx.row(_FACTS, segment=segment)
+    if facts is None:
+        return video
+    return replace(
+        video,
+        width=facts.width,
+        height=facts.height,
+        duration=facts.duration,
+        frames=facts.frames,
+        decode_note=facts.decode_note,
+        start_time_unix=facts.start_time_unix if video.start_time_unix is None else video.start_time_unix,
+        camera=video.camera or facts.camera,
+    )
+
+
+def same_facts(copy: VideoRow, video: VideoRow) -> VideoRow:
+    """The row of a copy completed with what decoding found in `video`."""
+    return replace(
+        copy,
+        width=video.width,
+        height=video.height,
+        duration=video.duration,
+        frames=video.frames,
+        decode_note=video.decode_note,
+    )
+
+
+def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
+    """Insert or update the row of one file; the name it has in the column `video`.
+
+    The same uri keeps its row and name; the same content whose old file is gone is a rename; anything else is
+    new, also where the content is known: copies have a row each.
+    """
+    row = tx.row(_BY_URI, uri=video.uri)
+    if row is not None:
+        video_id, name = row.video_id, row.name
+    else:
+        video_id = _renamed_from(tx, video)
+        name = unique_name(tx, video, -1 if video_id is None else video_id)
+    values: dict[str, Any] = {
+        "name": name,
+        "uri": video.uri,
+        "root": video.root,
+        "camera": video.camera,
+        "content_hash": video.content_hash,
+        "size": video.size,
+        "mtime_ns": video.mtime_ns,
+        "segment_id": segment,
+        "width": video.width,
+        "height": video.height,
+        "duration": video.duration,
+        "frames": video.frames,
+        "start_time_unix": video.start_time_unix,
+        "decode_note": video.decode_note,
+        "indexed_at": time.time(),
+    }
+    if video_id is None:
+        tx.run(_INSERT, **values)
+    else:
+        tx.run(_UPDATE, video_id=video_id, **values)
+    return name
+
+
+def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:
+    """Let every copy of the same content share the segment just written."""
+    tx.run(
+        _MOVE_COPIES,
+        segment=segment,
+        content_hash=video.content_hash,
+        width=video.width,
+        height=video.height,
+        duration=video.duration,
+        frames=video.frames,
+        decode_note=video.decode_note,
+    )
+
+
+def retire_unused(tx: Transaction, data_version: int) -> None:
+    """Retire segments that no video names any more, and files that hold nothing else."""
+    tx.run(_RETIRE_UNUSED)
+    tx.run(_RETIRE_FILES, version=data_version, now=time.time())
+
+
+def delete_video(tx: Transaction, name: str) -> None:
+    """Take a video out of the list.
+
+    Raises:
+        UnknownVideo: there is none of that name.
+    """
+    if not tx.run(_DELETE, name=name):
+        names = [row.name for row in tx.rows(_NAMES)]
+        raise UnknownVideo(unknown("video", name, names, "panorama videos"))
+
+
+def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:
+    gone = [
+        row
+        for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
+        if "://" not in row.uri and not Path(row.uri).exists()
+    ]
+    if not gone:
+        return None
+    base = PurePath(video.uri).name
+    same_base = [row for row in gone if PurePath(row.uri).name == base]
+    return int((same_base or gone)[0].video_id)
+
+
+def unique_name(tx: Transaction, video: VideoRow, video_id: int) -> str:
+    """The first free name: relative path, then with its root folder's name in front, then more."""
+    for name in _names(video):
+        if tx.row(_NAME_TAKEN, name=name, video_id=video_id) is None:
+            return name
+    raise ValueError(f"another row already has the uri {video.uri!r} as its name")
+
+
+def _names(video: VideoRow) -> Iterator[str]:
+    yield video.name
+    name = video.name
+    for part in reversed(PurePath(video.root).parts):
+        if part.strip("/\\"):
+            name = f"{part}/{name}"
+            yield name
+    yield video.uri
