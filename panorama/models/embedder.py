@@ -1,0 +1,132 @@
+"""RGB pictures enter; PanoramaNet's unit vectors leave: learned appearance beside plain colour."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from panorama.errors import ModelError
+from panorama.models.base import Embedder, Image
+from panorama.models.color import color_bands
+from panorama.models.network import EXITS, Trunk, macs_per_exit
+from panorama.models.weights import WEIGHTS, ModelFolder
+
+CODE_VERSION = "1"
+BATCH = 64
+COHORT = "cohort.safetensors"
+
+
+def native_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 itself; emulated, it would be slower than float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported())  # type: ignore[attr-defined]
+
+
+def squash(image: Image, side: int) -> Image:
+    """The picture as a (side, side, 3) square, its shape not kept: no pixel is spent on padding."""
+    height, width = image.shape[:2]
+    how = cv2.INTER_AREA if min(height, width) >= side else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (side, side), interpolation=how), np.uint8)
+
+
+class PanoramaNet(Embedder):
+    """The shipped embedder: three exits, each a unit vector of a learned part and a colour part.
+
+    The parts have fixed shares of the squared length, so an inner product of two vectors is
+    (1 - color_weight) * cosine of the learned parts + color_weight * cosine of the colour parts.
+
+    Args:
+        folder: recipe and weights, as `open_model` returns them.
+        precision: 'bfloat16', 'float32', or None for the faster one here.
+    """
+
+    exits = EXITS
+
+    def __init__(self, folder: ModelFolder, precision: str | None = None) -> None:
+        if precision not in (None, "bfloat16", "float32"):
+            raise ValueError(f"precision is 'bfloat16', 'float32' or None, got {precision!r}")
+        self._folder = folder
+        self.name = folder.name
+        tensors = folder.tensors()
+        try:
+            self._side = int(folder.recipe["preprocess"]["side"])
+            learned = int(folder.recipe["network"]["learned_dim"])
+            self._color_weight = float(folder.recipe["network"]["color_weight"])
+            self._mean, self._std = tensors.pop("input.mean").float(), tensors.pop("input.std").float()
+            self._color_axes = tensors.pop("color.axes").float().numpy()  # (COLOR_DIM, color_dim)
+            trunk = Trunk(learned)
+            trunk.load_state_dict({name: value.float() for name, value in tensors.items()}, strict=False)
+            absent = [
+                name for name in trunk.state_dict() if name not in tensors and "num_batches" not in name
+            ]
+        except (KeyError, RuntimeError) as exc:
+            raise ModelError(f"the weights in {folder.path} are not PanoramaNet's: {exc}") from exc
+        if absent:
+            raise ModelError(f"the weights in {folder.path} lack {absent[0]} and {len(absent) - 1} others")
+        trunk.eval()
+        trunk.fold()
+        self.macs = macs_per_exit(trunk, self._side)
+        low = native_bfloat16() if precision is None else precision == "bfloat16"
+        self._dtype = torch.bfloat16 if low else torch.float32
+        self._trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
+        self.dim = learned + self._color_axes.shape[1]
+        settings = (folder.sha256(WEIGHTS), self._side, self._color_weight, CODE_VERSION)
+        self.hash = hashlib.sha256(repr(settings).encode()).hexdigest()
+
+    def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """(exits, B, dim) float32, all exits in one pass through the trunk."""
+        return self._run(images, first=1, last=self.exits)
+
+    def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
+        """(B, dim) float32; the trunk runs no deeper than the exit."""
+        number = self._check(self.exits if exit is None else exit)
+        return self._run(images, first=number, last=number)[0]
+
+    def deepen(self, images: Sequence[Image], from_exit: int) -> NDArray[np.float32]:
+        """Vectors at all exits past `from_exit`: (exits - from_exit, B, dim) float32."""
+        return self._run(images, first=self._check(from_exit) + 1, last=self.exits)
+
+    def cohort(self) -> NDArray[np.float32]:
+        """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
+        if COHORT not in self._folder.recipe.get("sha256", {}):
+            return super().cohort()
+        return self._folder.tensors(COHORT)["vectors"].float().numpy()
+
+    def _check(self, exit: int) -> int:
+        if not 1 <= exit <= self.exits:
+            raise ValueError(f"{self.name} has exits 1 to {self.exits}, got {exit}")
+        return exit
+
+    def _run(self, images: Sequence[Image], first: int, last: int) -> NDArray[np.float32]:
+        """Vectors of exits `first` to `last`, in batches."""
+        out = np.zeros((max(0, last - first + 1), len(images), self.dim), np.float32)
+        if not len(out):
+            return out
+        learned = self._trunk.dim
+        for start in range(0, len(images), BATCH):
+            some = images[start : start + BATCH]
+            stop = start + len(some)
+            colour = self.color(some) * np.float32(self._color_weight**0.5)  # (b, color_dim)
+            with torch.inference_mode():
+                found = self._trunk.exits_out(self._input(some), first, last)
+            for row, vectors in enumerate(found):
+                out[row, start:stop, :learned] = vectors.numpy() * np.float32((1 - self._color_weight) ** 0.5)
+                out[row, start:stop, learned:] = colour
+        return out
+
+    def color(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """The colour part alone, (B, color_dim) float32 of unit length: `color_bands` on fixed axes."""
+        y = color_bands(images) @ self._color_axes
+        return np.asarray(y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6), np.float32)
+
+    def _input(self, images: Sequence[Image]) -> Tensor:
+        """(B, 3, side, side) in channels-last order."""
+        pictures = np.stack([squash(image, self._side) for image in images])
+        x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255
+        x = (x - self._mean.reshape(-1, 1, 1)) / self._std.reshape(-1, 1, 1)
+        return x.to(self._dtype).contiguous(memory_format=torch.channels_last)

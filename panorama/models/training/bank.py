@@ -1,0 +1,228 @@
+"""Training pictures and a teacher enter; a folder of views with its features leaves, shard by shard.
+
+    bank/
+      items.json          source, label and instance of every picture
+      basis.safetensors   mean and principal axes of the teacher's features
+      shard-00000/        views of some pictures: rows.npy, views.npy, pooled.npy, grid.npy
+
+Every round views every picture once, in an order of its own. A shard is renamed into place when complete, so a
+trainer may start on the first ones while others are made.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from panorama.errors import UsageError
+from panorama.models.base import Image
+from panorama.models.training.sources import Item
+from panorama.models.training.teacher import Teacher
+from panorama.models.training.views import make_view
+
+CELLS = 16
+BASIS = "basis.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class BankPlan:
+    """How a bank is made.
+
+    Attributes:
+        side: of the student's views, in pixels.
+        rounds: views per picture.
+        shard: views in a file.
+        axes: principal axes that the teacher's maps are stored on.
+        basis_pictures: pictures that mean and axes are computed from.
+        seed: with round and picture number it determines a view.
+    """
+
+    side: int = 128
+    rounds: int = 8
+    shard: int = 1024
+    axes: int = 128
+    basis_pictures: int = 3000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One complete shard of n views.
+
+    Attributes:
+        rows: (n,) which item each view shows.
+        views: (n, side, side, 3) uint8 on disk.
+        pooled: (n, dim) float16, the teacher's pooled features.
+        grid: (n, 16, axes) float16, the teacher's 4 x 4 map on the bank's axes, on disk.
+    """
+
+    rows: NDArray[np.int64]
+    views: NDArray[np.uint8]
+    pooled: NDArray[np.float16]
+    grid: NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Mean, variances (falling) and principal axes (in columns) of a teacher's features."""
+
+    mean: NDArray[np.float32]
+    values: NDArray[np.float32]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def fit(cls, features: NDArray[np.floating]) -> Basis:
+        """Of (N, dim) features."""
+        rows = np.asarray(features, np.float64)
+        values, vectors = np.linalg.eigh(np.cov(rows.T))
+        falling = np.ascontiguousarray(vectors[:, ::-1], np.float32)
+        return cls(
+            rows.mean(axis=0).astype(np.float32), np.maximum(values[::-1], 0).astype(np.float32), falling
+        )
+
+    def whiten(self, features: NDArray[np.floating], dim: int, shrinkage: float) -> NDArray[np.float32]:
+        """Centred, on the first `dim` axes, each over its deviation, `shrinkage` mean variances added."""
+        scale = np.sqrt(self.values[:dim] + shrinkage * self.values.mean())
+        return np.asarray(
+            (np.asarray(features, np.float32) - self.mean) @ (self.vectors[:, :dim] / scale), np.float32
+        )
+
+
+def build_bank(
+    items: Sequence[Item], make_teacher: Callable[[], Teacher], out: Path, plan: BankPlan, processes: int = 2
+) -> None:
+    """Make the rounds that are not there yet, several at once.
+
+    Raises:
+        UsageError: there are no pictures, or the folder holds a bank of other pictures.
+    """
+    if not items:
+        raise UsageError("the recipe's sources hold no picture; check the data folders")
+    out.mkdir(parents=True, exist_ok=True)
+    listing = [{"source": i.source, "label": i.label, "instance": i.instance} for i in items]
+    index = out / "items.json"
+    if index.is_file() and json.loads(index.read_text(encoding="utf-8")) != listing:
+        raise UsageError(f"{out} holds views of other pictures; give another folder or delete it")
+    index.write_text(json.dumps(listing), encoding="utf-8")
+    others = _opaque_sample(items, plan.seed)
+    if not (out / BASIS).is_file():
+        _write_basis(items, others, make_teacher(), out, plan)
+    shards = -(-len(items) * plan.rounds // plan.shard)
+    missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
+    jobs = [missing[start::processes] for start in range(max(1, processes))]
+    if processes <= 1:
+        _make_shards(items, others, make_teacher, out, plan, missing)
+        return
+    with multiprocessing.get_context().Pool(processes) as pool:
+        pool.starmap(
+            _make_shards, [(items, others, make_teacher, out, plan, job) for job in jobs], chunksize=1
+        )
+
+
+def _shard_dir(out: Path, number: int) -> Path:
+    return out / f"shard-{number:05d}"
+
+
+def _opaque_sample(items: Sequence[Item], seed: int, count: int = 300) -> list[Image]:
+    """Pictures without transparency, for backgrounds and occlusions."""
+    rng = np.random.default_rng(seed)
+    found: list[Image] = []
+    for i in rng.permutation(len(items)):
+        picture = items[i].load()
+        if picture.shape[2] == 3:
+            found.append(picture)
+        if len(found) == count:
+            break
+    return found or [np.full((8, 8, 3), 128, np.uint8)]
+
+
+def _write_basis(
+    items: Sequence[Item], others: Sequence[Image], teacher: Teacher, out: Path, plan: BankPlan
+) -> None:
+    """Mean and principal axes of the teacher's features over views of a sample of the pictures."""
+    chosen = np.random.default_rng(plan.seed).permutation(len(items))[: plan.basis_pictures]
+    rows = []
+    for i in chosen:
+        rng = np.random.default_rng((plan.seed, 10**6, int(i)))
+        rows.append(teacher.features(make_view(items[i].load(), others, rng, plan.side)[0])[0])
+    basis = Basis.fit(np.stack(rows))
+    save_file({"mean": basis.mean, "values": basis.values, "vectors": basis.vectors}, out / BASIS)
+
+
+def shard_rows(number: int, items: int, plan: BankPlan) -> list[tuple[int, int]]:
+    """(round, item) of each view of a shard."""
+    pairs = []
+    for place in range(number * plan.shard, min((number + 1) * plan.shard, items * plan.rounds)):
+        which, position = divmod(place, items)
+        pairs.append((which, int(_order(plan.seed, which, items)[position])))
+    return pairs
+
+
+@lru_cache(maxsize=2)
+def _order(seed: int, which: int, items: int) -> NDArray[np.int64]:
+    """The order in which a round views the pictures."""
+    return np.random.default_rng((seed, 10**6 + which)).permutation(items)
+
+
+def _make_shards(
+    items: Sequence[Item],
+    others: Sequence[Image],
+    make_teacher: Callable[[], Teacher],
+    out: Path,
+    plan: BankPlan,
+    numbers: Sequence[int],
+) -> None:
+    """Some shards, each written beside its final place and renamed."""
+    teacher = make_teacher()
+    basis = read_basis(out)
+    for number in numbers:
+        pairs = shard_rows(number, len(items), plan)
+        views = np.empty((len(pairs), plan.side, plan.side, 3), np.uint8)
+        pooled = np.empty((len(pairs), teacher.dim), np.float32)
+        cells = np.empty((len(pairs), CELLS, teacher.dim), np.float32)
+        for i, (which, row) in enumerate(pairs):
+            rng = np.random.default_rng((plan.seed, which, row))
+            clean, views[i] = make_view(items[row].load(), others, rng, plan.side)
+            pooled[i], grid = teacher.features(clean)
+            cells[i] = grid.reshape(CELLS, -1)
+        part = out / f"part-{number:05d}"
+        part.mkdir(exist_ok=True)
+        np.save(part / "rows.npy", np.array([row for _, row in pairs], np.int64))
+        np.save(part / "views.npy", views)
+        np.save(part / "pooled.npy", pooled.astype(np.float16))
+        on_axes = basis.whiten(cells.reshape(-1, teacher.dim), plan.axes, 1.0)
+        np.save(part / "grid.npy", on_axes.reshape(len(pairs), CELLS, -1).astype(np.float16))
+        part.rename(_shard_dir(out, number))
+
+
+def read_basis(bank: Path) -> Basis:
+    """Mean and axes of a bank's teacher."""
+    tensors = load_file(bank / BASIS)
+    return Basis(tensors["mean"], tensors["values"], tensors["vectors"])
+
+
+def read_items(bank: Path) -> list[dict[str, str]]:
+    """Source, label and instance of every picture of a bank."""
+    listing: list[dict[str, str]] = json.loads((bank / "items.json").read_text(encoding="utf-8"))
+    return listing
+
+
+def read_shards(bank: Path) -> list[Shard]:
+    """The shards that are complete by now, in order; views and grids stay on disk."""
+    return [
+        Shard(
+            np.load(path / "rows.npy"),
+            np.load(path / "views.npy", mmap_mode="r"),
+            np.load(path / "pooled.npy"),
+            np.load(path / "grid.npy", mmap_mode="r"),
+        )
+        for path in sorted(bank.glob("shard-*"))
+    ]

@@ -1,0 +1,287 @@
+"""A bank of views and a recipe's settings enter; a trained trunk leaves, with checkpoints and a log."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from panorama.errors import ModelError, UsageError
+from panorama.models.network import Trunk
+from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
+from panorama.models.training.losses import LossWeights, Scaffold, total_loss
+from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
+
+CHECKPOINT = "checkpoint.safetensors"
+LOG = "log.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The recipe's [training] table.
+
+    Attributes:
+        steps: batches in all; warmup and decay are counted in steps, and only the decay depends on `steps`.
+        sides: (first step, input side in pixels) pairs: small pictures first, they cost less.
+        average: decay of the running average of weights that is shipped.
+        checkpoint_minutes, measure_every: how often to save, and to measure (in steps).
+    """
+
+    steps: int = 3000
+    batch: int = 128
+    learning_rate: float = 2e-3
+    matrix_rate: float = 0.02
+    weight_decay: float = 0.05
+    warmup: int = 200
+    decay: int = 1000
+    sides: tuple[tuple[int, int], ...] = ((0, 128),)
+    average: float = 0.998
+    seed: int = 0
+    checkpoint_minutes: float = 3.0
+    measure_every: int = 500
+    loss: LossWeights = field(default_factory=LossWeights)
+
+    @classmethod
+    def of(cls, table: dict[str, Any], **changes: Any) -> Settings:
+        """From the recipe's table, with some values replaced.
+
+        Raises:
+            UsageError: a setting is unknown.
+        """
+        values = {**table, **{key: value for key, value in changes.items() if value is not None}}
+        if strange := sorted(set(values) - set(cls.__dataclass_fields__)):
+            known = ", ".join(cls.__dataclass_fields__)
+            raise UsageError(f"[training] has no setting {strange[0]!r}; it has {known}")
+        if "sides" in values:
+            values["sides"] = tuple((int(a), int(b)) for a, b in values["sides"])
+        if "loss" in values:
+            values["loss"] = LossWeights(**values["loss"])
+        return cls(**values)
+
+    def side_at(self, step: int) -> int:
+        """The input side at a step."""
+        return [side for first, side in self.sides if first <= step][-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """All views of a bank with what they should become.
+
+    Attributes:
+        shards: views and teacher maps, on disk.
+        places: (V, 2) shard and row in it of every view.
+        targets: (V, dim) float32 of unit length: the teacher's features, whitened with shrinkage.
+        identities: (V,) class number where a class is known, instance number otherwise.
+        count: how many identities the bank has.
+    """
+
+    shards: list[Shard]
+    places: NDArray[np.int64]
+    targets: NDArray[np.float32]
+    identities: NDArray[np.int64]
+    count: int
+
+    @classmethod
+    def read(cls, bank: Path, dim: int, shrinkage: float) -> Lessons:
+        """From the complete shards of a bank.
+
+        Raises:
+            UsageError: there is none.
+        """
+        shards = read_shards(bank)
+        if not shards:
+            raise UsageError(f"{bank} holds no complete shard of views; build the bank first")
+        basis = read_basis(bank)
+        names = [item["label"] or f"{item['source']}#{item['instance']}" for item in read_items(bank)]
+        _, numbers = np.unique(names, return_inverse=True)
+        places = [
+            np.stack([np.full(len(s.rows), i), np.arange(len(s.rows))], axis=1) for i, s in enumerate(shards)
+        ]
+        targets = np.concatenate([basis.whiten(s.pooled, dim, shrinkage) for s in shards])
+        targets /= np.maximum(np.linalg.norm(targets, axis=1, keepdims=True), 1e-6)
+        identities = numbers[np.concatenate([s.rows for s in shards])].astype(np.int64)
+        return cls(shards, np.concatenate(places), targets, identities, int(numbers.max()) + 1)
+
+    def proxies(self, seed: int) -> Tensor:
+        """(count, dim): the mean target of each identity, where its proxy starts; random where unseen."""
+        sums = (
+            np.random.default_rng(seed)
+            .normal(0, 0.01, (self.count, self.targets.shape[1]))
+            .astype(np.float32)
+        )
+        np.add.at(sums, self.identities, self.targets)
+        return F.normalize(torch.from_numpy(sums), dim=1)
+
+    def batch(self, step: int, size: int, seed: int) -> tuple[NDArray[np.uint8], Tensor, Tensor, Tensor]:
+        """Views, targets, maps and identities of one step; every view once an epoch, ordered by the seed."""
+        steps_an_epoch = max(1, len(self.places) // size)
+        epoch, place = divmod(step, steps_an_epoch)
+        chosen = _order(len(self.places), seed, epoch)[place * size : (place + 1) * size]
+        pictures = np.stack([self.shards[s].views[i] for s, i in self.places[chosen]])
+        grids = np.stack([self.shards[s].grid[i] for s, i in self.places[chosen]]).astype(np.float32)
+        target, identities = torch.from_numpy(self.targets[chosen]), torch.from_numpy(self.identities[chosen])
+        return pictures, target, torch.from_numpy(grids), identities
+
+
+@lru_cache(maxsize=2)
+def _order(views: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of one epoch."""
+    return np.random.default_rng((seed, epoch)).permutation(views)
+
+
+def to_input(pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, side: int | None = None) -> Tensor:
+    """(B, H, W, 3) uint8 to a normalised (B, 3, side, side) float32 in channels-last order."""
+    x = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).to(torch.float32) / 255
+    if side is not None and side != x.shape[-1]:
+        x = F.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
+    x = (x - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+class Run:
+    """One training: everything that a checkpoint holds."""
+
+    def __init__(self, lessons: Lessons, dim: int, axes: int, settings: Settings, device: str) -> None:
+        torch.manual_seed(settings.seed)
+        self.settings = settings
+        self.lessons = lessons
+        self.device = torch.device(device)
+        trunk = Trunk(dim).to(self.device).to(memory_format=torch.channels_last)
+        self.trunk = trunk
+        self.average = Trunk(dim).to(self.device)
+        self.average.load_state_dict(trunk.state_dict())
+        channels = (64, 128, 256)
+        self.scaffold = Scaffold(lessons.proxies(settings.seed), channels, axes).to(self.device)
+        self.optimisers = make_optimisers(
+            trunk, self.scaffold, settings.learning_rate, settings.matrix_rate, settings.weight_decay
+        )
+        self.step = 0
+
+    def save(self, out: Path) -> None:
+        """Write the checkpoint beside its place and rename it."""
+        tensors = {f"trunk.{k}": v for k, v in self.trunk.state_dict().items()}
+        tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
+        tensors |= {f"scaffold.{k}": v for k, v in self.scaffold.state_dict().items()}
+        tensors |= state_tensors(self.optimisers)
+        tensors["step"] = torch.tensor(self.step)
+        part = out / f"{CHECKPOINT}.part"
+        save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part)
+        part.replace(out / CHECKPOINT)
+
+    def resume(self, out: Path) -> None:
+        """Go on from the checkpoint.
+
+        Raises:
+            ModelError: there is none, or it is of another network or other data.
+        """
+        path = out / CHECKPOINT
+        if not path.is_file():
+            raise ModelError(f"there is no checkpoint at {path} to resume from; start without --resume")
+        tensors = load_file(path)
+        try:
+            for name, module in (
+                ("trunk", self.trunk),
+                ("average", self.average),
+                ("scaffold", self.scaffold),
+            ):
+                found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}.")}
+                module.load_state_dict(found)
+            restore_state(self.optimisers, tensors)
+        except (RuntimeError, ValueError) as exc:
+            raise ModelError(f"{path} does not fit this recipe and data: {exc}") from exc
+        self.step = int(tensors["step"])
+
+    def train_step(self, mean: Tensor, std: Tensor) -> dict[str, float]:
+        """One batch."""
+        settings = self.settings
+        rate = rate_at(self.step, settings.steps, settings.warmup, settings.decay)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["highest"] * rate
+        pictures, target, grid, identities = self.lessons.batch(self.step, settings.batch, settings.seed)
+        flip = bool(np.random.default_rng((settings.seed, 7, self.step)).random() < 0.5)
+        if flip:
+            pictures = pictures[:, :, ::-1]
+            grid = grid.reshape(len(grid), 4, 4, -1).flip(2).flatten(1, 2)
+        x = to_input(pictures, mean, std, settings.side_at(self.step)).to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16):
+            exits = list(self.trunk.stages_out(x))
+        place = self.device
+        total, parts = total_loss(
+            exits, self.scaffold, target.to(place), grid.to(place), identities.to(place), settings.loss
+        )
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        total.backward()  # type: ignore[no-untyped-call]
+        for optimiser in self.optimisers:
+            optimiser.step()
+        self._update_average()
+        self.step += 1
+        return {"loss": float(total.detach()), **parts, "rate": rate}
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        keep = min(self.settings.average, (self.step + 1) / (self.step + 10))
+        for mine, new in zip(
+            self.average.state_dict().values(), self.trunk.state_dict().values(), strict=True
+        ):
+            if mine.dtype.is_floating_point:
+                mine.lerp_(new, 1 - keep)
+            else:
+                mine.copy_(new)
+
+
+Measure = Callable[[Trunk], dict[str, float]]
+
+
+def run_training(
+    run: Run, out: Path, mean: Tensor, std: Tensor, measure: Measure | None, stop_at: float | None = None
+) -> bool:
+    """Train to the last step; False if `stop_at` (of time.monotonic) came first. Logs to `out`/log.jsonl."""
+    settings = run.settings
+    saved = time.monotonic()
+    with (out / LOG).open("a", encoding="utf-8") as log:
+
+        def note(row: dict[str, Any]) -> None:
+            log.write(
+                json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}) + "\n"
+            )
+            log.flush()
+
+        began = time.monotonic()
+        while run.step < settings.steps:
+            parts = run.train_step(mean, std)
+            if not np.isfinite(parts["loss"]):
+                raise ModelError(
+                    f"the loss is {parts['loss']} at step {run.step}; lower learning_rate or matrix_rate"
+                )
+            if run.step % 50 == 0:
+                note({"step": run.step, "seconds": time.monotonic() - began, **parts})
+            if measure is not None and (run.step % settings.measure_every == 0 or run.step == settings.steps):
+                note({"step": run.step, "seconds": time.monotonic() - began, **measure(run.average)})
+            if time.monotonic() - saved > settings.checkpoint_minutes * 60:
+                run.save(out)
+                saved = time.monotonic()
+            if stop_at is not None and time.monotonic() > stop_at:
+                run.save(out)
+                return False
+    run.save(out)
+    return True
+
+
+def autocast_or_not(device: str) -> Any:
+    """bfloat16 arithmetic where the device has it natively."""
+    native = device != "cpu" or torch.cpu._is_avx512_bf16_supported()  # type: ignore[attr-defined]
+    return torch.autocast(device, torch.bfloat16) if native else nullcontext()

@@ -1,0 +1,87 @@
+"""Vectors of a batch and what they should be enter; one number to make smaller leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class LossWeights:
+    """What counts how much; each term is summed over the exits.
+
+    Attributes:
+        imitate: 1 - cosine to the teacher's whitened feature of the same view.
+        relate: divergence between the batch's similarities and the teacher's, as distributions.
+        identify: cross entropy over one proxy per class or instance.
+        local: 1 - cosine to the teacher's 4 x 4 map, at every stage.
+        deep: share of the deepest exit's own vector in what shallower exits imitate.
+    """
+
+    imitate: float = 4.0
+    relate: float = 1.0
+    identify: float = 0.3
+    local: float = 1.0
+    deep: float = 0.3
+
+
+class Scaffold(nn.Module):
+    """What only training needs: proxies of identities, and projections of maps to the teacher's."""
+
+    def __init__(self, proxies: Tensor, channels: tuple[int, ...], axes: int) -> None:
+        super().__init__()
+        self.proxies = nn.Parameter(proxies.clone())
+        self.local = nn.ModuleList([nn.Conv2d(c, axes, 1) for c in channels])
+
+
+def imitation(vectors: Tensor, target: Tensor) -> Tensor:
+    """Mean of 1 - cosine; both (B, dim) of unit length."""
+    return 1 - (vectors * target).sum(dim=1).mean()
+
+
+def relation(vectors: Tensor, target: Tensor, temperature: float = 0.1) -> Tensor:
+    """Divergence of each row's distribution over the rest of the batch from the target's: (B, dim) each."""
+    self_out = torch.full((len(vectors),), -1e4, device=vectors.device).diag()
+    wanted = F.softmax(target @ target.T / temperature + self_out, dim=1)
+    got = F.log_softmax(vectors @ vectors.T / temperature + self_out, dim=1)
+    return F.kl_div(got, wanted, reduction="batchmean")
+
+
+def identity(vectors: Tensor, proxies: Tensor, identities: Tensor, temperature: float = 0.08) -> Tensor:
+    """Cross entropy of each vector's similarity to all proxies, its own identity being right."""
+    return F.cross_entropy(vectors @ F.normalize(proxies, dim=1).T / temperature, identities)
+
+
+def locality(stage_map: Tensor, project: nn.Module, grid: Tensor) -> Tensor:
+    """Mean of 1 - cosine between a stage's map (B, C, H, W) on 4 x 4 cells and the teacher's (B, 16, axes)."""
+    cells = project(F.adaptive_avg_pool2d(stage_map, 4)).flatten(2).transpose(1, 2).float()  # (B, 16, axes)
+    return 1 - F.cosine_similarity(cells, grid, dim=2).mean()
+
+
+def total_loss(
+    exits: list[tuple[Tensor, Tensor]],
+    scaffold: Scaffold,
+    target: Tensor,
+    grid: Tensor,
+    identities: Tensor,
+    weights: LossWeights,
+) -> tuple[Tensor, dict[str, float]]:
+    """The weighted sum over all exits, and its unweighted parts at the deepest exit, for the log."""
+    deepest = exits[-1][0].detach()
+    total = target.new_zeros(())
+    parts: dict[str, Tensor] = {}
+    for number, (vectors, stage_map) in enumerate(exits):
+        last = number == len(exits) - 1
+        aim = target if last else F.normalize((1 - weights.deep) * target + weights.deep * deepest, dim=1)
+        parts = {
+            "imitate": imitation(vectors, aim),
+            "relate": relation(vectors, aim),
+            "identify": identity(vectors, scaffold.proxies, identities),
+            "local": locality(stage_map, scaffold.local[number], grid),
+        }
+        for name, value in parts.items():
+            total = total + getattr(weights, name) * value
+    return total, {name: float(value.detach()) for name, value in parts.items()}

@@ -1,0 +1,200 @@
+"""A recipe's `[[source]]` tables and data folders enter; training pictures leave, judged ones left out."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage, UsageError
+from panorama.models.base import Image
+from panorama.models.training.split import check_clips, held_out
+
+ReadFrames = Callable[[Path, float], Iterator[Image]]
+"""Given a clip and a gap in seconds, yields one RGB frame per gap; `panorama.video` stands behind it."""
+
+LONGEST_SIDE = 320
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One training picture, or a part of one.
+
+    Attributes:
+        source: the recipe's name for where it comes from.
+        label: its class, or '' where none is known.
+        instance: what it shows; pictures of one thing share it.
+        path: the file, None where `pixels` holds the picture.
+        box_xyxy: the part of it that counts, in pixels, None for all of it.
+        pixels: (H, W, 3 or 4) uint8, None where `path` does.
+    """
+
+    source: str
+    label: str
+    instance: str
+    path: Path | None = None
+    box_xyxy: tuple[float, float, float, float] | None = None
+    pixels: NDArray[np.uint8] | None = None
+
+    def load(self) -> NDArray[np.uint8]:
+        """The picture, (H, W, 3) RGB or (H, W, 4) RGBA, at most LONGEST_SIDE long.
+
+        Raises:
+            BadImage: the file cannot be read as a picture.
+        """
+        if self.pixels is not None:
+            return self.pixels
+        return shrink(crop_with_margin(read_picture(Path(str(self.path))), self.box_xyxy))
+
+
+def read_picture(path: Path) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB, or (H, W, 4) RGBA where the file has transparency."""
+    picture = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    if picture is None:
+        raise BadImage(f"{path} cannot be read as a picture; remove it from the training data")
+    if picture.dtype != np.uint8:
+        picture = (picture / 257).astype(np.uint8)
+    if picture.ndim == 2:
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_GRAY2RGB), np.uint8)
+    code = cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB
+    return np.asarray(cv2.cvtColor(picture, code), np.uint8)
+
+
+def crop_with_margin(
+    picture: NDArray[np.uint8], box_xyxy: tuple[float, float, float, float] | None, margin: float = 0.12
+) -> NDArray[np.uint8]:
+    """The box and a little around it, as far as the picture goes; the whole picture without a box."""
+    if box_xyxy is None:
+        return picture
+    x1, y1, x2, y2 = box_xyxy
+    dx, dy = (x2 - x1) * margin, (y2 - y1) * margin
+    height, width = picture.shape[:2]
+    left, top = max(0, int(x1 - dx)), max(0, int(y1 - dy))
+    return picture[
+        top : max(top + 1, min(height, int(y2 + dy))), left : max(left + 1, min(width, int(x2 + dx)))
+    ]
+
+
+def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[np.uint8]:
+    """The picture, scaled down if a side is longer than `longest`."""
+    factor = longest / max(picture.shape[:2])
+    if factor >= 1:
+        return np.ascontiguousarray(picture)
+    size = (max(1, round(picture.shape[1] * factor)), max(1, round(picture.shape[0] * factor)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
+    """Pictures listed in a CSV with file, source, class and identity; held-out classes are left out."""
+    items = []
+    with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            if row["source"] != table["name"]:
+                continue
+            by_class = row["identity"] in ("class", "iconic")
+            if by_class and held_out(row["source"], row["class"]):
+                continue
+            label = f"{row['source']}/{row['class']}" if by_class else ""
+            items.append(Item(row["source"], label, row["file"], root / row["file"]))
+    return items
+
+
+def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
+    """Pictures below a folder. With `labels = true` the first folder is the class; held-out ones are left out."""
+    base = root / table.get("path", ".")
+    items = []
+    for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURES):
+        inside = path.relative_to(base)
+        label = inside.parts[0] if table.get("labels") and len(inside.parts) > 1 else ""
+        if label and table.get("hold_out", True) and held_out(table["name"], label):
+            continue
+        full = f"{table['name']}/{label}" if label else ""
+        items.append(Item(table["name"], full, f"{table['name']}/{inside}", path))
+    return items
+
+
+def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
+    """Boxes of a CSV with file, x1, y1, x2, y2, class; files whose path contains `without` are left out."""
+    items: list[Item] = []
+    loaded: dict[str, NDArray[np.uint8]] = {}
+    with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
+        for number, row in enumerate(csv.DictReader(lines)):
+            if table.get("without") and table["without"] in row["file"]:
+                continue
+            box = (float(row["x1"]), float(row["y1"]), float(row["x2"]), float(row["y2"]))
+            if min(box[2] - box[0], box[3] - box[1]) < table.get("min_side", 16):
+                continue
+            if row["file"] not in loaded:
+                loaded.clear()
+                loaded[row["file"]] = read_picture(root / row["file"])
+            crop = shrink(crop_with_margin(loaded[row["file"]], box))
+            items.append(Item(table["name"], "", f"{row['file']}#{number}", pixels=crop.copy()))
+    return items
+
+
+def clips(table: Mapping[str, Any], root: Path, read_frames: ReadFrames | None) -> list[Item]:
+    """Random windows of clips, each seen at up to three moments within a second: one thing, or one place.
+
+    Raises:
+        UsageError: a clip of `files` is in `judged`, or there is nothing to read clips with.
+    """
+    check_clips(table["files"], table.get("judged", ()))
+    if read_frames is None:
+        raise UsageError(f"source {table['name']!r} is video: train with `panorama train`, which reads video")
+    rng = np.random.default_rng(table.get("seed", 0))
+    gap_seconds = float(table.get("gap_seconds", 0.4))
+    items = []
+    for file in table["files"]:
+        frames = [shrink(f, 960) for f in read_frames(root / table.get("path", ".") / file, gap_seconds)]
+        for window in range(table.get("windows", 60) if frames else 0):
+            start = int(rng.integers(len(frames)))
+            height, width = frames[start].shape[:2]
+            side = float(np.exp(rng.uniform(np.log(0.12), np.log(0.9)))) * min(height, width)
+            aspect = float(np.exp(rng.uniform(np.log(0.4), np.log(1.8))))
+            w, h = min(width - 1, int(side * aspect**0.5) + 2), min(height - 1, int(side / aspect**0.5) + 2)
+            left, top = int(rng.integers(width - w)), int(rng.integers(height - h))
+            for frame in frames[start : start + 3]:
+                crop = shrink(frame[top : top + h, left : left + w]).copy()
+                items.append(Item(table["name"], "", f"{file}#{window}", pixels=crop))
+    return items
+
+
+def gather(
+    tables: Sequence[Mapping[str, Any]], data: Mapping[str, Path], read_frames: ReadFrames | None = None
+) -> list[Item]:
+    """All training pictures of a recipe's `[[source]]` tables, in order.
+
+    Raises:
+        UsageError: a table names a data folder that was not given, or an unknown kind.
+    """
+    items: list[Item] = []
+    for table in tables:
+        if table["data"] not in data:
+            given = ", ".join(data) or "none"
+            raise UsageError(
+                f"source {table['name']!r} needs the data folder {table['data']!r} (given: {given}); "
+                f"name it: --data {table['data']}=FOLDER"
+            )
+        root = data[table["data"]]
+        match table["kind"]:
+            case "labelled-csv":
+                found = labelled_csv(table, root)
+            case "folders":
+                found = folders(table, root)
+            case "boxes-csv":
+                found = boxes_csv(table, root)
+            case "clips":
+                found = clips(table, root, read_frames)
+            case kind:
+                raise UsageError(
+                    f"a source's kind is labelled-csv, folders, boxes-csv or clips, got {kind!r}"
+                )
+        items.extend(found * int(table.get("repeat", 1)))
+    return items

@@ -1,0 +1,33 @@
+"""Class and clip names enter; whether training may see them leaves: one fixed rule, no list to keep."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from panorama.errors import UsageError
+
+HELD_OUT_SHARE = 0.3
+SALT = 0
+
+
+def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
+    """Whether a class is kept from training, by a hash of its source and name.
+
+    Classes that share their first word stand and fall together ('Faces' and 'Faces_easy', 'cougar_body' and
+    'cougar_face'): seeing one would give the other away.
+    """
+    family = label.split("_")[0].lower()
+    digest = hashlib.sha256(f"{SALT}/{source}/{family}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def check_clips(clips: Iterable[str], judged: Iterable[str]) -> None:
+    """Refuse clips that are kept for judging.
+
+    Raises:
+        UsageError: a clip is in both lists.
+    """
+    shared = sorted(set(clips) & set(judged))
+    if shared:
+        raise UsageError(f"training may not see {', '.join(shared)}: the recipe keeps these for judging")

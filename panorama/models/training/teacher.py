@@ -1,0 +1,67 @@
+"""Pictures enter; the features of a reference model leave, pooled and as a map: what the student imitates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import MissingExtra, ModelError
+from panorama.models.base import Image
+
+
+class Teacher(Protocol):
+    """Anything with features worth imitating."""
+
+    dim: int
+
+    def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Of one RGB picture: pooled (dim,), and (4, 4, dim) over a grid of places."""
+        ...
+
+
+def grid_weights(cells: int, out: int = 4) -> NDArray[np.float32]:
+    """(out, cells): the share of each cell in each of `out` equal parts of a line; rows add up to 1."""
+    edges = np.arange(out + 1) * cells / out
+    cell = np.arange(cells)
+    overlap = np.minimum(edges[1:, None], cell + 1) - np.maximum(edges[:-1, None], cell)
+    return np.asarray(np.clip(overlap, 0, None) * out / cells, np.float32)
+
+
+class LiteTeacher:
+    """A TensorFlow Lite classifier cut before its logits; its 8-bit map is averaged here, in floats."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError as exc:
+            raise MissingExtra(
+                "distilling needs ai-edge-litert: pip install 'panorama-video[teachers]'"
+            ) from exc
+        if not path.is_file():
+            raise ModelError(f"there is no teacher at {path}; the recipe's [teacher] names it")
+        self._model: Any = Interpreter(str(path), num_threads=1)
+        self._model.allocate_tensors()
+        given = self._model.get_input_details()[0]
+        pool = next(op for op in self._model._get_ops_details() if op["op_name"] == "AVERAGE_POOL_2D")
+        details = {d["index"]: d for d in self._model.get_tensor_details()}
+        grid = details[int(pool["inputs"][0])]
+        self._input, self._map = given["index"], grid["index"]
+        self._size = (int(given["shape"][2]), int(given["shape"][1]))
+        self._scale = float(grid["quantization"][0]) or 1.0
+        self.dim = int(grid["shape"][3])
+        self._pool = grid_weights(int(grid["shape"][1]))
+
+    def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Pooled (dim,), and (4, 4, dim)."""
+        if picture.shape[1::-1] != self._size:
+            picture = np.asarray(cv2.resize(picture, self._size, interpolation=cv2.INTER_LINEAR), np.uint8)
+        self._model.set_tensor(self._input, np.ascontiguousarray(picture)[None])
+        self._model.invoke()
+        grid = self._model.get_tensor(self._map)[0].astype(np.float32) * self._scale  # (7, 7, dim)
+        rows = np.tensordot(self._pool, grid, (1, 0))  # (4, 7, dim)
+        cells = np.tensordot(self._pool, rows, (1, 1)).transpose(1, 0, 2)  # (4, 4, dim)
+        return grid.mean(axis=(0, 1)), np.ascontiguousarray(cells, np.float32)
