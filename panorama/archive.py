@@ -144,9 +144,8 @@ def _index_one(
         mtime_ns=status.st_mtime_ns,
         camera=camera_of(video.name),
     )
-    segment = store.find_segment(digest, settings_hash)
-    if segment is not None:
-        name = store.attach_video(row, segment)
+    name = store.attach_video(row, settings_hash)
+    if name is not None:
         return FileOutcome(str(video.path), name, SKIPPED, note="the same content is indexed already")
     with open_video(video.path) as reader:
         hooks.on_start(*place, video, reader)
@@ -226,17 +225,32 @@ def embed_stored_crops(store: Store, embedder: Embedder) -> int:
     done = 0
     writers = {e: store.append_embeddings(embedder.hash, e) for e, missing in lacking.items() if missing}
     try:
-        for crop_ids, track_ids, jpegs in store.read_crops(segments=segments, batch=EMBED_BATCH):
-            vectors = embedder.embed_all([decode_picture(jpeg) for jpeg in jpegs])  # (exits, B, dim)
-            owners = crop_ids >> 32
+        for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
+            vectors = embedder.embed_all([decode_picture(jpeg) for jpeg in crops.jpegs])  # (exits, B, dim)
             for exit_number, writer in writers.items():
-                keep = np.isin(owners, list(lacking[exit_number]))
+                keep = np.isin(crops.crop_ids >> 32, list(lacking[exit_number]))
                 if keep.any():
-                    writer.add(crop_ids[keep], track_ids[keep], vectors[exit_number - 1][keep])
-            done += len(crop_ids)
+                    at_exit = vectors[exit_number - 1][keep]
+                    writer.add(crops.crop_ids[keep], crops.track_ids[keep], at_exit)
+            done += len(crops)
         for writer in writers.values():
             writer.commit()
     finally:
         for writer in writers.values():
             writer.abort()
     return done
+
+
+def embed_exemplars(store: Store, embedder: Embedder) -> int:
+    """Vectors of this model for exemplars registered under another; how many."""
+    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits)
+    if not waiting:
+        return 0
+    vectors = embedder.embed_all([decode_picture(e.picture.read_bytes(), str(e.picture)) for e in waiting])
+    store.put_exemplar_vectors(
+        {
+            exemplar.exemplar_id: {(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)}
+            for i, exemplar in enumerate(waiting)
+        }
+    )
+    return len(waiting)

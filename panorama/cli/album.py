@@ -1,0 +1,131 @@
+"""Commands about the album: register, entities, exemplars, rename, drop, forget."""
+
+from __future__ import annotations
+
+import click
+
+from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.library import Entity
+
+
+def _told(entity: Entity) -> str:
+    unlike = f" and {entity.negatives} look-alikes" if entity.negatives else ""
+    return f"{entity.name}: {entity.exemplars} examples{unlike}"
+
+
+@click.command("register")
+@click.argument("name", required=False)
+@click.argument("images", nargs=-1)
+@click.option("--not", "unlike", multiple=True, help="A look-alike that it is not; repeat for more.")
+@click.option("--box", help="Cut x1,y1,x2,y2 (pixels) out of the image or video frame.")
+@click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
+@click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
+@click.option("--at", "seconds", type=float, help="Seconds from the start of --video.")
+@click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
+@click.pass_context
+def register_command(
+    ctx: click.Context,
+    name: str | None,
+    images: tuple[str, ...],
+    unlike: tuple[str, ...],
+    box: str | None,
+    find: bool,
+    video: str | None,
+    seconds: float | None,
+    album: str | None,
+) -> None:
+    """Register an entity by example images (files, folders, globs); answers include old footage at once.
+
+    \b
+    panorama register blue-van van1.jpg van2.jpg --not white-van.jpg
+    panorama register blue-van photo.jpg --box 120,80,300,220
+    panorama register blue-van --video gate.mp4 --at 12.5 --box 120,80,300,220
+    panorama register --album album/
+    """
+    if album is not None:
+        if name or images or unlike or box or find or video:
+            raise click.UsageError("--album stands alone: the names are those of its subfolders")
+        for entity in opened(ctx).register_album(album):
+            say(_told(entity))
+        return
+    if name is None:
+        raise click.UsageError("name the entity: panorama register NAME IMAGE...")
+    if (video is None) != (seconds is None):
+        raise click.UsageError("--video and --at go together")
+    library = opened(ctx)
+    if video is not None and seconds is not None:
+        if images or unlike or find:
+            raise click.UsageError("--video takes one example from one frame; register images separately")
+        entity = library.register_from_video(name, video, seconds, box)
+    else:
+        entity = library.register(name, images, unlike=unlike, box=box, find=find)
+    say(_told(entity))
+
+
+@click.command("entities")
+@json_option
+@click.pass_context
+def entities_command(ctx: click.Context, as_json: bool) -> None:
+    """List the vocabulary."""
+    rows = [[e.name, e.exemplars, e.negatives] for e in opened(ctx).entities()]
+    print_rows(["entity", "exemplars", "negatives"], rows, as_json)
+
+
+@click.command("exemplars")
+@click.argument("name")
+@click.option("--remove", "remove", type=int, multiple=True, help="Unregister the picture with this number.")
+@json_option
+@click.pass_context
+def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as_json: bool) -> None:
+    """List the pictures of an entity, or remove some of them."""
+    library = opened(ctx)
+    known = {e.exemplar_id: e for e in library.exemplars(name)}
+    for number in remove:
+        if number not in known:
+            choices = ", ".join(map(str, known)) or "none"
+            raise click.UsageError(f"{name} has no exemplar {number}; it has {choices}")
+    for number in remove:
+        library.remove_exemplar(number)
+        say(f"removed exemplar {number} of {name}")
+    left = library.exemplars(name)
+    rows = [
+        [e.exemplar_id, "look-alike" if e.negative else "example", f"{e.width}x{e.height}", e.source]
+        for e in left
+    ]
+    print_rows(["exemplar", "kind", "size", "source"], rows, as_json)
+
+
+@click.command("rename")
+@click.argument("name")
+@click.argument("new")
+@click.pass_context
+def rename_command(ctx: click.Context, name: str, new: str) -> None:
+    """Give an entity another name."""
+    opened(ctx).rename(name, new)
+    say(f"{name} is now {new}")
+
+
+@click.command("drop")
+@click.argument("names", nargs=-1, required=True)
+@click.pass_context
+def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Unregister entities; the footage stays indexed."""
+    library = opened(ctx)
+    for name in names:
+        library.drop(name)
+        say(f"dropped {name}")
+
+
+@click.command("forget")
+@click.argument("name")
+@click.option("--with-sightings", is_flag=True, help="Erase also the crops of tracks matched to it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: bool) -> None:
+    """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays."""
+    library = opened(ctx)
+    library.entity(name)
+    if not yes:
+        click.confirm(f"Erase {name} for good?", abort=True, err=True)
+    library.forget(name, with_sightings=with_sightings)
+    say(f"forgot {name}")

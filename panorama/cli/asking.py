@@ -1,0 +1,112 @@
+"""Commands that ask: query, verify."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from panorama.cli.common import opened, say
+from panorama.errors import QueryError
+from panorama.library import Library
+from panorama.query.relations import Limits
+from panorama.query.result import Result
+from panorama.sheet import hits_of, write_clips, write_sheet
+
+
+@click.command("query")
+@click.argument("sql", required=False)
+@click.option("-f", "--file", "files", multiple=True, type=click.Path(), help="Read the SQL from a file.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default=None,
+    help="Default: table, or what the suffix of --out says.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the rows to this file.")
+@click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
+@click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
+@click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
+@click.pass_context
+def query_command(
+    ctx: click.Context,
+    sql: str | None,
+    files: tuple[str, ...],
+    form: str | None,
+    out: str | None,
+    clips: str | None,
+    sheet: str | None,
+    timeout: float | None,
+) -> None:
+    """Answer SQL. JSON is an array of objects on stdout and nothing else; remarks go to stderr.
+
+    \b
+    panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
+    panorama query "SELECT moments WHERE entity = 'blue-van'" --sheet hits.jpg
+    panorama query -f queries/where-is.sql --format json
+    """
+    if (sql is None) == (not files):
+        raise click.UsageError('give the SQL as an argument or a file with -f: panorama query "SELECT ..."')
+    texts = [_read(Path(f)) for f in files] if sql is None else [sql]
+    if len(texts) > 1 and (out or clips or sheet):
+        raise click.UsageError("--out, --clips and --sheet go with one query")
+    library = opened(ctx)
+    for text in texts:
+        result = library.query(text, limits=Limits(seconds=timeout))
+        _show(result, _format(form, out), out)
+        for warning in result.warnings:
+            say(warning)
+        if result.uncertain:
+            say(f"{result.uncertain} tracks are uncertain; see them with: AND band = 'uncertain'")
+        if sheet or clips:
+            _pictures(library, result, sheet, clips)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise QueryError(f"{path} cannot be read as SQL: {exc}") from exc
+
+
+def _format(form: str | None, out: str | None) -> str:
+    if form is not None:
+        return form
+    suffix = Path(out).suffix.lower().lstrip(".") if out else ""
+    return suffix if suffix in ("json", "csv", "parquet") else "table"
+
+
+def _show(result: Result, form: str, out: str | None) -> None:
+    if out is not None:
+        result.write(Path(out), form)
+        say(f"{len(result)} rows written to {out}")
+    elif form == "parquet":
+        raise click.UsageError("--format parquet needs --out FILE")
+    else:
+        click.echo(result.text(form))
+
+
+def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
+    hits = hits_of(result.columns, result.to_dicts())
+    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    if sheet:
+        report = write_sheet(hits, paths, Path(sheet))
+        say(f"{report.drawn} of {len(hits)} hits drawn in {sheet}")
+        for failure in report.failed:
+            say(f"  not drawn: {failure}")
+    if clips:
+        written = write_clips(hits, paths, Path(clips))
+        say(f"{len(written)} clips written to {clips}")
+
+
+@click.command("verify")
+@click.argument("first", type=click.Path())
+@click.argument("second", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.pass_context
+def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
+    """Say whether two pictures show the same entity: score, band and the exit that decided."""
+    verdict = opened(ctx).verify(first, second)
+    if as_json:
+        click.echo(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))
+    else:
+        click.echo(f"{verdict.band}  score {verdict.score:.3f}  decided at exit {verdict.exit}")

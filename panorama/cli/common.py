@@ -1,0 +1,47 @@
+"""What commands share: opening the library, and printing rows as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from panorama.library import Library, open_library
+
+
+def opened(ctx: click.Context, *, create: bool = False) -> Library:
+    """The library that the options name, closed when the command ends."""
+    library = open_library(ctx.obj["library"], create=create)
+    ctx.call_on_close(library.close)
+    return library
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    click.echo(text, err=True)
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
+    """Rows on stdout: an array of objects, or aligned columns."""
+    if as_json:
+        objects = [dict(zip(columns, row, strict=True)) for row in rows]
+        click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
+        return
+    text = [[str(cell) if cell is not None else "" for cell in row] for row in rows]
+    widths = [max([len(name), *(len(row[i]) for row in text)]) for i, name in enumerate(columns)]
+    for line in [list(columns), *text]:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else.")

@@ -1,0 +1,181 @@
+"""Commands about footage: index, videos, remove, info, compact."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import click
+
+from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.cli.common import json_option, opened, print_rows, say, size
+from panorama.ingest import IngestSettings, Progress
+from panorama.sheet import clock
+from panorama.video import FoundVideo, VideoReader
+
+INCOMPLETE = 3
+"""Exit status of `index` where a named or recognised file gave no segment."""
+
+
+class ProgressLine:
+    """One line on a terminal that follows the video at work; on anything else, one line per video."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._live = sys.stderr.isatty() and not quiet
+        self._quiet = quiet
+        self._started = 0.0
+        self._label = ""
+        self._duration: float | None = None
+
+    def start(self, number: int, total: int, video: FoundVideo, reader: VideoReader) -> None:
+        self._started = time.perf_counter()
+        self._label = f"[{number + 1}/{total}] {video.name}"
+        self._duration = reader.info.duration_seconds
+
+    def progress(self, now: Progress) -> None:
+        if not self._live:
+            return
+        elapsed = max(time.perf_counter() - self._started, 1e-6)
+        speed = now.time_seconds / elapsed
+        left = ""
+        if self._duration and speed > 0:
+            share = min(now.time_seconds / self._duration, 1.0)
+            left = f"{share:4.0%}  {clock(max(self._duration - now.time_seconds, 0) / speed)} left"
+        line = f"{self._label}  {now.frames / elapsed:6.0f} frames/s  {speed:5.1f}x real time  {left}"
+        click.echo(f"\r\033[K{line}", nl=False, err=True)
+
+    def done(self, outcome: FileOutcome) -> None:
+        if self._live:
+            click.echo("\r\033[K", nl=False, err=True)
+        if not self._quiet:
+            say(describe(outcome))
+
+
+def describe(outcome: FileOutcome) -> str:
+    """One line about one file."""
+    if outcome.status == FAILED:
+        return f"failed   {outcome.path}: {outcome.note}"
+    if outcome.status == SKIPPED:
+        return f"skipped  {outcome.video}: {outcome.note}"
+    speed = outcome.video_seconds / max(outcome.seconds, 1e-6)
+    line = (
+        f"indexed  {outcome.video}: {outcome.frames} frames, {outcome.tracks} tracks, {outcome.crops} crops "
+        f"in {outcome.seconds:.1f} s ({outcome.frames / max(outcome.seconds, 1e-6):.0f} frames/s, "
+        f"{speed:.1f}x real time)"
+    )
+    return f"{line}; {outcome.note}" if outcome.note else line
+
+
+@click.command("index")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--fps", type=float, default=None, help="Look for regions this many times a second. Default 5.")
+@click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
+@click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
+@click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
+@json_option
+@click.pass_context
+def index_command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    fps: float | None,
+    every: int | None,
+    quick: bool,
+    model: str | None,
+    as_json: bool,
+) -> None:
+    """Index videos: files, folders (searched for videos) or globs. Makes the library if there is none.
+
+    What was indexed before and has not changed is skipped. Exit status: 0 done, 1 error, 2 usage, 3 some file
+    gave nothing (the others are done), 130 interrupted (finished videos are kept).
+    """
+    if sum([fps is not None, every is not None, quick]) > 1:
+        raise click.UsageError("give one of --fps, --every and --quick")
+    settings = IngestSettings(
+        samples_per_second=5.0 if fps is None else fps, every=every, keyframes_only=quick
+    )
+    line = ProgressLine(quiet=as_json)
+
+    def tell(outcome: FileOutcome) -> None:
+        if as_json:
+            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+        line.done(outcome)
+
+    with opened(ctx, create=True) as library:
+        hooks = Hooks(line.start, line.progress, tell)
+        report = library.index(list(paths), settings=settings, model=model, hooks=hooks)
+    _summary(report, as_json)
+    if not report.complete:
+        ctx.exit(INCOMPLETE)
+
+
+def _summary(report: IndexReport, as_json: bool) -> None:
+    if as_json:
+        for path in report.missing:
+            click.echo(json.dumps(FileOutcome(path, "", FAILED, note="no such file").as_dict()))
+    counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
+    counts[FAILED] += len(report.missing)
+    say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    if report.embedded:
+        say(f"{report.embedded} stored crops embedded without decoding")
+    if report.ignored:
+        kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
+        say(f"ignored in folders: {kinds}")
+    damaged = [f for f in report.of(INDEXED) if f.note]
+    for title, files in (("partly decodable", damaged), ("gave no segment", report.of(FAILED))):
+        if files:
+            say(f"{title}:")
+            for file in files:
+                say(f"  {file.path}: {file.note}")
+    for path in report.missing:
+        say(f"  {path}: no such file or folder, and no file matches it as a pattern")
+
+
+@click.command("videos")
+@json_option
+@click.pass_context
+def videos_command(ctx: click.Context, as_json: bool) -> None:
+    """List the videos of the library."""
+    names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
+    rows = opened(ctx).videos().select(names).to_pylist()
+    for row in rows:
+        row["duration"] = round(row["duration"], 3)
+    print_rows(names, [list(row.values()) for row in rows], as_json)
+
+
+@click.command("remove")
+@click.argument("videos", nargs=-1, required=True)
+@click.pass_context
+def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
+    """Take videos out of the library, by name; the files are not touched."""
+    library = opened(ctx)
+    for video in videos:
+        library.remove_video(video)
+        say(f"removed {video}")
+
+
+@click.command("info")
+@json_option
+@click.pass_context
+def info_command(ctx: click.Context, as_json: bool) -> None:
+    """Say what the library holds and how large it is."""
+    info = opened(ctx).info()
+    if as_json:
+        click.echo(json.dumps(info.as_dict(), indent=1))
+        return
+    for key, value in info.as_dict().items():
+        if key == "bytes":
+            total = sum(value.values())
+            click.echo(f"bytes: {size(total)} ({', '.join(f'{k} {size(v)}' for k, v in value.items())})")
+        elif isinstance(value, dict):
+            click.echo(f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items()))
+        else:
+            click.echo(f"{key}: {value}")
+
+
+@click.command("compact")
+@click.pass_context
+def compact_command(ctx: click.Context) -> None:
+    """Merge many small data files into few large ones; answers stay the same."""
+    replaced = opened(ctx).compact()
+    say(f"{replaced} files merged")

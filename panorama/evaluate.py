@@ -1,0 +1,137 @@
+"""A library, an album and its truth enter; F1, average precision and false-positive rates per entity leave.
+
+The protocol: per entity, over all frames of the archive that the truth does not ignore, F1 of the frames that
+`SELECT frames WHERE entity = 'X'` returns at the default settings, and average precision (AP) of the frames
+ranked by the score of `... AND score >= 0`, frames that are not returned last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import UsageError
+from panorama.library import Library
+
+ENTITY_FRAMES = "SELECT frames WHERE entity = ?"
+RANKED_FRAMES = "SELECT frames WHERE entity = ? AND score >= 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Where one entity can be seen: video -> inclusive frame intervals; frames to leave out of the score."""
+
+    visible: Mapping[str, Sequence[tuple[int, int]]]
+    ignore: Mapping[str, Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityScore:
+    """How well one entity was found.
+
+    Attributes:
+        precision, recall, f1: of the frames returned at the default settings.
+        average_precision: of the frames ranked by score.
+        false_rate: share of the frames of videos without the entity that was returned.
+        false_frames: how many those are.
+    """
+
+    entity: str
+    precision: float
+    recall: float
+    f1: float
+    average_precision: float
+    false_rate: float
+    false_frames: int
+
+
+def read_truth(path: Path) -> dict[str, Truth]:
+    """The truth file of an album (JSON: entity -> visible, ignore).
+
+    Raises:
+        UsageError: missing or malformed.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return {name: Truth(entry["visible"], entry.get("ignore", {})) for name, entry in raw.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise UsageError(
+            f"{path} is no truth file: expected JSON of entity -> visible, ignore; {exc}"
+        ) from exc
+
+
+def average_precision(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
+    """Area under the precision-recall steps of samples (N,) ranked by score; ties stand or fall together."""
+    total = int(positive.sum())
+    if not total:
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], np.cumsum(positive[order])
+    last_of_tie = np.flatnonzero(np.append(np.diff(ranked) != 0, True))
+    precision = hits[last_of_tie] / (last_of_tie + 1)
+    gained = np.diff(np.concatenate([[0], hits[last_of_tie]]))
+    return float((precision * gained).sum() / total)
+
+
+class _Frames:
+    """All frames of a library in one row, each with its place."""
+
+    def __init__(self, library: Library) -> None:
+        rows = library.videos().select(["video", "frames"]).to_pylist()
+        self.count = {row["video"]: int(row["frames"]) for row in rows}
+        ends = np.cumsum(list(self.count.values()))
+        self.start = dict(zip(self.count, ends - np.array(list(self.count.values())), strict=True))
+        self.total = int(ends[-1]) if len(ends) else 0
+
+    def mask(self, intervals: Mapping[str, Sequence[tuple[int, int]]]) -> NDArray[np.bool_]:
+        """True inside the inclusive intervals of the videos that the library has."""
+        out = np.zeros(self.total, np.bool_)
+        for video, spans in intervals.items():
+            if video in self.count:
+                start, count = self.start[video], self.count[video]
+                for first, last in spans:
+                    out[start + max(first, 0) : start + min(last + 1, count)] = True
+        return out
+
+    def places(self, videos: Sequence[str], frames: Sequence[int]) -> NDArray[np.intp]:
+        return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
+
+
+def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
+    """Score every entity of the truth against what the library answers."""
+    frames = _Frames(library)
+    return [_score(library, frames, name, truth) for name, truth in truths.items()]
+
+
+def _score(library: Library, frames: _Frames, name: str, truth: Truth) -> EntityScore:
+    positive = frames.mask(truth.visible)
+    counted = ~frames.mask(truth.ignore)
+    returned = np.zeros(frames.total, np.bool_)
+    answer = library.query(ENTITY_FRAMES, [name]).arrow()
+    returned[frames.places(answer["video"].to_pylist(), answer["frame"].to_pylist())] = True
+    ranked = library.query(RANKED_FRAMES, [name]).arrow()
+    scores = np.full(frames.total, -1.0)
+    places = frames.places(ranked["video"].to_pylist(), ranked["frame"].to_pylist())
+    np.maximum.at(scores, places, ranked["score"].to_numpy())
+    absent = np.ones(frames.total, np.bool_)
+    for video in truth.visible:
+        if video in frames.count:
+            absent[frames.start[video] : frames.start[video] + frames.count[video]] = False
+    hits = int((returned & positive & counted).sum())
+    precision = hits / max(int((returned & counted).sum()), 1)
+    recall = hits / max(int((positive & counted).sum()), 1)
+    false_frames = int((returned & absent & counted).sum())
+    return EntityScore(
+        name,
+        precision,
+        recall,
+        2 * precision * recall / max(precision + recall, 1e-9),
+        average_precision(scores[counted], positive[counted]),
+        false_frames / max(int((absent & counted).sum()), 1),
+        false_frames,
+    )

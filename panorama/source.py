@@ -1,0 +1,98 @@
+"""One snapshot of a library enters; the vectors and exemplars that matching asks for leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.crops import decode_picture
+from panorama.models.base import Embedder
+from panorama.store import Album, Snapshot, Store, VectorIndex, VectorTable
+
+DEEPEN_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PickedVectors:
+    """Vectors of some crops."""
+
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+class SnapshotVectors:
+    """The `VectorSource` of one snapshot under one model."""
+
+    def __init__(self, store: Store, snapshot: Snapshot, embedder: Embedder) -> None:
+        self._store = store
+        self._snapshot = snapshot
+        self._embedder = embedder
+        self._indexes: dict[int, VectorIndex] = {}
+        self._fresh: dict[int, PickedVectors] = {}
+
+    def album(self, exit: int) -> Album:
+        return self._snapshot.album(self._embedder.hash, exit)
+
+    def _index(self, exit: int) -> VectorIndex:
+        if exit not in self._indexes:
+            self._indexes[exit] = self._store.vector_index(self._snapshot, self._embedder.hash, exit)
+        return self._indexes[exit]
+
+    def stored(self, exit: int) -> VectorTable:
+        return self._index(exit).table
+
+    def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Indexing embeds every crop at the first exit, so its table lists them all."""
+        table = self.stored(1)
+        return table.crop_ids, table.track_ids
+
+    def near(
+        self, exit: int, queries: NDArray[np.float32], least: NDArray[np.float32]
+    ) -> NDArray[np.intp] | None:
+        index = self._index(exit)
+        if not index.approximate:
+            return None
+        return np.unique(index.range_search(queries, least).rows)
+
+    def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
+        table = self.stored(exit)
+        have = np.flatnonzero(np.isin(table.crop_ids, crop_ids))
+        parts = [PickedVectors(table.crop_ids[have], table.track_ids[have], table.vectors[have])]
+        if exit in self._fresh:
+            fresh = self._fresh[exit]
+            pick = np.isin(fresh.crop_ids, crop_ids)
+            parts.append(PickedVectors(fresh.crop_ids[pick], fresh.track_ids[pick], fresh.vectors[pick]))
+        known = np.concatenate([p.crop_ids for p in parts])
+        missing = np.setdiff1d(crop_ids, known)
+        if len(missing):
+            computed = self._compute(missing, exit)
+            self._keep(computed, exit)
+            parts.append(computed)
+        return _joined([p for p in parts if len(p.crop_ids)] or parts[:1])
+
+    def _compute(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
+        ids, owners, vectors = [], [], []
+        for batch in self._store.read_crops(crop_ids=crop_ids, batch_size=DEEPEN_BATCH):
+            vectors.append(self._embedder.embed([decode_picture(jpeg) for jpeg in batch.jpegs], exit))
+            ids.append(batch.crop_ids)
+            owners.append(batch.track_ids)
+        return PickedVectors(np.concatenate(ids), np.concatenate(owners), np.concatenate(vectors))
+
+    def _keep(self, computed: PickedVectors, exit: int) -> None:
+        """Write the vectors back, so that the next query finds them; this one goes on from memory."""
+        old = self._fresh.get(exit)
+        self._fresh[exit] = computed if old is None else _joined([old, computed])
+        with self._store.append_embeddings(self._embedder.hash, exit) as writer:
+            writer.add(computed.crop_ids, computed.track_ids, computed.vectors)
+            writer.commit()
+
+
+def _joined(parts: list[PickedVectors]) -> PickedVectors:
+    return PickedVectors(
+        np.concatenate([p.crop_ids for p in parts]),
+        np.concatenate([p.track_ids for p in parts]),
+        np.concatenate([p.vectors for p in parts]),
+    )

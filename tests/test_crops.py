@@ -1,0 +1,98 @@
+"""Views of a track: what is kept, how it is stored, and how pictures are read."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from panorama.crops import (
+    MAX_SIDE,
+    View,
+    ViewKeeper,
+    appearance,
+    cut,
+    decode_picture,
+    encode_jpeg,
+    view_quality,
+)
+from panorama.errors import BadImage
+
+RNG = np.random.default_rng(0)
+
+
+def texture(height: int, width: int) -> np.ndarray:
+    return RNG.integers(0, 255, (height, width, 3)).astype(np.uint8)
+
+
+def view(seconds: float, quality: float) -> View:
+    return View(int(seconds * 10), seconds, np.zeros(4, np.float32), quality, b"")
+
+
+def test_a_large_crop_is_shrunk_and_keeps_its_shape() -> None:
+    picture = decode_picture(encode_jpeg(texture(1024, 512)))
+    assert picture.shape == (MAX_SIDE, MAX_SIDE // 2, 3)
+
+
+def test_a_one_pixel_crop_survives_storage() -> None:
+    assert decode_picture(encode_jpeg(texture(1, 1))).shape == (1, 1, 3)
+
+
+def test_colours_are_not_swapped_by_storage() -> None:
+    red = np.full((40, 40, 3), (250, 10, 10), np.uint8)
+    assert np.abs(decode_picture(encode_jpeg(red)).astype(int) - red).max() < 12
+
+
+def test_transparent_pixels_are_laid_over_grey() -> None:
+    rgba = np.zeros((10, 10, 4), np.uint8)
+    rgba[:, :5] = (0, 0, 255, 255)  # BGRA: opaque red
+    picture = decode_picture(cv2.imencode(".png", rgba)[1].tobytes())
+    assert tuple(picture[0, 0]) == (255, 0, 0) and tuple(picture[0, 9]) == (128, 128, 128)
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", b"\xff\xd8\xff"])
+def test_what_is_no_picture_is_refused(data: bytes) -> None:
+    with pytest.raises(BadImage):
+        decode_picture(data, "x.jpg")
+
+
+def test_a_box_is_cut_half_open_and_stays_inside() -> None:
+    picture = texture(20, 30)
+    assert np.array_equal(cut(picture, np.array([2, 3, 10, 9])), picture[3:9, 2:10])
+    assert cut(picture, np.array([-5, -5, 500, 500])).shape == picture.shape
+    assert cut(picture, np.array([29.9, 19.9, 40, 40])).shape == (1, 1, 3)
+
+
+def test_a_sharp_whole_large_view_is_better() -> None:
+    sharp = texture(100, 100)
+    blurred = cv2.GaussianBlur(sharp, (0, 0), 5)
+    assert view_quality(sharp, False, 0.5) > view_quality(blurred, False, 0.5)
+    assert view_quality(sharp, False, 0.5) > view_quality(sharp, True, 0.5)
+    assert view_quality(sharp, False, 0.9) > view_quality(sharp, False, 0.1)
+
+
+def test_appearance_tells_colours_apart_and_not_sizes() -> None:
+    red, blue = np.full((40, 40, 3), (220, 20, 20), np.uint8), np.full((40, 40, 3), (20, 20, 220), np.uint8)
+    larger = np.full((90, 50, 3), (220, 20, 20), np.uint8)
+    assert appearance(red) @ appearance(larger) == pytest.approx(1)
+    assert appearance(red) @ appearance(blue) == pytest.approx(0)
+
+
+def test_a_keeper_spreads_its_views_over_a_long_life() -> None:
+    keeper = ViewKeeper(wanted=4)
+    for tenth in range(36_000):  # an hour at ten samples a second
+        seconds, quality = tenth / 10, 1 + (tenth % 7) / 10
+        if keeper.wants(seconds, quality):
+            keeper.offer(view(seconds, quality))
+        assert len(keeper._best) <= 8
+    times = [v.time_seconds for v in keeper.best()]
+    assert len(times) == 4
+    assert times[0] < 1000 and times[-1] > 2600 and times == sorted(times)
+
+
+def test_a_keeper_prefers_the_better_view_of_a_moment() -> None:
+    keeper = ViewKeeper(wanted=4)
+    keeper.offer(view(0.0, 1.0))
+    assert not keeper.wants(0.1, 0.5)
+    keeper.offer(view(0.1, 2.0))
+    assert [v.quality for v in keeper.best()] == [2.0]

@@ -1,0 +1,90 @@
+"""The decision rule: cohort scale, look-alikes, pooling, bands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from panorama.query.decide import (
+    Calibration,
+    bands,
+    cohort_level,
+    crop_scores,
+    least_similarity,
+    normalise,
+    pool,
+)
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+
+PLAIN = Calibration(centre=0.5, slope=10.0, low=0.3, high=0.7, near_best=0.0)
+
+
+def test_the_same_picture_is_one_and_the_nearest_stranger_zero() -> None:
+    cohort = np.array([[1, 0, 0], [0, 1, 0]], np.float32)
+    exemplar = np.array([[0.6, 0.8, 0]], np.float32)
+    level = cohort_level(exemplar, cohort)
+    assert level == pytest.approx([0.7])
+    assert normalise(np.array([[1.0, 0.7, 0.4]], np.float32), level)[0] == pytest.approx([1, 0, -1], abs=1e-6)
+
+
+def test_without_a_cohort_similarity_stands_for_itself() -> None:
+    level = cohort_level(np.eye(2, dtype=np.float32), np.zeros((0, 2), np.float32))
+    assert normalise(np.array([[0.4], [0.2]], np.float32), level)[:, 0] == pytest.approx([0.4, 0.2], abs=1e-6)
+
+
+def test_the_best_exemplar_counts() -> None:
+    values, which = crop_scores(np.array([[0.2, 0.9], [0.5, 0.1]], np.float32), np.zeros((0, 2), np.float32))
+    assert values == pytest.approx([0.5, 0.9]) and list(which) == [1, 0]
+
+
+def test_a_look_alike_that_fits_better_takes_the_lead_away() -> None:
+    positive = np.array([[0.6, 0.6]], np.float32)
+    values, _ = crop_scores(positive, np.array([[0.9, -0.5]], np.float32))
+    assert values[0] < 0.2 and values[1] == pytest.approx(0.6)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=6), st.integers(0, 4))
+@settings(max_examples=200, deadline=None)
+def test_pooling_is_the_upper_quartile_of_what_is_there(values: list[float], missing: int) -> None:
+    row = np.array([values + [-np.inf] * missing], np.float32)
+    assert pool(row)[0] == pytest.approx(float(np.quantile(values, 0.75)), abs=1e-5)
+
+
+def test_bands_accept_reject_and_leave_open() -> None:
+    normalised = np.array([0.9, 0.5, 0.1], np.float32)
+    assert list(bands(normalised, PLAIN)) == [ACCEPTED, UNCERTAIN, REJECTED]
+
+
+def test_what_stands_far_behind_the_best_is_not_accepted() -> None:
+    strict = Calibration(0.5, 10.0, 0.3, 0.7, near_best=0.9)
+    assert list(bands(np.array([1.0, 0.7], np.float32), strict)) == [ACCEPTED, UNCERTAIN]
+    assert list(bands(np.array([0.7], np.float32), strict)) == [ACCEPTED]
+    assert list(bands(np.array([0.7], np.float32), strict, best=1.0)) == [UNCERTAIN]
+
+
+@given(st.floats(0.01, 0.99), st.floats(-1, 1), st.floats(1, 40))
+def test_score_and_its_inverse_agree(score: float, centre: float, slope: float) -> None:
+    calibration = Calibration(centre, slope, 0.1, 0.9, 0.0)
+    normalised = calibration.normalised(score)
+    assert float(calibration.score(np.array([normalised]))[0]) == pytest.approx(score, abs=1e-6)
+
+
+@given(st.floats(-0.5, 1), st.floats(0, 0.9), st.floats(-1, 1))
+def test_no_crop_below_the_bound_reaches_the_value(wanted: float, level: float, similarity: float) -> None:
+    levels = np.array([level], np.float32)
+    bound = least_similarity(wanted, levels)[0]
+    if similarity < bound - 1e-5:
+        assert normalise(np.array([[similarity]], np.float32), levels)[0, 0] < wanted + 1e-4
+
+
+def test_slack_widens_the_uncertain_band() -> None:
+    wide = PLAIN.widened(0.2)
+    assert (wide.low, wide.high) == (pytest.approx(0.1), pytest.approx(0.9))
+
+
+@pytest.mark.parametrize("low, high", [(0.8, 0.2), (-0.1, 0.5), (0.2, 1.2)])
+def test_an_impossible_band_is_refused(low: float, high: float) -> None:
+    with pytest.raises(ValueError, match="low"):
+        Calibration(0.5, 10.0, low, high, 0.0)

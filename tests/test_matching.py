@@ -1,0 +1,172 @@
+"""Matching an album against tracks, through exits, within a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from panorama.models.base import Embedder, Image
+from panorama.query.decide import Calibration
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
+from panorama.query.matching import AlbumMatcher
+
+SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
+DEEP = Calibration(0.5, 20.0, 0.4, 0.6, 0.0)
+
+
+class TwoExits(Embedder):
+    """Exit 1 sees a picture's mean red, exit 2 red and green: vectors a person can compute."""
+
+    name, hash, dim, exits, macs = "two", "two", 3, 2, (1, 2)
+
+    def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        mean = np.array([i.reshape(-1, 3).mean(axis=0) for i in images], np.float32).reshape(-1, 3) / 255
+        shallow = mean * (1, 0, 0) + (0, 0, 0.5)
+        deep = mean * (1, 1, 0) + (0, 0, 0.5)
+        both = np.stack([shallow, deep]).astype(np.float32)
+        return both / np.linalg.norm(both, axis=2, keepdims=True)
+
+    def cohort(self) -> NDArray[np.float32]:
+        return np.zeros((2, 0, 3), np.float32)
+
+
+@dataclass
+class Table:
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+@dataclass
+class FakeAlbum:
+    entities: tuple[str, ...]
+    entity_index: NDArray[np.int32]
+    exemplar_ids: NDArray[np.int64]
+    negative: NDArray[np.bool_]
+    vectors: NDArray[np.float32]
+
+
+@dataclass
+class FakeSource:
+    """Crops given by one unit vector per exit; exits above `stored_exits` must be computed."""
+
+    crop_vectors: NDArray[np.float32]  # (exits, N, dim)
+    owners: NDArray[np.int64]
+    exemplar_vectors: NDArray[np.float32]  # (exits, M, dim)
+    stored_exits: int = 2
+    negative: tuple[bool, ...] = (False,)
+    deepened: list[int] = field(default_factory=list)
+
+    def album(self, exit: int) -> FakeAlbum:
+        count = len(self.negative)
+        return FakeAlbum(
+            ("thing",),
+            np.zeros(count, np.int32),
+            np.arange(count) + 100,
+            np.array(self.negative),
+            self.exemplar_vectors[exit - 1],
+        )
+
+    def stored(self, exit: int) -> Table:
+        count = len(self.owners) if exit <= self.stored_exits else 0
+        return Table(np.arange(count), self.owners[:count], self.crop_vectors[exit - 1][:count])
+
+    def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.arange(len(self.owners)), self.owners
+
+    def near(self, exit: int, queries: NDArray, least: NDArray) -> NDArray[np.intp] | None:
+        similarity = queries @ self.stored(exit).vectors.T
+        return np.flatnonzero((similarity >= least[:, None]).any(axis=0))
+
+    def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Table:
+        self.deepened += crop_ids.tolist()
+        return Table(crop_ids, self.owners[crop_ids], self.crop_vectors[exit - 1][crop_ids])
+
+
+def unit(cosine: float) -> list[float]:
+    """A unit vector whose inner product with [1, 0, 0] is `cosine`."""
+    return [cosine, float(np.sqrt(1 - cosine**2)), 0.0]
+
+
+def source(
+    shallow: Sequence[float], deep: Sequence[float], owners: Sequence[int], stored: int = 2
+) -> FakeSource:
+    crops = np.array([[unit(c) for c in shallow], [unit(c) for c in deep]], np.float32)
+    exemplar = np.array([[[1, 0, 0]], [[1, 0, 0]]], np.float32)
+    return FakeSource(crops, np.array(owners, np.int64), exemplar, stored)
+
+
+def by_track(matches: object) -> dict[int, int]:
+    return dict(zip(matches.track_id.tolist(), matches.band.tolist(), strict=True))  # type: ignore[attr-defined]
+
+
+def test_tracks_are_accepted_left_open_and_rejected() -> None:
+    deep = [0.9, 0.5, 0.1]
+    matcher = AlbumMatcher(source(deep, deep, [7, 8, 9]), TwoExits(), (SHALLOW, DEEP))
+    assert by_track(matcher.match(MatchRequest())) == {7: ACCEPTED, 8: UNCERTAIN}
+    everything = matcher.match(MatchRequest(keep="all"))
+    assert by_track(everything) == {7: ACCEPTED, 8: UNCERTAIN, 9: REJECTED}
+
+
+def test_only_undecided_tracks_go_deeper() -> None:
+    fake = source([0.9, 0.5, 0.1], [0.9, 0.8, 0.1], [7, 8, 9], stored=1)
+    matches = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())
+    assert fake.deepened == [1]
+    assert by_track(matches) == {7: ACCEPTED, 8: ACCEPTED}
+    assert dict(zip(matches.track_id.tolist(), matches.exit.tolist(), strict=True)) == {7: 1, 8: 2}
+
+
+def test_a_scope_changes_no_band() -> None:
+    near = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.95)
+    values = [0.99, 0.8, 0.1]
+    matcher = AlbumMatcher(source(values, values, [1 << 32, 2 << 32, 3 << 32]), TwoExits(), (near, near))
+    whole = by_track(matcher.match(MatchRequest()))
+    part = by_track(matcher.match(MatchRequest(segments=np.array([2], np.int32))))
+    assert whole == {1 << 32: ACCEPTED, 2 << 32: UNCERTAIN}
+    assert part == {2 << 32: UNCERTAIN}
+
+
+def test_the_best_crop_and_its_exemplar_are_named() -> None:
+    values = [0.7, 0.95, 0.8]
+    matches = AlbumMatcher(source(values, values, [5, 5, 5]), TwoExits(), (SHALLOW, DEEP)).match(
+        MatchRequest()
+    )
+    assert matches.crop_id.tolist() == [1] and matches.exemplar_id.tolist() == [100]
+
+
+def test_an_entity_without_examples_matches_nothing() -> None:
+    fake = source([0.9], [0.9], [5])
+    fake.negative = (True,)
+    assert len(AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest(keep="all"))) == 0
+
+
+def test_an_empty_library_matches_nothing() -> None:
+    assert (
+        len(AlbumMatcher(source([], [], []), TwoExits(), (SHALLOW, DEEP)).match(MatchRequest(keep="all")))
+        == 0
+    )
+
+
+def test_a_score_threshold_leaves_lower_tracks_out() -> None:
+    values = [0.9, 0.5, 0.1]
+    matcher = AlbumMatcher(source(values, values, [7, 8, 9]), TwoExits(), (SHALLOW, DEEP))
+    assert set(by_track(matcher.match(MatchRequest(keep="all", min_score=0.4)))) == {7, 8}
+
+
+def test_verify_is_symmetric_and_sure_of_the_same_picture() -> None:
+    matcher = AlbumMatcher(source([], [], []), TwoExits(), (SHALLOW, DEEP))
+    red, green = np.full((4, 4, 3), (255, 0, 0), np.uint8), np.full((4, 4, 3), (0, 255, 0), np.uint8)
+    score, band, exit = matcher.verify(red, red)
+    assert score == pytest.approx(1, abs=1e-3) and band == ACCEPTED and exit == 1
+    assert matcher.verify(red, green)[0] == pytest.approx(matcher.verify(green, red)[0])
+
+
+def test_similarity_to_a_crop_ranks_the_crop_itself_first() -> None:
+    values = [0.9, 0.5, 0.1]
+    matcher = AlbumMatcher(source(values, values, [7, 8, 9]), TwoExits(), (SHALLOW, DEEP))
+    crop_ids, similarity = matcher.similarity(1, MatchRequest())
+    assert crop_ids[similarity.argmax()] == 1 and similarity.max() == pytest.approx(1)

@@ -1,0 +1,104 @@
+"""Regions linked into tracks: motion, appearance, gaps, holds and shot changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from panorama.regions import DETECTOR, Regions
+from panorama.tracking import Tracker
+
+RED = np.array([1, 0, 0], np.float32)
+BLUE = np.array([0, 0, 1], np.float32)
+
+
+def regions(*boxes: tuple[float, float, float, float]) -> Regions:
+    return Regions.of(
+        np.array(boxes, np.float32).reshape(-1, 4), np.full(len(boxes), 0.9, np.float32), DETECTOR
+    )
+
+
+def looks(*vectors: np.ndarray) -> np.ndarray:
+    return np.stack(vectors) if vectors else np.zeros((0, 3), np.float32)
+
+
+def test_a_slowly_moving_box_is_one_track() -> None:
+    tracker = Tracker()
+    ids = set()
+    for i in range(5):
+        owners, _ = tracker.update(i * 5, i * 0.2, regions((10 + 4 * i, 10, 60 + 4 * i, 90)), looks(RED))
+        ids.add(owners[0].local_id)
+    assert ids == {1}
+    (track,) = tracker.finish()
+    assert track.frames == [0, 5, 10, 15, 20]
+
+
+def test_a_fast_box_without_overlap_is_followed_by_its_velocity_and_looks() -> None:
+    tracker = Tracker()
+    ids = [
+        tracker.update(i * 5, i * 0.2, regions((100 * i, 10, 100 * i + 90, 60)), looks(RED))[0][0].local_id
+        for i in range(4)
+    ]
+    assert ids == [1, 1, 1, 1]
+
+
+def test_another_thing_at_the_same_place_is_another_track() -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
+    owners, _ = tracker.update(5, 0.2, regions((10, 10, 60, 90)), looks(BLUE))
+    assert owners[0].local_id == 2
+
+
+def test_crossing_things_keep_their_own_tracks() -> None:
+    tracker = Tracker()
+    for i in range(9):
+        left, right = (10 + 10 * i, 10, 60 + 10 * i, 90), (90 - 10 * i, 10, 140 - 10 * i, 90)
+        owners, _ = tracker.update(i * 5, i * 0.2, regions(left, right), looks(RED, BLUE))
+        assert [t.local_id for t in owners] == [1, 2]
+
+
+def test_a_track_survives_a_short_gap_and_ends_after_a_long_one() -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
+    _, ended = tracker.update(5, 0.8, regions(), looks())
+    assert not ended
+    owners, ended = tracker.update(10, 0.9, regions((10, 10, 60, 90)), looks(RED))
+    assert owners[0].local_id == 1 and not ended
+    _, ended = tracker.update(60, 3.0, regions(), looks())
+    assert [t.local_id for t in ended] == [1]
+
+
+def test_a_hold_keeps_a_track_alive_and_its_box_still() -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
+    for frame in (30, 60, 90):
+        tracker.hold(frame, frame / 10, last_sample_frame=0)
+    owners, ended = tracker.update(100, 10.0, regions((30, 10, 80, 90)), looks(RED))
+    assert not ended and owners[0].local_id == 1
+    assert owners[0].frames == [0, 90, 100]
+    assert np.array_equal(owners[0].boxes_xyxy[1], owners[0].boxes_xyxy[0])
+
+
+def test_a_hold_does_not_revive_what_was_not_in_the_last_sample() -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
+    tracker.update(5, 0.2, regions(), looks())
+    tracker.hold(10, 0.4, last_sample_frame=5)
+    assert tracker.finish()[0].last_seen_frame == 0
+
+
+def test_a_cut_ends_every_track() -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90), (100, 10, 160, 90)), looks(RED, BLUE))
+    assert {t.local_id for t in tracker.cut()} == {1, 2}
+    owners, _ = tracker.update(5, 0.2, regions((10, 10, 60, 90)), looks(RED))
+    assert owners[0].local_id == 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_every_region_gets_exactly_one_track(count: int) -> None:
+    tracker = Tracker()
+    boxes = [(20.0 * i, 0.0, 20.0 * i + 15, 30.0) for i in range(count)]
+    for frame in range(3):
+        owners, _ = tracker.update(frame, frame * 0.1, regions(*boxes), looks(*[RED] * count))
+        assert len(owners) == len({t.local_id for t in owners}) == count
