@@ -1,44 +1,26 @@
 """Video files and picture folders enter; frames, changes, moving regions and clips leave."""
 
-from __future__ import annotations
-
-from fractions import Fraction
-from pathlib import Path
-
-from panorama.errors import VideoOpenError
-from panorama.video.container import ContainerReader
+from panorama.video.clip import draw_box, write_clip
 from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, content_hash, find_videos
-from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, PictureFolderReader
+from panorama.video.gate import ChangeGate, GateResult
+from panorama.video.motion import MotionProposer
+from panorama.video.opening import open_video
+from panorama.video.pictures import IMAGE_SUFFIXES
 from panorama.video.reader import VideoFrame, VideoReader
 
 __all__ = [
     "IMAGE_SUFFIXES",
     "VIDEO_SUFFIXES",
+    "ChangeGate",
     "Found",
     "FoundVideo",
+    "GateResult",
+    "MotionProposer",
     "VideoFrame",
     "VideoReader",
     "content_hash",
+    "draw_box",
     "find_videos",
     "open_video",
+    "write_clip",
 ]
-
-
-def open_video(path: Path | str, *, threads: int = 0, rate: Fraction = DEFAULT_RATE) -> VideoReader:
-    """Opens a video file, or a folder of numbered pictures as one video; use it in a `with` statement.
-
-    Args:
-        path: a local file or folder.
-        threads: of the decoder; 0 takes as many as there are cores.
-        rate: pictures per second of a folder, which does not say so itself.
-
-    Raises:
-        VideoOpenError: it is missing, may not be read, is empty, or is not a video.
-    """
-    path = Path(path)
-    try:
-        if path.is_dir():
-            return PictureFolderReader(path, rate)
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
-    return ContainerReader(path, threads)

@@ -1,0 +1,96 @@
+"""An interval of a video and boxes enter; a small MP4 that any player shows leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+from av.container import OutputContainer
+from numpy.typing import NDArray
+
+from panorama.errors import PanoramaError, UsageError
+from panorama.video.opening import open_video
+from panorama.video.reader import VideoFrame, VideoReader
+
+CLIP_TIME_BASE = Fraction(1, 90_000)
+BOX_COLOR_RGB = (255, 64, 32)
+X264_OPTIONS = {"crf": "23", "preset": "veryfast"}
+
+Boxes = Mapping[int, Sequence[Sequence[float]]]
+"""Frame index to boxes x1, y1, x2, y2 in pixels of the displayed frame."""
+
+
+def write_clip(
+    path_in: Path | str,
+    start_seconds: float,
+    stop_seconds: float,
+    path_out: Path | str,
+    *,
+    boxes: Boxes | None = None,
+) -> int:
+    """Re-encodes the frames of [start, stop), keeping their times, as an H.264 MP4; returns how many.
+
+    The frame shown at `start_seconds` is the first, so that a short interval is never empty. The file appears
+    under its name only when it is whole.
+
+    Raises:
+        UsageError: the interval is empty.
+        VideoOpenError: the video cannot be read.
+        PanoramaError: the clip cannot be written.
+    """
+    if not stop_seconds > start_seconds:
+        raise UsageError(f"a clip needs start < stop, got {start_seconds} and {stop_seconds} seconds")
+    path_out = Path(path_out)
+    partial = path_out.with_name(path_out.name + ".part")
+    with open_video(path_in) as reader:
+        first = reader.frame_at(start_seconds)
+        try:
+            with av.open(f"file:{partial}", "w", format="mp4") as container:
+                count = _encode(reader, first, stop_seconds, container, boxes or {})
+            partial.replace(path_out)
+        except (OSError, av.FFmpegError) as exc:
+            raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
+        finally:
+            partial.unlink(missing_ok=True)
+    return count
+
+
+def _encode(
+    reader: VideoReader,
+    first: VideoFrame,
+    stop_seconds: float,
+    container: OutputContainer,
+    boxes: Boxes,
+) -> int:
+    rate = reader.info.average_rate or 25
+    stream = container.add_stream(
+        "libx264", rate=Fraction(rate).limit_denominator(1001), options=X264_OPTIONS
+    )
+    # H.264 in yuv420p has even sides.
+    stream.width, stream.height = (max(2, side // 2 * 2) for side in (reader.info.width, reader.info.height))
+    stream.pix_fmt = "yuv420p"
+    stream.codec_context.time_base = CLIP_TIME_BASE
+    count = 0
+    last_pts = -1
+    for frame in reader.frames(start=first.index, stop_seconds=max(stop_seconds, first.time_seconds + 1e-3)):
+        rgb = frame.rgb()
+        for box in boxes.get(frame.index, ()):
+            draw_box(rgb, box)
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb[: stream.height, : stream.width]))
+        last_pts = max(last_pts + 1, round((frame.time_seconds - first.time_seconds) / CLIP_TIME_BASE))
+        picture.pts, picture.time_base = last_pts, CLIP_TIME_BASE
+        container.mux(stream.encode(picture))
+        count += 1
+    container.mux(stream.encode(None))
+    return count
+
+
+def draw_box(rgb: NDArray[np.uint8], box_xyxy: Sequence[float]) -> None:
+    """Draws a half-open box into a picture, in place."""
+    x1, y1, x2, y2 = (round(float(v)) for v in box_xyxy)
+    thickness = max(2, round(max(rgb.shape[:2]) / 400))
+    cv2.rectangle(rgb, (x1, y1), (x2 - 1, y2 - 1), BOX_COLOR_RGB, thickness)

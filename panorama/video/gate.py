@@ -1,0 +1,144 @@
+"""The Y plane of each frame enters; whether anything changed, and whether the shot did, leaves."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import UsageError
+
+SAMPLES_PER_CELL = 4
+NOISE_FLOOR = 0.7  # gray levels of a cell's mean: below this, differences are rounding
+NOISE_CEILING = 2.0  # a picture in motion is not noise: keeps motion from raising the bar for itself
+NOISE_MEMORY = 15
+CELL_NOISE_RATE = 0.1
+LIGHT_STEP = 2.0  # gray levels by which the whole picture drifts before it counts as changed
+
+# A cut: most of the picture differs, whatever its brightness, and no shift of its parts explains it.
+CUT_MEAN_DIFFERENCE = 5.0
+CUT_MAX_CORRELATION = 0.85
+CUT_RESIDUAL = 6.0
+CUT_RESIDUAL_OF_CONTRAST = 0.35
+CUT_SHARE = 0.35
+CUT_TILE = 5
+CUT_REACH = 6
+TILE_DIFFERS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What one frame is compared with those before it.
+
+    Attributes:
+        changed: whether something is to be seen that the last changed frame did not show.
+        cut: whether another shot begins with this frame; a cut is always also a change.
+        difference: in units of the noise, to be compared with the gate's threshold.
+    """
+
+    changed: bool
+    cut: bool
+    difference: float
+
+
+class ChangeGate:
+    """Tells frames that need work from frames that repeat what is known.
+
+    The picture is sampled by striding as it lies and averaged into cells, so that noise cancels and a small
+    object fills a cell. Changes are measured against the last frame that passed, so that a slow one adds up;
+    cuts against the previous frame, so feed every decoded frame.
+
+    Args:
+        threshold: how many times the noise one cell must differ; higher sees less.
+        grid: cells along the longer side; an object of a cell's size (16 pixels of 1280) is seen.
+    """
+
+    def __init__(self, threshold: float = 6.0, grid: int = 80) -> None:
+        if threshold <= 0 or grid < 4:
+            raise UsageError(f"a gate needs threshold > 0 and grid >= 4, got {threshold} and {grid}")
+        self.threshold = threshold
+        self.grid = grid
+        self._reference: NDArray[np.float32] | None = None
+        self._previous: NDArray[np.float32] | None = None
+        self._noise: deque[float] = deque(maxlen=NOISE_MEMORY)
+        self._cell_noise: NDArray[np.float32] = np.zeros((0, 0), np.float32)
+
+    def update(self, luma: NDArray[np.uint8]) -> GateResult:
+        """Compares a frame's (H, W) uint8 luma with the frames before; the first frame is a change."""
+        cells = cell_means(luma, self.grid)
+        previous, self._previous = self._previous, cells
+        if self._reference is None or previous is None or previous.shape != cells.shape:
+            first = self._reference is None
+            self._reference = cells
+            self._cell_noise = np.zeros_like(cells)
+            return GateResult(True, not first, self.threshold)
+        step = np.abs(cells - previous)
+        cut = is_cut(cells, previous, step)
+        if not cut:
+            self._learn_noise(step)
+        difference = self._difference(cells - self._reference)
+        changed = cut or difference >= self.threshold
+        if changed:
+            self._reference = cells
+        return GateResult(changed, cut, difference)
+
+    def _learn_noise(self, step: NDArray[np.float32]) -> None:
+        # The quietest quarter of the cells is still there when much of the picture moves.
+        quiet = float(np.partition(step, step.size // 4, axis=None)[step.size // 4]) / 0.3186
+        if quiet > 0.0 or float(step.max()) > 0.5:  # a frame shown twice says nothing about noise
+            self._noise.append(quiet)
+            # Compression flickers in some places only; 1.25 makes a mean difference a standard deviation.
+            self._cell_noise += CELL_NOISE_RATE * (1.25 * step - self._cell_noise)
+
+    def _difference(self, signed: NDArray[np.float32]) -> float:
+        """The largest of a cell's difference over the noise, and the light's drift, on the same scale."""
+        measured = sorted(self._noise)[len(self._noise) // 3] if self._noise else NOISE_FLOOR
+        measured = min(measured, NOISE_CEILING)
+        noise = np.clip(self._cell_noise, max(measured, NOISE_FLOOR), NOISE_CEILING)
+        strongest = float((np.abs(signed) / noise).max())
+        drift = abs(float(signed.mean())) * self.threshold / LIGHT_STEP
+        return max(strongest, drift)
+
+
+def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:
+    """(h, w) float32 means of strided samples, `grid` cells along the longer side where it suffices."""
+    step = max(1, max(luma.shape) // (grid * SAMPLES_PER_CELL))
+    samples = luma[step // 2 :: step, step // 2 :: step].astype(np.float32)
+    height, width = samples.shape
+    size = (max(1, width // SAMPLES_PER_CELL), max(1, height // SAMPLES_PER_CELL))
+    return np.asarray(cv2.resize(samples, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDArray[np.float32]) -> bool:
+    """Whether most of the picture was replaced: not by a change of light, not by camera or object motion."""
+    if float(step.mean()) < CUT_MEAN_DIFFERENCE:
+        return False
+    spreads = float(cells.std()), float(previous.std())
+    covariance = float(((cells - cells.mean()) * (previous - previous.mean())).mean())
+    # The same picture moved a little or lit otherwise: spares the search on a camera that always moves.
+    if covariance > CUT_MAX_CORRELATION * max(spreads[0] * spreads[1], 1.0):
+        return False
+    contrast = min(spreads)
+    gain = np.clip(spreads[0] / max(spreads[1], 1.0), 0.5, 2.0)
+    relit = (previous - previous.mean()) * gain + cells.mean()
+    residual = motion_residual(cells, relit.astype(np.float32))
+    strength = float(residual.mean())
+    enough = strength >= max(CUT_RESIDUAL, CUT_RESIDUAL_OF_CONTRAST * contrast)
+    return enough and float((residual > TILE_DIFFERS).mean()) >= CUT_SHARE
+
+
+def motion_residual(cells: NDArray[np.float32], previous: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean absolute difference of each tile of cells to the best place nearby in the previous picture."""
+    height, width = cells.shape
+    size = (max(1, width // CUT_TILE), max(1, height // CUT_TILE))
+    padded = np.pad(previous, CUT_REACH, mode="edge")
+    best = np.full(size[::-1], np.inf, np.float32)
+    for dy in range(2 * CUT_REACH + 1):
+        for dx in range(2 * CUT_REACH + 1):
+            difference = np.abs(cells - padded[dy : dy + height, dx : dx + width])
+            tiles = cv2.resize(difference, size, interpolation=cv2.INTER_AREA)
+            np.minimum(best, tiles, out=best)
+    return best
