@@ -1,0 +1,263 @@
+"""An inverted file over vectors: queries enter, rows that may be near leave, rather more than fewer.
+
+The only module that imports faiss. How many lists a search looks into is measured when the file is built;
+where that would be most of them, the answer is None, and comparing every row is quicker. Disposable.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.store.layout import write_atomically
+from panorama.store.locks import held
+from panorama.store.vector_table import VectorTable
+
+PQ_ROWS = 16_000_000
+"""Above this, codes of dim / 4 bytes instead of dim bytes."""
+
+RECALL = 0.998
+"""Share of neighbours that the lists looked at must hold, measured on a sample when the index is built."""
+
+MOST_LISTS = 0.4
+"""Looking into more than this share of the lists is slower than comparing every row."""
+
+ADD_ROWS = 131_072
+_TRAIN_PER_LIST = 64
+_SAMPLE_QUERIES = 256
+_SAMPLE_ROWS = 100_000
+_LEVELS = tuple(round(0.02 * i, 2) for i in range(50))
+_COUNTS = (1, 10, 100, 1_000, 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What was measured when an inverted file was built.
+
+    Attributes:
+        probes: lists to look into so that RECALL of the rows at least _LEVELS[i] similar are found.
+        levels_by_count: the similarity that the best _COUNTS[i] rows of nearly every query exceed.
+        margin: how far a compressed similarity may lie from the true one.
+    """
+
+    model_hash: str
+    generation: int
+    trained_rows: int
+    ids_check: int
+    probes: tuple[int, ...]
+    levels_by_count: tuple[float, ...]
+    margin: float
+
+
+class InvertedFile:
+    """An inverted file over crop vectors; its numbers are places in its own list of crop ids."""
+
+    def __init__(self, table: VectorTable, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
+        self._index = index
+        self._ids = ids
+        self._facts = facts
+        same = len(ids) <= len(table) and np.array_equal(table.crop_ids[: len(ids)], ids)
+        self._row_of = np.arange(len(ids)) if same else table.rows_of(ids)
+        self._stale = 0 if same else int((self._row_of < 0).sum())
+        covered = np.zeros(len(table), np.bool_)
+        covered[self._row_of[self._row_of >= 0]] = True
+        self._missing = np.flatnonzero(~covered)
+
+    @property
+    def kind(self) -> str:
+        return type(self._index).__name__
+
+    @property
+    def worn(self) -> bool:
+        """Whether much of the table is missing, or much is in it that the table has no more."""
+        return len(self._missing) > 0.05 * len(self._ids) or self._stale > 0.2 * len(self._ids)
+
+    @classmethod
+    def load(cls, table: VectorTable) -> InvertedFile | None:
+        """The inverted file on disk, or None where there is none for these vectors."""
+        if table.folder is None:
+            return None
+        try:
+            raw = json.loads((table.folder / "ivf.json").read_text())
+            lists = {name: tuple(raw[name]) for name in ("probes", "levels_by_count")}
+            facts = _Facts(**{**raw, **lists})
+            ids = np.fromfile(table.folder / f"i{facts.generation}.ids", np.int64)
+            if facts.model_hash != table.model_hash or zlib.crc32(ids.data) != facts.ids_check:
+                return None
+            index = faiss.read_index(str(table.folder / f"i{facts.generation}.faiss"), faiss.IO_FLAG_MMAP)
+        except (OSError, ValueError, TypeError, RuntimeError):
+            return None
+        if index.ntotal != len(ids) or index.d != table.dim:
+            return None
+        return cls(table, index, ids, facts)
+
+    @classmethod
+    def build(cls, table: VectorTable, old: InvertedFile | None) -> InvertedFile:
+        """Train on the table and keep the result, or only add what `old` lacks, while that is not much."""
+        n = len(table)
+        if (
+            old is not None
+            and table.folder is not None
+            and not old._stale
+            and n < 2 * old._facts.trained_rows
+        ):
+            path = table.folder / f"i{old._facts.generation}.faiss"
+            index, rows, facts = faiss.read_index(str(path)), old._missing, old._facts
+            ids = np.concatenate([old._ids, table.crop_ids[rows]])
+            _add(index, table, rows)
+        else:
+            index = _trained(table)
+            ids = np.array(table.crop_ids)
+            _add(index, table, None)
+            facts = _measure(index, table)
+        generation = 1 + (0 if old is None else old._facts.generation)
+        facts = replace(facts, ids_check=zlib.crc32(ids.data), generation=generation)
+        if table.folder is not None:
+            _save(table.folder, index, ids, facts)
+        return cls(table, index, ids, facts)
+
+    def nearest(
+        self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
+    ) -> list[NDArray[np.intp]] | None:
+        """Candidates for the best k of each query; None where looking at every row is quicker."""
+        # Of a filtered table, the best k reach as deep as the best k / share of the whole.
+        share = 1.0 if rows is None else max(len(rows), 1) / max(len(self._row_of), 1)
+        level = np.interp(np.log10(max(k / share, 1)), np.log10(_COUNTS), self._facts.levels_by_count)
+        probes = self._probes(float(level))
+        if probes is None or k / share > _COUNTS[-1]:
+            return None
+        parameters, keep_alive = self._parameters(probes, rows)
+        found = self._index.search(queries, k + k // 5 + 16, params=parameters)[1]  # (Q, k')
+        del keep_alive
+        return [self._with_missing(self._row_of[slots[slots >= 0]], rows) for slots in found]
+
+    def within(
+        self, queries: NDArray[np.float32], least: NDArray[np.float32], rows: NDArray[np.intp] | None
+    ) -> list[NDArray[np.intp]] | None:
+        """Candidates at least `least` (Q,) similar; None where looking at every row is quicker."""
+        if not len(queries):
+            return []
+        lowest = float(least.min())
+        probes = self._probes(lowest)
+        if probes is None:
+            return None
+        parameters, keep_alive = self._parameters(probes, rows)
+        limits, _, slots = self._index.range_search(queries, lowest - self._facts.margin, params=parameters)
+        del keep_alive
+        return [
+            self._with_missing(self._row_of[slots[start:stop]], rows)
+            for start, stop in zip(limits[:-1].astype(int), limits[1:].astype(int), strict=True)
+        ]
+
+    def _probes(self, level: float) -> int | None:
+        """Lists to look into for rows at least `level` similar."""
+        step = int(np.clip(np.searchsorted(_LEVELS, level, side="right") - 1, 0, len(_LEVELS) - 1))
+        probes = self._facts.probes[step]
+        return None if level < 0 or probes > MOST_LISTS * self._index.nlist else probes
+
+    def _parameters(self, probes: int, rows: NDArray[np.intp] | None) -> tuple[Any, object]:
+        """FAISS parameters, and what must outlive them."""
+        if rows is None and not self._stale:
+            return _parameters_of(probes), None
+        wanted = np.ones(int(self._row_of.max(initial=-1)) + 2, np.bool_)
+        if rows is not None:
+            wanted[:] = False
+            wanted[rows[rows < len(wanted)]] = True
+        wanted[-1] = False  # the row of what the table has no more
+        bits = np.packbits(wanted[self._row_of], bitorder="little")
+        selector = faiss.IDSelectorBitmap(len(self._row_of), faiss.swig_ptr(bits))
+        return _parameters_of(probes, sel=selector), (bits, selector)
+
+    def _with_missing(self, found: NDArray[np.intp], rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+        """Rows that the index does not know yet are candidates for every query."""
+        missing = self._missing if rows is None else np.intersect1d(self._missing, rows, assume_unique=True)
+        return np.concatenate([found, missing])
+
+
+def _parameters_of(probes: int, **more: Any) -> Any:
+    kind: Any = faiss.SearchParametersIVF  # its type stub knows no arguments
+    return kind(nprobe=probes, **more)
+
+
+def _trained(table: VectorTable) -> Any:
+    n, dim = len(table), table.dim
+    lists = max(1, min(int(2 * np.sqrt(n)), n // _TRAIN_PER_LIST))
+    quantizer = faiss.IndexFlatIP(dim)
+    if n > PQ_ROWS and dim % 4 == 0:
+        index: Any = faiss.IndexIVFPQ(quantizer, dim, lists, dim // 4, 8, faiss.METRIC_INNER_PRODUCT)
+    else:
+        kind = faiss.ScalarQuantizer.QT_8bit
+        index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, kind, faiss.METRIC_INNER_PRODUCT)
+    index.cp.spherical = True
+    index.cp.niter = 8
+    pick = np.random.default_rng(0).permutation(n)[: lists * _TRAIN_PER_LIST]
+    index.train(np.ascontiguousarray(table.vectors[np.sort(pick)]))
+    return index
+
+
+def _add(index: Any, table: VectorTable, rows: NDArray[np.intp] | None) -> None:
+    total = len(table) if rows is None else len(rows)
+    for start in range(0, total, ADD_ROWS):
+        stop = min(start + ADD_ROWS, total)
+        pick = slice(start, stop) if rows is None else rows[start:stop]
+        index.add(np.ascontiguousarray(table.vectors[pick]))
+
+
+def _measure(index: Any, table: VectorTable) -> _Facts:
+    """How many lists hold RECALL of the neighbours, by similarity: rows asked for rows, in a sample."""
+    rng = np.random.default_rng(1)
+    n = len(table)
+    rows = np.sort(rng.permutation(n)[:_SAMPLE_ROWS])
+    asked = np.sort(rng.choice(rows, min(_SAMPLE_QUERIES, len(rows)), replace=False))
+    queries, sample = np.ascontiguousarray(table.vectors[asked]), np.ascontiguousarray(table.vectors[rows])
+    similarity = queries @ sample.T  # (Q, S)
+    similarity[rows[None, :] == asked[:, None]] = -2  # a row finds itself always
+    lists = index.quantizer.search(sample, 1)[1][:, 0]  # (S,)
+    ranked = index.quantizer.search(queries, index.nlist)[1]  # (Q, lists)
+    rank = np.empty_like(ranked)
+    np.put_along_axis(rank, ranked, np.arange(index.nlist)[None, :], axis=1)
+    needed = np.take_along_axis(rank, np.broadcast_to(lists, similarity.shape), axis=1) + 1  # (Q, S)
+    probes, most = [], index.nlist
+    for level in _LEVELS:
+        # The worst-served query counts, not the one with most neighbours.
+        per_query = [
+            np.quantile(d[s >= level], RECALL)
+            for d, s in zip(needed, similarity, strict=True)
+            if (s >= level).any()
+        ]
+        most = min(most, int(np.ceil(np.quantile(per_query, RECALL)))) if len(per_query) >= 16 else most
+        probes.append(max(most, 1))
+    scale = len(rows) / n
+    best = -np.sort(-similarity, axis=1)
+    levels = [
+        float(np.quantile(best[:, min(max(int(c * scale), 0), best.shape[1] - 2)], 0.02)) for c in _COUNTS
+    ]
+    index.nprobe = min(index.nlist, 16)
+    near, slots = index.search(queries, min(200, n))
+    true = np.einsum("qd,qkd->qk", queries, table.vectors[np.maximum(slots, 0)])
+    margin = float(np.abs(near - true)[slots >= 0].max(initial=0.0)) * 1.25
+    return _Facts(table.model_hash, 0, n, 0, tuple(probes), tuple(levels), margin)
+
+
+def _save(folder: Path, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with held(folder / "ivf.lock"):
+            write_atomically(folder / f"i{facts.generation}.ids", ids.tobytes())
+            temporary = folder / f".tmp-i{facts.generation}.faiss"
+            faiss.write_index(index, str(temporary))
+            temporary.replace(folder / f"i{facts.generation}.faiss")
+            write_atomically(folder / "ivf.json", json.dumps(asdict(facts)).encode())
+            for old in folder.glob("i[0-9]*.*"):
+                if old.name.split(".")[0] != f"i{facts.generation}":
+                    old.unlink(missing_ok=True)
+    except (OSError, RuntimeError):
+        # No room or no permission: this process has its index, the next one makes its own.
+        return

@@ -1,0 +1,299 @@
+"""Vectors of one exit as raw arrays on disk: listed Parquet files enter, memory-mapped rows leave.
+
+The cache is disposable. It is keyed by model hash, exit and the files it was made from; what is missing is
+appended, and anything that does not add up (sizes, checksums, a model) makes it anew from the Parquet files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from panorama.store.layout import INDEX, write_atomically
+from panorama.store.locks import held
+from panorama.store.schema import segment_of, vectors_of
+from panorama.store.segments import file_safe
+from panorama.store.snapshot import DataFile, Snapshot
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_KINDS = ("crops", "tracks", "vectors")
+_SAMPLE_BYTES = 4096
+_SAMPLE_EVERY = 1 << 20
+LEAST_USE = 0.8
+"""A cache is written anew when less than this share of its rows is still wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Crops with their vectors, as a struct of arrays.
+
+    Attributes:
+        crop_ids, track_ids: (N,) int64.
+        vectors: (N, dim) float32.
+    """
+
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.crop_ids)
+
+    def __getitem__(self, pick: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
+        return Rows(self.crop_ids[pick], self.track_ids[pick], self.vectors[pick])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows], dim: int) -> Rows:
+        """All rows of several lists, in order."""
+        if not parts:
+            return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, dim), np.float32))
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([p.crop_ids for p in parts]),
+            np.concatenate([p.track_ids for p in parts]),
+            np.concatenate([p.vectors for p in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows [start, stop) of the cache came from one file; a crop that came before is left out."""
+
+    file_id: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a cache holds; it is replaced as a whole after the rows that it counts are on disk."""
+
+    format: int
+    model_hash: str
+    exit: int
+    dim: int
+    generation: int
+    data_version: int
+    parts: tuple[Part, ...]
+    check: int
+
+    @property
+    def rows(self) -> int:
+        return self.parts[-1].stop if self.parts else 0
+
+
+def cache_folder(root: Path, model_hash: str, exit: int) -> Path:
+    """Where the accelerators of one exit of one model lie."""
+    return root / INDEX / f"{file_safe(model_hash)}-e{exit}"
+
+
+def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
+    """All live rows at an exit, each crop once, in the order of the files; mapped where possible."""
+    files = snapshot.embeddings.get((model_hash, exit), ())
+    dims = {file.dim for file in files}
+    if len(dims) > 1:
+        raise ValueError(
+            f"vectors of {model_hash} exit {exit} have one length, found {sorted(map(str, dims))}"
+        )
+    dim = next(iter(dims), None) or 0
+    if not files:
+        return Rows.concat([], dim)
+    folder = cache_folder(snapshot.root, model_hash, exit)
+    found = _open(folder, model_hash, exit, dim)
+    if found is None or not _serves(found[0], files, snapshot):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with held(folder / "lock"):
+                found = _update(folder, snapshot, model_hash, exit, dim, files)
+        except OSError:
+            # No room or no permission for a cache: answers do not depend on it.
+            found = None
+    if found is None:
+        return _unique(Rows.concat([_live(rows, snapshot) for rows in _read(files)], dim))
+    return _select(*found, files, snapshot)
+
+
+def _serves(manifest: Manifest, files: Sequence[DataFile], snapshot: Snapshot) -> bool:
+    """Whether all rows of `files` are in the cache, and not too many others."""
+    wanted = {file.file_id for file in files}
+    mine = [part for part in manifest.parts if part.file_id in wanted]
+    if len(mine) < len(wanted):
+        return False
+    # A cache that others have brought further than this snapshot is theirs to tidy up.
+    rows = sum(part.stop - part.start for part in mine)
+    return rows >= LEAST_USE * manifest.rows or snapshot.data_version < manifest.data_version
+
+
+def _update(
+    folder: Path, snapshot: Snapshot, model_hash: str, exit: int, dim: int, files: Sequence[DataFile]
+) -> tuple[Manifest, Rows] | None:
+    """The cache after adding what it lacks; None for a snapshot older than what the cache serves."""
+    fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
+    found = _open(folder, model_hash, exit, dim)  # again, now that nobody else changes it
+    if found is None:
+        return _write(folder, fresh, files, {})
+    manifest, rows = found
+    if _serves(manifest, files, snapshot):
+        return found
+    if snapshot.data_version < manifest.data_version:
+        return None
+    wanted = {file.file_id for file in files}
+    known = {part.file_id: rows[part.start : part.stop] for part in manifest.parts}
+    kept = sum(len(known[file_id]) for file_id in wanted & known.keys())
+    if kept < LEAST_USE * manifest.rows:
+        return _write(folder, fresh, files, known)
+    newer = replace(manifest, data_version=snapshot.data_version)
+    return _write(folder, newer, [file for file in files if file.file_id not in known], {})
+
+
+def _write(
+    folder: Path, manifest: Manifest, files: Sequence[DataFile], known: Mapping[int, Rows]
+) -> tuple[Manifest, Rows]:
+    """Append the rows of `files`, taken from `known` where there, and make them count."""
+    parts = list(manifest.parts)
+    paths = [folder / f"g{manifest.generation}.{kind}" for kind in _KINDS]
+    first = _first_of_each(_map(folder, manifest).crop_ids, files, known)
+    with contextlib.ExitStack() as stack:
+        outs = [stack.enter_context(path.open("ab")) for path in paths]
+        for out, width in zip(outs, (8, 8, 4 * manifest.dim), strict=True):
+            out.truncate(manifest.rows * width)  # what an append that was killed left behind
+        stop = manifest.rows
+        for file in files:
+            start = stop
+            for rows in [known[file.file_id]] if file.file_id in known else _read([file]):
+                keep, first = first[: len(rows)], first[len(rows) :]
+                fresh = rows if keep.all() else rows[keep]
+                for out, column in zip(outs, (fresh.crop_ids, fresh.track_ids, fresh.vectors), strict=True):
+                    out.write(np.ascontiguousarray(column).data)
+                stop += len(fresh)
+            parts.append(Part(file.file_id, start, stop))
+    done = replace(manifest, parts=tuple(parts))
+    mapped = _map(folder, done)
+    done = replace(done, check=_checksum(mapped))
+    write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode())
+    for old in folder.glob("g*.*"):
+        if old not in paths:
+            old.unlink(missing_ok=True)
+    return done, mapped
+
+
+def _first_of_each(
+    have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[int, Rows]
+) -> NDArray[np.bool_]:
+    """For the rows of `files`, one after the other: whether the crop has not come before."""
+    ids = [have]
+    for file in files:
+        ids.append(known[file.file_id].crop_ids if file.file_id in known else _crop_ids(file))
+    whole = np.concatenate(ids)
+    fresh = np.zeros(len(whole), np.bool_)
+    fresh[np.unique(whole, return_index=True)[1]] = True
+    return fresh[len(have) :]
+
+
+def _crop_ids(file: DataFile) -> NDArray[np.int64]:
+    return pq.read_table(file.path, columns=["crop_id"], partitioning=None).column("crop_id").to_numpy()
+
+
+def _open(folder: Path, model_hash: str, exit: int, dim: int) -> tuple[Manifest, Rows] | None:
+    """The cache, or None where there is none that can be trusted."""
+    try:
+        raw = json.loads((folder / MANIFEST).read_text())
+        manifest = Manifest(**{**raw, "parts": tuple(Part(**part) for part in raw["parts"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    if (manifest.format, manifest.model_hash, manifest.exit, manifest.dim) != (FORMAT, model_hash, exit, dim):
+        return None
+    try:
+        rows = _map(folder, manifest)
+    except (OSError, ValueError):
+        return None
+    return (manifest, rows) if _checksum(rows) == manifest.check else None
+
+
+def _map(folder: Path, manifest: Manifest) -> Rows:
+    n = manifest.rows
+    if not n:
+        return Rows.concat([], manifest.dim)
+    crops, tracks, vectors = (folder / f"g{manifest.generation}.{kind}" for kind in _KINDS)
+    return Rows(
+        _mapped(crops, np.dtype(np.int64), (n,)),
+        _mapped(tracks, np.dtype(np.int64), (n,)),
+        _mapped(vectors, np.dtype(np.float32), (n, manifest.dim)),
+    )
+
+
+def _mapped(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> NDArray:
+    # A plain array over the map: np.memmap's bookkeeping costs more than a small slice.
+    return np.asarray(np.memmap(path, kind, "r", shape=shape))
+
+
+def _next(folder: Path) -> int:
+    used = [int(path.name[1:].split(".")[0]) for path in folder.glob("g*.*") if path.name[1:2].isdigit()]
+    return max(used, default=0) + 1
+
+
+def _checksum(rows: Rows) -> int:
+    """Of all ids and of a sample of the vectors: reading gigabytes would cost more than it protects."""
+    check = zlib.crc32(rows.track_ids.data, zlib.crc32(rows.crop_ids.data))
+    if len(rows):
+        flat = rows.vectors.reshape(-1).view(np.uint8)
+        for start in range(0, len(flat), _SAMPLE_EVERY):
+            check = zlib.crc32(flat[start : start + _SAMPLE_BYTES].data, check)
+        check = zlib.crc32(flat[-_SAMPLE_BYTES:].data, check)
+    return check
+
+
+def _select(manifest: Manifest, rows: Rows, files: Sequence[DataFile], snapshot: Snapshot) -> Rows:
+    """The rows of `files`, without those of segments that are not live; no copy where they lie together."""
+    wanted = {file.file_id for file in files}
+    spans: list[tuple[int, int]] = []
+    for part in manifest.parts:
+        if part.file_id not in wanted or part.start == part.stop:
+            continue
+        if spans and spans[-1][1] == part.start:
+            spans[-1] = (spans[-1][0], part.stop)
+        else:
+            spans.append((part.start, part.stop))
+    mine = Rows.concat([rows[start:stop] for start, stop in spans], manifest.dim)
+    return _live(mine, snapshot) if any(file.dead_rows for file in files) else mine
+
+
+def _live(rows: Rows, snapshot: Snapshot) -> Rows:
+    live = _among(segment_of(rows.crop_ids), snapshot.live_segments)
+    return rows if live.all() else rows[live]
+
+
+def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
+    for file in files:
+        with pq.ParquetFile(file.path) as parquet:
+            for number in range(parquet.num_row_groups):
+                group = parquet.read_row_group(number, columns=["crop_id", "track_id", "vector"])
+                yield Rows(
+                    group.column("crop_id").to_numpy(),
+                    group.column("track_id").to_numpy(),
+                    vectors_of(group.column("vector")),
+                )
+
+
+def _unique(rows: Rows) -> Rows:
+    """Each crop once: two processes may have embedded it at the same time."""
+    _, first = np.unique(rows.crop_ids, return_index=True)
+    return rows if len(first) == len(rows) else rows[np.sort(first)]
+
+
+def _among(values: NDArray, ordered: NDArray) -> NDArray[np.bool_]:
+    """Which values are in a sorted array."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return ordered[place] == values

@@ -1,0 +1,85 @@
+"""Crops with a vector at one exit: a snapshot enters, arrays with look-ups by crop and by segment leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.store.schema import segment_of
+from panorama.store.snapshot import Snapshot
+from panorama.store.vector_cache import cache_folder, load_rows
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """Crops with a vector at one exit of one model, in one snapshot.
+
+    Attributes:
+        crop_ids, track_ids: (N,) int64; each crop once.
+        vectors: (N, dim) float32 of unit length, mapped from disk, read only.
+        folder: where accelerators for it may lie.
+    """
+
+    model_hash: str
+    exit: int
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    folder: Path | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.crop_ids)
+        if self.track_ids.shape != (n,) or self.vectors.ndim != 2 or len(self.vectors) != n:
+            raise ValueError(f"{n} crops, but tracks {self.track_ids.shape}, vectors {self.vectors.shape}")
+
+    def __len__(self) -> int:
+        return len(self.crop_ids)
+
+    @classmethod
+    def load(cls, snapshot: Snapshot, model_hash: str, exit: int) -> VectorTable:
+        """The table of a snapshot, from the cache in index/ or from the Parquet files."""
+        rows = load_rows(snapshot, model_hash, exit)
+        folder = cache_folder(snapshot.root, model_hash, exit)
+        return cls(model_hash, exit, rows.crop_ids, rows.track_ids, rows.vectors, folder)
+
+    @property
+    def dim(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @cached_property
+    def segments(self) -> NDArray[np.int32]:
+        """(N,) the segment of each crop."""
+        return segment_of(self.crop_ids)
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp] | None:
+        """Rows by crop id; None where they are in that order already, as segments write them."""
+        if bool(np.all(self.crop_ids[1:] > self.crop_ids[:-1])):
+            return None
+        return np.argsort(self.crop_ids, kind="stable")
+
+    @cached_property
+    def _sorted_ids(self) -> NDArray[np.int64]:
+        return self.crop_ids if self._order is None else self.crop_ids[self._order]
+
+    def rows_of(self, crop_ids: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Rows of some crops, in the order given; -1 for those without a vector here."""
+        wanted = np.asarray(crop_ids, np.int64)
+        if not len(self):
+            return np.full(len(wanted), -1, np.intp)
+        place = np.minimum(np.searchsorted(self._sorted_ids, wanted), len(self) - 1)
+        rows = place if self._order is None else self._order[place]
+        return np.where(self._sorted_ids[place] == wanted, rows, -1)
+
+    def rows_in(self, segments: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Rows of all crops of some segments, ascending."""
+        first = np.unique(np.asarray(segments, np.int64)) << 32
+        starts = np.searchsorted(self._sorted_ids, first)
+        stops = np.searchsorted(self._sorted_ids, first + (1 << 32))
+        counts = stops - starts
+        places = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        return places if self._order is None else np.sort(self._order[places])
