@@ -1,4 +1,4 @@
-"""A folder enters, the sample archive leaves in it: clips, album, look-alikes, and the truth about all of them.
+"""A folder enters, the sample archive leaves in it: clips, album, look-alikes, and the truth about them.
 
     python data/render.py [OUT_DIR]
 
@@ -15,15 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
 import cv2  # noqa: E402
-
 from scenery.camera import Camera  # noqa: E402
 from scenery.clips import QUICK_SCENES, SCENES, SUBJECTS, Subject  # noqa: E402
 from scenery.film import Model, Scene, Truth, photograph, shoot  # noqa: E402
@@ -33,15 +32,15 @@ STAMP = "rendered.json"
 SUNS = ((0.5, -0.6, 0.62), (-0.65, -0.4, 0.65), (0.1, -0.5, 0.86), (0.6, 0.2, 0.77))
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Where the rendered sample lies.
 
     Attributes:
         archive: the clips, one folder per camera; what `panorama index` is given.
         album: example pictures, one folder per entity; what `panorama register --album` is given.
         lookalikes: pictures of what resembles an entity, one folder per entity.
-        truth: JSON: entity -> visible, ignore (video -> inclusive frame intervals), boxes (video -> frame -> box).
+        truth: JSON: entity -> visible, ignore (video -> inclusive frame intervals) and boxes
+            (video -> frame -> x1, y1, x2, y2 of the visible part, half-open).
         fresh: whether this call rendered it, or found it rendered.
     """
 
@@ -60,7 +59,9 @@ def code_version() -> str:
     return digest.hexdigest()
 
 
-def render(out_dir: Path, *, quick: bool = False, report: Callable[[str], None] = lambda line: None) -> Sample:
+def render(
+    out_dir: Path, *, quick: bool = False, report: Callable[[str], None] = lambda line: None
+) -> Sample:
     """Render the sample below `out_dir`, unless this very code has done so there before.
 
     Args:
@@ -74,12 +75,13 @@ def render(out_dir: Path, *, quick: bool = False, report: Callable[[str], None] 
         for name in ("archive", "album", "lookalikes"):
             shutil.rmtree(out_dir / name, ignore_errors=True)
         (out_dir / STAMP).unlink(missing_ok=True)
-        scenes = [make() for make in (QUICK_SCENES if quick else SCENES)]
         _render_album(out_dir)
-        truths = _render_clips(scenes, out_dir / "archive", report)
+        truths = _render_clips(QUICK_SCENES if quick else SCENES, out_dir / "archive", report)
         (out_dir / "truth.json").write_text(json.dumps(truth_of(truths), indent=1) + "\n")
         (out_dir / STAMP).write_text(json.dumps(stamp) + "\n")
-    return Sample(out_dir / "archive", out_dir / "album", out_dir / "lookalikes", out_dir / "truth.json", fresh)
+    return Sample(
+        out_dir / "archive", out_dir / "album", out_dir / "lookalikes", out_dir / "truth.json", fresh
+    )
 
 
 def _stamped(out_dir: Path, stamp: dict[str, object]) -> bool:
@@ -89,11 +91,14 @@ def _stamped(out_dir: Path, stamp: dict[str, object]) -> bool:
         return False
 
 
-def _render_clips(scenes: Iterable[Scene], archive: Path, report: Callable[[str], None]) -> dict[str, Truth]:
+def _render_clips(
+    scripts: Iterable[Callable[[], Scene]], archive: Path, report: Callable[[str], None]
+) -> dict[str, Truth]:
     """Shoot the scenes, two at a time; each has its own random numbers, so the order does not matter."""
 
-    def one(scene: Scene) -> tuple[str, Truth]:
+    def one(script: Callable[[], Scene]) -> tuple[str, Truth]:
         begun = time.perf_counter()
+        scene = script()
         truth = shoot(scene, archive / scene.video)
         size = (archive / scene.video).stat().st_size
         seconds = time.perf_counter() - begun
@@ -104,7 +109,7 @@ def _render_clips(scenes: Iterable[Scene], archive: Path, report: Callable[[str]
     cv2.setNumThreads(1)  # two clips at a time already fill two cores
     try:
         with ThreadPoolExecutor(2) as pool:
-            return dict(pool.map(one, scenes))
+            return dict(pool.map(one, scripts))
     finally:
         cv2.setNumThreads(threads)
 
@@ -140,8 +145,7 @@ def _save(path: Path, model: Model, subject: Subject, number: int) -> None:
     reach = subject.reach
     height = (1.2, 0.75, 2.4, 4.2)[number] * reach
     distance = (4.6, 5.2, 4.2, 3.2)[number] * reach
-    middle = 0.85 * reach if distance > 0 and subject.reach < 2 and subject.reach > 0.5 else 0.4 * reach
-    camera = Camera((0.4 * reach, -distance, height), (0, 0, middle), 40, 400, 400)
+    camera = Camera((0.4 * reach, -distance, height), (0, 0, subject.middle), 40, 400, 400)
     planes = photo_backdrop(subject.backdrops[number], 900 + 10 * number, reach)
     picture = photograph(model, camera, planes, subject.headings[number], SUNS[number], 0.12 + 0.25 * number)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +158,9 @@ def main() -> int:
     parser.add_argument("out_dir", nargs="?", type=Path, default=Path("panorama-sample"))
     parser.add_argument("--quick", action="store_true", help="a few short clips only")
     arguments = parser.parse_args()
-    sample = render(arguments.out_dir, quick=arguments.quick, report=lambda line: print(line, file=sys.stderr))
+    sample = render(
+        arguments.out_dir, quick=arguments.quick, report=lambda line: print(line, file=sys.stderr)
+    )
     print(sample.archive.parent)
     return 0
 

@@ -113,7 +113,9 @@ def _dot(vectors: Floats, other: Sequence[float] | Floats) -> Floats:
     return vectors[0] * x + vectors[1] * y + vectors[2] * z
 
 
-def shade(cloud: Cloud, camera_position: Sequence[float], sun: Triple = SUN, sunlight: float = 0.75) -> Floats:
+def shade(
+    cloud: Cloud, camera_position: Sequence[float], sun: Triple = SUN, sunlight: float = 0.75
+) -> Floats:
     """(N, 3) RGB of every point: sky light from above, sun, highlights."""
     towards_sun = np.asarray(sun, np.float32) / np.float32(np.linalg.norm(sun))
     sky = 0.42 + 0.16 * cloud.normals[2]
@@ -141,7 +143,9 @@ def draw(cloud: Cloud, camera: Camera, sun: Triple = SUN, sunlight: float = 0.75
     if right <= 0 or bottom <= 0 or left >= camera.width or top >= camera.height:
         return None
     columns, rows = (right - left) * OVERSAMPLING, (bottom - top) * OVERSAMPLING
-    flat = ((y - top) * OVERSAMPLING).astype(np.int32) * columns + ((x - left) * OVERSAMPLING).astype(np.int32)
+    flat = ((y - top) * OVERSAMPLING).astype(np.int32) * columns + ((x - left) * OVERSAMPLING).astype(
+        np.int32
+    )
     winner = _nearest(flat, depth, rows * columns, (0, 1, columns, columns + 1))
     shown = np.flatnonzero(winner >= 0)
     index = facing[winner[shown]]

@@ -1,7 +1,7 @@
 """Shapes and textures enter, coloured points with normals leave: everything that moves is such a cloud.
 
-Lengths are metres, z is up, and the front of a shape faces -y. A texture is an RGB triple or an RGB(A) picture;
-it lies on a surface as seen from outside, its bottom edge at v = 0.
+Lengths are metres, z is up, the front of a shape faces -y. A texture is an RGB triple or an RGB(A)
+picture; it lies on a surface as seen from outside, its bottom edge at v = 0.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def surface(
     spacing: float,
     shine: float = 0.0,
 ) -> Cloud:
-    """A parametric surface sampled evenly: `shape(u, v)` gives x, y, z; `width`, `height` are its longest sides.
+    """A parametric surface sampled evenly: `shape(u, v)` gives x, y, z; `width`, `height`: its longest sides.
 
     Texture pixels with alpha below one half leave holes.
     """
@@ -93,7 +93,9 @@ def surface(
     normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-9)
     picture = np.full((1, 1, 3), texture, np.uint8) if isinstance(texture, tuple) else texture
     shrink = picture.shape[1] > columns or picture.shape[0] > rows
-    picture = cv2.resize(picture, (columns, rows), interpolation=cv2.INTER_AREA if shrink else cv2.INTER_LINEAR)
+    picture = cv2.resize(
+        picture, (columns, rows), interpolation=cv2.INTER_AREA if shrink else cv2.INTER_LINEAR
+    )
     colours = picture[::-1].reshape(rows * columns, -1).astype(np.float32)
     keep = colours[:, 3] >= 128 if colours.shape[1] == 4 else np.ones(len(colours), bool)
     return Cloud(

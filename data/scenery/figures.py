@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -49,7 +50,9 @@ class Person:
             parts.append(_leg(self, fine, side, forward, phase + (0.0 if side < 0 else 0.5)))
             parts.append(_arm(self, fine, side, -forward))
         if self.skirt:
-            hem = lathe((0, 0, 0.38), (0, 0, 0.98), (0.27, 0.22, 0.16), cloth(self.trousers, 5), fine, flatten=0.8)
+            hem = lathe(
+                (0, 0, 0.38), (0, 0, 0.98), (0.27, 0.22, 0.16), cloth(self.trousers, 5), fine, flatten=0.8
+            )
             parts.append(hem.both_sides())
         if self.carries:
             parts.append(_load(self.carries, fine))
@@ -62,7 +65,9 @@ def _torso(person: Person, spacing: float) -> Cloud:
     picture = cloth(person.vest or person.top, 21, 160, 240)
     if person.stripes:
         for row in range(12, 150, 26):
-            picture[row : row + 11] = (picture[row : row + 11] * 0.2 + np.array(person.stripes) * 0.8).astype(np.uint8)
+            picture[row : row + 11] = (picture[row : row + 11] * 0.2 + np.array(person.stripes) * 0.8).astype(
+                np.uint8
+            )
     if person.vest:
         for row in (78, 112):
             picture[row : row + 13] = (206, 210, 208)
@@ -113,7 +118,13 @@ def _leg(person: Person, spacing: float, side: int, forward: float, phase: float
         [
             lathe(tuple(knee), tuple(hip), (0.062, 0.075, 0.092), fabric, spacing),
             lathe(tuple(ankle), tuple(knee), (0.052, 0.056, 0.064), fabric, spacing),
-            lathe(tuple(ankle + np.array([0, 0.05, -0.035])), tuple(toe), (0.04, 0.05, 0.035), person.shoes, spacing),
+            lathe(
+                tuple(ankle + np.array([0, 0.05, -0.035])),
+                tuple(toe),
+                (0.04, 0.05, 0.035),
+                person.shoes,
+                spacing,
+            ),
         ]
     )
 
@@ -122,9 +133,9 @@ def _arm(person: Person, spacing: float, side: int, forward: float) -> Cloud:
     """One arm: swinging, bent under a parcel, or raised to hold an umbrella."""
     shoulder = np.array([0.2 * side, 0.0, 1.41])
     if person.carries == "parcel":
-        elbow, hand = shoulder + [0.03 * side, 0.04, -0.27], np.array([0.13 * side, -0.26, 1.12])
+        elbow, hand = shoulder + np.array([0.03 * side, 0.04, -0.27]), np.array([0.13 * side, -0.26, 1.12])
     elif person.carries and person.carries.startswith("umbrella") and side > 0:
-        elbow, hand = shoulder + [0.02, -0.06, -0.25], np.array([0.14, -0.2, 1.3])
+        elbow, hand = shoulder + np.array([0.02, -0.06, -0.25]), np.array([0.14, -0.2, 1.3])
     else:
         angle = np.radians(24) * forward
         elbow = shoulder + 0.28 * np.array([0.1 * side, -np.sin(angle), -np.cos(angle)])
@@ -148,7 +159,9 @@ def _load(name: str, spacing: float) -> Cloud:
         cv2.rectangle(label, (8, 20), (38, 52), (240, 238, 230), -1)
         for row in (28, 35, 42):
             cv2.line(label, (12, row), (32, row), (60, 60, 60), 1)
-        return box((-0.21, -0.52, 1.0), (0.21, -0.2, 1.3), card, spacing, front=label, left=label, right=label)
+        return box(
+            (-0.21, -0.52, 1.0), (0.21, -0.2, 1.3), card, spacing, front=label, left=label, right=label
+        )
     if name == "bag":
         leather = tinted((104, 62, 40), clouds(60, 60, 63, 20, 3), 0.2)
         strap = lathe((0.25, 0.02, 0.86), (0.2, 0.0, 1.42), (0.012, 0.012), (70, 42, 28), spacing)
@@ -162,8 +175,18 @@ def _umbrella(pattern: str, spacing: float) -> Cloud:
     if pattern == "dots":
         for row, shift in ((36, 0), (76, 15), (118, 0)):
             size = 6 + row // 16
-            for column in range(shift, 480, 30 if row < 100 else 30):
-                cv2.ellipse(picture, (column + 8, row), (size * 2 // 3, size), 0, 0, 360, (246, 242, 234), -1, cv2.LINE_AA)
+            for column in range(shift, 480, 30):
+                cv2.ellipse(
+                    picture,
+                    (column + 8, row),
+                    (size * 2 // 3, size),
+                    0,
+                    0,
+                    360,
+                    (246, 242, 234),
+                    -1,
+                    cv2.LINE_AA,
+                )
     elif pattern == "stripes":
         for column in range(0, 480, 60):
             picture[:, column : column + 30] = (240, 236, 226)
@@ -173,7 +196,11 @@ def _umbrella(pattern: str, spacing: float) -> Cloud:
     def shape(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         around, up = (u - 0.5) * (2 * np.pi), v * (np.pi / 2)
         radius = 0.58 * np.cos(up) * (1 - 0.05 * np.abs(np.sin(4 * around)) * (1 - v))
-        return radius * np.sin(around), -radius * np.cos(around), 0.3 * np.sin(up) - 0.03 * np.cos(4 * around) ** 2 * (1 - v)
+        return (
+            radius * np.sin(around),
+            -radius * np.cos(around),
+            0.3 * np.sin(up) - 0.03 * np.cos(4 * around) ** 2 * (1 - v),
+        )
 
     canopy = surface(shape, 3.64, 0.75, picture, spacing).both_sides().moved((0.14, -0.1, 1.78))
     stick = lathe((0.14, -0.2, 1.2), (0.14, -0.1, 2.16), (0.012, 0.012), (50, 40, 36), spacing)
@@ -194,20 +221,31 @@ class Cat:
         fine = spacing / self.size
         turn = 2 * np.pi * phase
         coat, face = self._coat(), self._face()
-        # The body is turned about the x axis: its picture runs along the spine, belly at three quarters of its width.
+        # The body lies along x: its picture runs along the spine, the belly at three quarters of its width.
         parts = [
-            lathe((-0.2, 0, 0.27), (0.19, 0, 0.29), (0.03, 0.088, 0.095, 0.085, 0.085, 0.08, 0.035), coat, fine),
+            lathe(
+                (-0.2, 0, 0.27), (0.19, 0, 0.29), (0.03, 0.088, 0.095, 0.085, 0.085, 0.08, 0.035), coat, fine
+            ),
             ellipsoid((0, 0, 0), (0.067, 0.06, 0.06), face, fine).turned(90).moved((0.25, 0, 0.345)),
         ]
         for side in (-1, 1):
-            parts.append(lathe((0.235, side * 0.04, 0.385), (0.23, side * 0.047, 0.44), (0.026, 0.004), self.fur, fine))
+            parts.append(
+                lathe((0.235, side * 0.04, 0.385), (0.23, side * 0.047, 0.44), (0.026, 0.004), self.fur, fine)
+            )
             for x, lag in ((0.13, 0.0), (-0.14, 0.5)):
                 swing = 0.05 * np.sin(turn + np.pi * (lag * 2 + (side > 0)))
                 foot = (x + swing, side * 0.045, 0.02)
-                parts.append(lathe(foot, (x, side * 0.045, 0.24), (0.022, 0.022, 0.032, 0.04), self._leg(), fine))
+                parts.append(
+                    lathe(foot, (x, side * 0.045, 0.24), (0.022, 0.022, 0.032, 0.04), self._leg(), fine)
+                )
         sway = 0.03 * np.sin(turn)
-        bones: list[Triple] = [(-0.19, 0, 0.29), (-0.28, sway, 0.33), (-0.33, 2 * sway, 0.43), (-0.31, 2 * sway, 0.53)]
-        for index, (start, stop) in enumerate(zip(bones, bones[1:], strict=False)):
+        bones: list[Triple] = [
+            (-0.19, 0, 0.29),
+            (-0.28, sway, 0.33),
+            (-0.33, 2 * sway, 0.43),
+            (-0.31, 2 * sway, 0.53),
+        ]
+        for index, (start, stop) in enumerate(pairwise(bones)):
             ringed = self.stripes if self.stripes and index % 2 else self.fur
             parts.append(lathe(start, stop, (0.026, 0.024), ringed, fine))
         return join(parts).moved((0, 0, 0), self.size)

@@ -168,7 +168,9 @@ class Stage:
                 paint_plane(picture, camera, plane)
             return picture
         if self._backdrop is None:
-            large = Camera(camera.position, camera.target, camera.angle_degrees, camera.width * 2, camera.height * 2)
+            large = Camera(
+                camera.position, camera.target, camera.angle_degrees, camera.width * 2, camera.height * 2
+            )
             picture = np.zeros((large.height, large.width, 3), np.float32)
             for plane in self.scene.planes:
                 paint_plane(picture, large, plane)
@@ -300,6 +302,7 @@ def photograph(
     model: Model, camera: Camera, planes: tuple[Plane, ...], heading_degrees: float, sun: Triple, phase: float
 ) -> Picture:
     """A photo of one model for the album, cut out with a little of what surrounds it."""
+
     def posed(spacing: float, _: float) -> Cloud:
         return cloud_of(model, spacing, phase)
 
@@ -324,7 +327,9 @@ def steady(frames_per_second: float, seconds: float) -> tuple[float, ...]:
 def uneven(frames_per_second: float, seconds: float, seed: int) -> tuple[float, ...]:
     """Frame times of a phone: the rate drifts, single frames are dropped; whole milliseconds."""
     random: np.random.Generator = generator(seed)
-    gaps: NDArray[np.float64] = random.uniform(0.8, 1.25, round(frames_per_second * seconds)) / frames_per_second
+    gaps: NDArray[np.float64] = (
+        random.uniform(0.8, 1.25, round(frames_per_second * seconds)) / frames_per_second
+    )
     gaps[random.random(len(gaps)) < 0.06] *= 2
     times = np.round(np.concatenate([[0], np.cumsum(gaps)]), 3)
     return tuple(float(t) for t in times[times < seconds])

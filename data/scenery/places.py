@@ -1,4 +1,4 @@
-"""A seed enters, the planes of a place leave, far to near: a street, a road from above, a yard, a shop, a park."""
+"""A seed enters, the planes of a place leave, far to near: street, road from above, yard, shop, park."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _iron_gate(wall: Picture, left: int, width: int, height: int) -> None:
     """An arched gate of iron bars with a garden behind, painted into a wall, in place."""
     rows = wall.shape[0]
     garden = leaves(rows, width, 77, (96, 128, 70))
-    garden[int(rows * 0.72) :] = tinted((186, 172, 140), clouds(rows - int(rows * 0.72), width, 78, 20, 3), 0.1)
+    garden[int(rows * 0.72) :] = tinted(
+        (186, 172, 140), clouds(rows - int(rows * 0.72), width, 78, 20, 3), 0.1
+    )
     top = rows - height
     wall[top:, left : left + width] = garden[top:]
     for x in range(left, left + width + 1, 13):
@@ -81,7 +83,9 @@ def street(seed: int) -> Planes:
         return int((6.5 - y) * scale)
 
     road[: row(3.95)] = slabs(row(3.95), columns, seed + 1, 30)
-    road[row(3.95) : row(3.8)] = tinted((186, 182, 174), clouds(row(3.8) - row(3.95), columns, seed, 20, 2), 0.12)
+    road[row(3.95) : row(3.8)] = tinted(
+        (186, 182, 174), clouds(row(3.8) - row(3.95), columns, seed, 20, 2), 0.12
+    )
     road[row(-1.2) :] = slabs(road.shape[0] - row(-1.2), columns, seed + 2, 34, (148, 146, 142))
     road[row(-1.05) : row(-1.2)] = (182, 178, 170)
     for left in range(0, columns, 130):
@@ -131,7 +135,10 @@ def road_from_above(seed: int) -> Planes:
         cv2.rectangle(picture, at(-9.4, low + 0.45), at(-7.0, low), (218, 216, 210), -1)
     random = generator(seed + 3)
     for _ in range(26):
-        px, py = random.uniform(-21, 21), random.choice([random.uniform(6.6, 15), random.uniform(-11.5, -6.4)])
+        px, py = (
+            random.uniform(-21, 21),
+            random.choice([random.uniform(6.6, 15), random.uniform(-11.5, -6.4)]),
+        )
         radius = int(random.uniform(0.5, 1.3) * scale)
         bush = leaves(2 * radius, 2 * radius, int(random.integers(1 << 20)), (60, 96, 52))
         left, top = at(px, py)[0] - radius, at(px, py)[1] - radius
@@ -172,7 +179,9 @@ def counter(seed: int) -> Planes:
     belt = tinted((58, 60, 64), clouds(160, 1000, seed, 14, 3), 0.16)
     steel = np.full((30, 1000, 3), (176, 180, 184), np.uint8)
     steel[4:9] = (214, 216, 220)
-    steel = np.clip(steel * (1 + 0.08 * clouds(30, 1000, seed + 1, 60, 3)[..., None]), 0, 255).astype(np.uint8)
+    steel = np.clip(steel * (1 + 0.08 * clouds(30, 1000, seed + 1, 60, 3)[..., None]), 0, 255).astype(
+        np.uint8
+    )
     cabinet = wood(160, 1000, seed + 2, (170, 136, 98))
     wall = tinted((172, 188, 184), clouds(400, 1000, seed + 3, 90, 4), 0.1)
     for left, colour in ((90, (206, 120, 60)), (380, (70, 110, 150)), (690, (150, 80, 110))):
@@ -192,10 +201,16 @@ def counter(seed: int) -> Planes:
 
 
 def shelves(seed: int) -> Planes:
-    """A shop's shelf along x, decimetres: boards at z = 0 and 4.6, back wall at y = 3, full of printed boxes."""
+    """A shop's shelf along x, decimetres: boards at z = 0 and 4.6, back wall at y = 3, full of boxes."""
     random = generator(seed)
     back = tinted((206, 200, 188), clouds(460, 2000, seed, 80, 3), 0.06)
-    hues: tuple[Colour, ...] = ((120, 150, 170), (170, 140, 110), (130, 160, 120), (160, 120, 140), (190, 180, 120))
+    hues: tuple[Colour, ...] = (
+        (120, 150, 170),
+        (170, 140, 110),
+        (130, 160, 120),
+        (160, 120, 140),
+        (190, 180, 120),
+    )
     for bottom in (452, 222):
         left = 10
         while left < 1960:
@@ -205,9 +220,17 @@ def shelves(seed: int) -> Planes:
             shade = tuple(int(c * 0.72) for c in colour)
             kind = int(random.integers(3))
             if kind == 0:
-                cv2.circle(back, (left + width // 2, bottom - height // 2), width // 4, shade, -1, cv2.LINE_AA)
+                cv2.circle(
+                    back, (left + width // 2, bottom - height // 2), width // 4, shade, -1, cv2.LINE_AA
+                )
             elif kind == 1:
-                cv2.rectangle(back, (left + 6, bottom - height + 14), (left + width - 6, bottom - height + 40), shade, -1)
+                cv2.rectangle(
+                    back,
+                    (left + 6, bottom - height + 14),
+                    (left + width - 6, bottom - height + 40),
+                    shade,
+                    -1,
+                )
             else:
                 for row in range(bottom - height + 20, bottom - 10, 18):
                     cv2.line(back, (left + 8, row), (left + width - 8, row), shade, 4)
@@ -246,7 +269,10 @@ def park(seed: int) -> Planes:
     lawn[path] = gravel[path]
     random = generator(seed + 2)
     for _ in range(160):
-        at = int(random.uniform(0, columns)), int(random.choice([random.uniform(0, row(2.8)), random.uniform(row(-0.4), row(-7))]))
+        at = (
+            int(random.uniform(0, columns)),
+            int(random.choice([random.uniform(0, row(2.8)), random.uniform(row(-0.4), row(-7))])),
+        )
         tone = ((238, 236, 226), (232, 206, 76), (196, 120, 160))[int(random.integers(3))]
         cv2.circle(lawn, at, 2, tone, -1, cv2.LINE_AA)
     hedge = leaves(80, columns, seed + 3, (70, 104, 52))

@@ -75,7 +75,9 @@ class Carton:
 
     def __call__(self, spacing: float, phase: float) -> Cloud:
         """The box, standing."""
-        front = {"sun": _sun_front, "check": _check_front, "wave": _wave_front, "leaf": _leaf_front}[self.design]()
+        front = {"sun": _sun_front, "check": _check_front, "wave": _wave_front, "leaf": _leaf_front}[
+            self.design
+        ]()
         edge = _card(self.side, 5, 180, 50)
         for row in range(40, 160, 12):
             cv2.line(edge, (8, row), (42, row), tuple(int(c * 0.6) for c in self.side), 2)
@@ -111,7 +113,11 @@ class Robot:
         parts += self._round_head(spacing) if self.round_head else self._square_head(spacing)
         for side in (-1, 1):
             x0, x1 = sorted((side * 0.66, side * 0.9))
-            parts.append(lathe((side * 0.78, 0, 0.95), (side * 0.74, 0, 1.9), (0.15, 0.15, 0.15), self.trim, spacing, 0.4))
+            parts.append(
+                lathe(
+                    (side * 0.78, 0, 0.95), (side * 0.74, 0, 1.9), (0.15, 0.15, 0.15), self.trim, spacing, 0.4
+                )
+            )
             parts.append(box((x0, -0.2, 0.72), (x1, 0.2, 1.0), self.colour, spacing, 0.3))
             x0, x1 = sorted((side * 0.12, side * 0.5))
             parts.append(box((x0, -0.22, 0.15), (x1, 0.22, 0.95), self.trim, spacing, 0.3))

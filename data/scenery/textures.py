@@ -36,7 +36,9 @@ def tinted(colour: Colour, noise: Floats, strength: float) -> Picture:
 
 def cloth(colour: Colour, seed: int, height: int = 128, width: int = 128) -> Picture:
     """Woven cloth with soft folds."""
-    folds = clouds(height, width, seed, cell=48, octaves=2) * 0.7 + clouds(height, width, seed + 1, 4, 1) * 0.3
+    folds = (
+        clouds(height, width, seed, cell=48, octaves=2) * 0.7 + clouds(height, width, seed + 1, 4, 1) * 0.3
+    )
     return tinted(colour, folds, 0.22)
 
 
@@ -47,7 +49,10 @@ def asphalt(height: int, width: int, seed: int, colour: Colour = (92, 93, 97)) -
     picture = tinted(colour, noise, 0.3)
     random = generator(seed + 7)
     for _ in range(5):
-        walk = np.cumsum(random.normal(0, 1, (24, 2)), axis=0) * 14 + random.uniform(0, 1, 2) * [width, height]
+        walk = np.cumsum(random.normal(0, 1, (24, 2)), axis=0) * 14 + random.uniform(0, 1, 2) * [
+            width,
+            height,
+        ]
         cv2.polylines(picture, [walk.astype(np.int32)], False, (58, 58, 60), 2, cv2.LINE_AA)
     return picture
 
@@ -64,7 +69,9 @@ def grass(height: int, width: int, seed: int, colour: Colour = (88, 122, 58)) ->
     return picture
 
 
-def bricks(height: int, width: int, seed: int, brick: tuple[int, int] = (42, 14), colour: Colour = (156, 92, 70)) -> Picture:
+def bricks(
+    height: int, width: int, seed: int, brick: tuple[int, int] = (42, 14), colour: Colour = (156, 92, 70)
+) -> Picture:
     """A wall in running bond; `brick` is a brick's width and height in pixels."""
     picture = tinted((168, 160, 148), clouds(height, width, seed, 24, 3), 0.15)
     random = generator(seed)
@@ -74,7 +81,9 @@ def bricks(height: int, width: int, seed: int, brick: tuple[int, int] = (42, 14)
             x, y = column * columns + (row % 2) * columns // 2, row * rows
             tone = 1 + random.normal(0, 0.11)
             red = random.normal(0, 9)
-            fill = tuple(float(np.clip(c * tone + shift, 0, 255)) for c, shift in zip(colour, (red, 0, 0), strict=True))
+            fill = tuple(
+                float(np.clip(c * tone + shift, 0, 255)) for c, shift in zip(colour, (red, 0, 0), strict=True)
+            )
             cv2.rectangle(picture, (x + 1, y + 1), (x + columns - 2, y + rows - 2), fill, -1)
     stains = 1 + 0.16 * clouds(height, width, seed + 1, 180, 4)[..., None]
     return np.clip(picture * stains, 0, 255).astype(np.uint8)
@@ -89,7 +98,9 @@ def slabs(height: int, width: int, seed: int, side: int = 40, colour: Colour = (
             tone = 1 + random.normal(0, 0.06)
             fill = tuple(float(min(255, c * tone)) for c in colour)
             cv2.rectangle(picture, (x + 1, y + 1), (x + side - 2, y + side - 2), fill, -1)
-    return np.clip(picture * (1 + 0.12 * clouds(height, width, seed, 40, 4)[..., None]), 0, 255).astype(np.uint8)
+    return np.clip(picture * (1 + 0.12 * clouds(height, width, seed, 40, 4)[..., None]), 0, 255).astype(
+        np.uint8
+    )
 
 
 def leaves(height: int, width: int, seed: int, colour: Colour = (62, 92, 48)) -> Picture:
@@ -120,7 +131,9 @@ def sky(height: int, width: int, seed: int) -> Picture:
     return np.clip(picture * (1 - veil) + 240 * veil, 0, 255).astype(np.uint8)
 
 
-def word(picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour, thickness: int = 2) -> None:
+def word(
+    picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour, thickness: int = 2
+) -> None:
     """Letters on a picture, in place; `at` is their lower left corner."""
     cv2.putText(picture, text, at, cv2.FONT_HERSHEY_DUPLEX, scale, colour, thickness, cv2.LINE_AA)
 

@@ -6,6 +6,7 @@ A body is a side outline given a width. The panels are painted: glass, doors, la
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -26,7 +27,8 @@ class Vehicle:
         hood, screen, rear, tail: x of the windscreen's foot, its top, the rear window's top and its foot.
         length, width, belt, height: metres; `belt` is the lower edge of the windows.
         rim: colour of the wheels.
-        marks: what is painted on: 'courier-emblem', 'stripe', 'stripes-on-hood', 'ladder', 'taxi-sign', 'band'.
+        marks: what is painted or mounted on it: 'courier-emblem', 'stripe', 'band', 'lettering', 'ladder',
+            'stripes-on-hood', 'side-stripes', 'sunroof', 'roof-box'.
     """
 
     paint: Colour
@@ -45,7 +47,12 @@ class Vehicle:
 
     def __call__(self, spacing: float, phase: float) -> Cloud:
         """The whole vehicle; `phase` is not used, wheels look the same in every position."""
-        parts = [*_body(self, spacing), *_cabin(self, spacing), *_wheels(self, spacing), *_lamps(self, spacing)]
+        parts = [
+            *_body(self, spacing),
+            *_cabin(self, spacing),
+            *_wheels(self, spacing),
+            *_lamps(self, spacing),
+        ]
         return join([*parts, *_extras(self, spacing)])
 
 
@@ -59,7 +66,9 @@ def _lacquer(colour: Colour, rows: int, columns: int, seed: int) -> Picture:
 def _glass(rows: int, columns: int, seed: int) -> Picture:
     """Dark glass with a slanting reflection."""
     picture = tinted(GLASS, clouds(rows, columns, seed, 60, 3), 0.35)
-    band = np.array([[columns * 0.25, 0], [columns * 0.45, 0], [columns * 0.25, rows], [columns * 0.05, rows]])
+    band = np.array(
+        [[columns * 0.25, 0], [columns * 0.45, 0], [columns * 0.25, rows], [columns * 0.05, rows]]
+    )
     bright = picture.copy()
     cv2.fillPoly(bright, [band.astype(np.int32)], (128, 146, 160))
     return cv2.addWeighted(picture, 0.6, bright, 0.4, 0)
@@ -100,6 +109,9 @@ def _side_picture(car: Vehicle, seed: int) -> Picture:
         cv2.rectangle(picture, pixel(-9, car.belt - 0.2), pixel(9, car.belt - 0.36), (236, 236, 230), -1)
     if "band" in car.marks:
         cv2.rectangle(picture, pixel(-9, car.belt - 0.16), pixel(9, car.belt - 0.34), (44, 84, 160), -1)
+    if "side-stripes" in car.marks:
+        for z in (0.52, 0.43):
+            cv2.line(picture, pixel(-9, z), pixel(9, z), (238, 236, 228), 5)
     mask = np.zeros((rows, columns), np.uint8)
     cv2.fillPoly(mask, [np.array([pixel(x, z) for x, z in _outline(car)], np.int32)], 1)
     for x in _axles(car):
@@ -122,11 +134,13 @@ def _body(car: Vehicle, spacing: float) -> list[Cloud]:
     if "stripes-on-hood" in car.marks:
         hood[:, 30:40] = hood[:, 50:60] = (238, 236, 228)
     points = _outline(car)
-    for (x0, z0), (x1, z1) in zip(points, points[1:], strict=False):
+    for (x0, z0), (x1, z1) in pairwise(points):
         strip = [(x0, half, z0), (x0, -half, z0), (x1, -half, z1), (x1, half, z1)]
         level = abs(x1 - x0) > abs(z1 - z0)
         parts.append(patch(strip, hood if level else car.paint, spacing, 0.5))
-    parts.append(box((-long + 0.2, -half + 0.1, 0.2), (long - 0.2, half - 0.1, 0.5), (24, 24, 26), spacing * 2))
+    parts.append(
+        box((-long + 0.2, -half + 0.1, 0.2), (long - 0.2, half - 0.1, 0.5), (24, 24, 26), spacing * 2)
+    )
     return parts
 
 
@@ -137,9 +151,9 @@ def _cabin(car: Vehicle, spacing: float) -> list[Cloud]:
     rows, columns = 70, int(abs(car.hood - car.tail) * PIXELS_PER_METRE)
     side = _lacquer(car.paint, rows, columns, 11)
     glass = _glass(rows, columns, 13)
-    first = int(columns * (0.62 if car.van else 0.07))
-    for begin, end in ((first, columns * 0.97),) if car.van else ((first, columns * 0.46), (columns * 0.51, columns * 0.95)):
-        window = slice(8, rows - 2), slice(int(begin), int(end))
+    whole, split = ((0.62, 0.97),), ((0.07, 0.46), (0.51, 0.95))
+    for begin, end in whole if car.van else split:
+        window = slice(8, rows - 2), slice(int(columns * begin), int(columns * end))
         side[window] = glass[window]
     if "courier-emblem" in car.marks:
         middle = (int(columns * 0.33), rows // 2)
@@ -150,12 +164,38 @@ def _cabin(car: Vehicle, spacing: float) -> list[Cloud]:
     mirrored = side[:, ::-1].copy()
     if "lettering" in car.marks:
         for face in (side, mirrored):
-            word(face, "LINEN", (int(columns * 0.08) if face is side else int(columns * 0.5), 46), 1.1, (60, 90, 150), 3)
-    right = [(car.tail, -half, belt), (car.hood, -half, belt), (car.screen, -top, height), (car.rear, -top, height)]
-    left = [(car.hood, half, belt), (car.tail, half, belt), (car.rear, top, height), (car.screen, top, height)]
-    front = [(car.hood, -half, belt), (car.hood, half, belt), (car.screen, top, height), (car.screen, -top, height)]
-    back = [(car.tail, half, belt), (car.tail, -half, belt), (car.rear, -top, height), (car.rear, top, height)]
-    roof = [(car.rear, -top, height), (car.screen, -top, height), (car.screen, top, height), (car.rear, top, height)]
+            start = 0.08 if face is side else 0.5
+            word(face, "LINEN", (int(columns * start), 46), 1.1, (60, 90, 150), 3)
+    right = [
+        (car.tail, -half, belt),
+        (car.hood, -half, belt),
+        (car.screen, -top, height),
+        (car.rear, -top, height),
+    ]
+    left = [
+        (car.hood, half, belt),
+        (car.tail, half, belt),
+        (car.rear, top, height),
+        (car.screen, top, height),
+    ]
+    front = [
+        (car.hood, -half, belt),
+        (car.hood, half, belt),
+        (car.screen, top, height),
+        (car.screen, -top, height),
+    ]
+    back = [
+        (car.tail, half, belt),
+        (car.tail, -half, belt),
+        (car.rear, -top, height),
+        (car.rear, top, height),
+    ]
+    roof = [
+        (car.rear, -top, height),
+        (car.screen, -top, height),
+        (car.screen, top, height),
+        (car.rear, top, height),
+    ]
     screen, window = _framed(car.paint, 17), _framed(car.paint, 19)
     if car.van:
         window = cv2.resize(_lacquer(car.paint, 90, 90, 19), (90, 90))
@@ -213,7 +253,9 @@ def _lamps(car: Vehicle, spacing: float) -> list[Cloud]:
         y0, y1 = sorted((side * car.width * 0.30, side * car.width * 0.49))
         parts.append(box((front - 0.16, y0, 0.52), (front + 0.015, y1, 0.67), (236, 238, 226), spacing, 1.0))
         high = car.belt if car.van else car.belt - 0.1
-        parts.append(box((back - 0.015, y0, high - 0.26), (back + 0.1, y1, high - 0.06), (170, 20, 24), spacing, 0.6))
+        parts.append(
+            box((back - 0.015, y0, high - 0.26), (back + 0.1, y1, high - 0.06), (170, 20, 24), spacing, 0.6)
+        )
     width = car.width * 0.5
     parts.append(box((front - 0.1, -width, 0.27), (front + 0.04, width, 0.4), (40, 40, 44), spacing))
     parts.append(box((back - 0.04, -width, 0.27), (back + 0.1, width, 0.42), (40, 40, 44), spacing))
@@ -243,9 +285,7 @@ def _extras(car: Vehicle, spacing: float) -> list[Cloud]:
 
 
 def _van(paint: Colour, roof: Colour, *marks: str) -> Vehicle:
-    return Vehicle(
-        paint, roof, 1.75, 1.25, -2.36, -2.42, 4.9, 1.95, 1.08, 2.15, (150, 152, 156), True, marks
-    )
+    return Vehicle(paint, roof, 1.75, 1.25, -2.36, -2.42, 4.9, 1.95, 1.08, 2.15, (150, 152, 156), True, marks)
 
 
 def _hatchback(paint: Colour, roof: Colour, *marks: str, rim: Colour = (176, 180, 186)) -> Vehicle:
@@ -260,7 +300,7 @@ BLUE_VAN = _van((34, 78, 158), (34, 78, 158), "courier-emblem", "stripe")
 WHITE_VAN = _van((222, 222, 216), (228, 228, 224), "band", "lettering", "ladder")
 PLAIN_BLUE_VAN = _van((40, 84, 150), (214, 216, 220), "ladder")
 BLUE_CAR = _hatchback((36, 82, 160), (36, 82, 160), "sunroof")
-RED_HATCHBACK = _hatchback((178, 28, 34), (30, 30, 34), "stripes-on-hood", rim=(60, 62, 66))
+RED_HATCHBACK = _hatchback((178, 28, 34), (30, 30, 34), "stripes-on-hood", "side-stripes", rim=(60, 62, 66))
 RED_SALOON = _saloon((172, 30, 36))
 RED_ESTATE = Vehicle((184, 34, 30), (184, 34, 30), 1.02, 0.35, -1.95, -2.2, length=4.5, marks=("roof-box",))
 SILVER_SALOON = _saloon((168, 172, 178), "sunroof")

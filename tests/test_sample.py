@@ -1,0 +1,179 @@
+"""The sample archive that data/render.py draws: clips decode, boxes fit, the truth is the same every time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from panorama.content import content_dir
+
+QUICK_FRAMES = {"gate/evening.mp4": 45, "road/night.mp4": 24, "shelf/checkout.webm": 60}
+
+
+def load_render() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sample_render", content_dir("data") / "render.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def render() -> ModuleType:
+    return load_render()
+
+
+@pytest.fixture(scope="module")
+def sample(render: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return render.render(tmp_path_factory.mktemp("sample"), quick=True)
+
+
+@pytest.fixture(scope="module")
+def truth(sample: Any) -> dict[str, Any]:
+    return json.loads(sample.truth.read_text())
+
+
+@pytest.fixture(scope="module")
+def scenes(render: ModuleType) -> dict[str, Any]:
+    """Every scene of the whole archive, not drawn."""
+    made = [script() for script in render.SCENES]
+    return {scene.video: scene for scene in made}
+
+
+def pictures(path: Path) -> Iterator[tuple[float, np.ndarray]]:
+    with av.open(str(path)) as container:
+        for frame in container.decode(video=0):
+            yield frame.time, frame.to_ndarray(format="rgb24")
+
+
+def test_every_clip_decodes_to_the_frames_that_were_drawn(sample: Any) -> None:
+    found = {str(p.relative_to(sample.archive)) for p in sample.archive.rglob("*.*")}
+    assert found == set(QUICK_FRAMES)
+    for video, expected in QUICK_FRAMES.items():
+        times = [time for time, _ in pictures(sample.archive / video)]
+        assert len(times) == expected, video
+        assert times[0] == pytest.approx(0, abs=0.002), video
+        assert all(b > a for a, b in zip(times, times[1:], strict=False)), video
+
+
+def test_boxes_lie_inside_the_frame_and_belong_to_visible_frames(sample: Any, truth: dict[str, Any]) -> None:
+    checked = 0
+    for facts in truth.values():
+        for video, boxes in facts["boxes"].items():
+            height, width = next(pictures(sample.archive / video))[1].shape[:2]
+            listed = {f for first, last in facts["visible"][video] for f in range(first, last + 1)}
+            assert {int(frame) for frame in boxes} == listed
+            for x1, y1, x2, y2 in boxes.values():
+                assert 0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height
+                checked += 1
+    assert checked > 100
+
+
+def test_visible_and_ignored_frames_do_not_overlap(truth: dict[str, Any]) -> None:
+    for facts in truth.values():
+        for video, spans in facts["visible"].items():
+            visible = {f for first, last in spans for f in range(first, last + 1)}
+            ignored = {f for first, last in facts["ignore"].get(video, []) for f in range(first, last + 1)}
+            assert max(visible) < QUICK_FRAMES[video]
+            assert not visible & ignored
+
+
+def test_a_red_car_is_where_the_truth_says(sample: Any, truth: dict[str, Any]) -> None:
+    clip = [picture for _, picture in pictures(sample.archive / "gate/evening.mp4")]
+    boxes = truth["red-hatchback"]["boxes"]["gate/evening.mp4"]
+    for frame in list(boxes)[5:-5:6]:
+        x1, y1, x2, y2 = boxes[frame]
+        red = clip[int(frame)][..., 0].astype(int) - clip[int(frame)][..., 1] > 60
+        inside = red[y1:y2, x1:x2]
+        assert inside.mean() > 0.2
+        # What is red and outside the box is brick, and bricks are paler.
+        assert red[y2:].mean() < 0.02
+        assert red[y1:y2, max(0, x1 - 12) : x1].mean() < inside.mean() / 2 or x1 < 12
+
+
+def test_two_entities_are_visible_at_once_somewhere(truth: dict[str, Any]) -> None:
+    cat = set(truth["striped-cat"]["boxes"]["gate/evening.mp4"])
+    car = set(truth["red-hatchback"]["boxes"]["gate/evening.mp4"])
+    assert len(cat & car) >= 10
+
+
+def test_nothing_moves_at_night(sample: Any, truth: dict[str, Any]) -> None:
+    assert all("road/night.mp4" not in facts["visible"] for facts in truth.values())
+    clip = np.stack([picture for _, picture in pictures(sample.archive / "road/night.mp4")]).astype(int)
+    assert np.abs(np.diff(clip, axis=0)).mean() < 3
+    assert clip.std(axis=(1, 2)).mean() > 3  # it is a picture of something, not black
+
+
+def test_every_entity_has_example_pictures_and_lookalikes(sample: Any, truth: dict[str, Any]) -> None:
+    for folder, least in ((sample.album, 3), (sample.lookalikes, 2)):
+        assert {p.name for p in folder.iterdir()} == set(truth)
+        for entity in truth:
+            images = [cv2.imread(str(p)) for p in sorted((folder / entity).glob("*.jpg"))]
+            assert len(images) >= least
+            assert all(image is not None and min(image.shape[:2]) >= 80 for image in images)
+
+
+def test_the_same_code_draws_the_same_truth_and_pictures(
+    render: ModuleType, sample: Any, tmp_path: Path
+) -> None:
+    again = render.render(tmp_path, quick=True)
+    assert again.truth.read_text() == sample.truth.read_text()
+    for path in sorted(sample.album.rglob("*.jpg")):
+        assert path.read_bytes() == (again.album / path.relative_to(sample.album)).read_bytes()
+    for (_, one), (_, other) in zip(
+        pictures(sample.archive / "gate/evening.mp4"),
+        pictures(again.archive / "gate/evening.mp4"),
+        strict=True,
+    ):
+        assert np.array_equal(one, other)
+
+
+def test_what_is_rendered_is_not_rendered_again(render: ModuleType, sample: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(sample.archive.parent, copy)
+    clip = copy / "archive/road/night.mp4"
+    before = clip.stat().st_mtime_ns
+    assert not render.render(copy, quick=True).fresh
+    assert clip.stat().st_mtime_ns == before
+
+
+def test_another_version_of_the_code_renders_again(
+    render: ModuleType, sample: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert render._stamped(sample.archive.parent, {"version": render.code_version(), "quick": True})
+    monkeypatch.setattr(render, "HERE", tmp_path)
+    (tmp_path / "scenery").mkdir()
+    (tmp_path / "render.py").write_text("other code")
+    assert not render._stamped(sample.archive.parent, {"version": render.code_version(), "quick": True})
+
+
+def test_scenes_cover_what_the_demo_promises(scenes: dict[str, Any]) -> None:
+    assert {video.split("/")[0] for video in scenes} == {"gate", "road", "yard", "shelf", "walk"}
+    assert sum(scene.moves for scene in scenes.values()) >= 3
+    assert scenes["yard/afternoon.mkv"].start_seconds > 0
+    gaps = np.diff(scenes["walk/park.mp4"].frame_times)
+    assert gaps.max() > 1.5 * gaps.min() > 0
+    assert scenes["gate/evening.mp4"].light(0) > scenes["gate/evening.mp4"].light(11)
+    for video in ("gate/noon.mp4", "road/night.mp4"):
+        assert all(actor.entity is None for actor in scenes[video].actors)
+
+
+def test_a_pillar_hides_the_courier_for_a_while(render: ModuleType, scenes: dict[str, Any]) -> None:
+    from scenery.film import Stage
+
+    stage = Stage(scenes["yard/afternoon.mkv"])
+    shares = []
+    for seconds in np.arange(3.0, 6.2, 0.2):
+        _, seen = stage.frame(float(seconds))
+        shares.append(max((one.share for one in seen if one.entity == "courier"), default=0.0))
+    assert max(shares[:4]) > 0.9 and min(shares) < 0.2 and max(shares[-4:]) > 0.9
