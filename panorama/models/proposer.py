@@ -1,0 +1,198 @@
+"""RGB pictures of any size enter; class-agnostic regions of each, best first, leave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from panorama.errors import BadImage, ModelError
+from panorama.models.base import Image, Proposer
+from panorama.models.proposer_net import ProposerNet, prepare
+from panorama.models.weights import ModelFolder, open_model
+from panorama.regions import DETECTOR, Regions, suppress
+
+DEFAULT_PROPOSER = "proposer"
+
+CODE_VERSION = 1
+"""Raised when this module gives other regions for the same weights; part of the hash."""
+
+GREY = 114
+"""What fills the canvas beside the picture; the network's zero."""
+
+MAX_ENLARGE = 4.0
+"""A picture smaller than a quarter of the input is not enlarged further: there is nothing more to see."""
+
+BATCH = 8
+"""Frames that go through the network at once; more gains nothing on a few cores and takes memory."""
+
+CANDIDATES = 160
+"""Points kept before suppression, a few for each region that can come out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalSettings:
+    """What the recipe's [inference] table says.
+
+    Attributes:
+        side: long side of the network's input in pixels, a multiple of 32.
+        floor: least objectness of a region.
+        max_iou: overlap above which the weaker of two regions is dropped.
+        limit: most regions a picture.
+    """
+
+    side: int
+    floor: float
+    max_iou: float
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.side < 32 or self.side % 32:
+            raise ModelError(f"the proposer's side is a multiple of 32, got {self.side}")
+        if not (0 <= self.floor < 1 and 0 < self.max_iou <= 1):
+            raise ModelError(f"floor is in [0, 1) and max_iou in (0, 1], got {self.floor} and {self.max_iou}")
+        if self.limit < 1:
+            raise ModelError(f"limit is at least 1, got {self.limit}")
+
+
+class PanoramaProposer(Proposer):
+    """The one-shot detector of a model folder: objectness and a box, whatever the thing is.
+
+    Args:
+        folder: a model folder of kind 'proposer'.
+        side, floor, limit: override the recipe's; see `ProposalSettings`. They are part of the hash.
+    """
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        side: int | None = None,
+        floor: float | None = None,
+        limit: int | None = None,
+    ) -> None:
+        recipe = folder.recipe
+        try:
+            shape, given = recipe["network"], recipe["inference"]
+            self.settings = ProposalSettings(
+                side=int(given["side"] if side is None else side),
+                floor=float(given["floor"] if floor is None else floor),
+                max_iou=float(given["max_iou"]),
+                limit=int(given["limit"] if limit is None else limit),
+            )
+            net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
+        except KeyError as exc:
+            raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+        try:
+            weights = {name: value.float() for name, value in folder.tensors().items()}
+            counters = {
+                name: torch.zeros(()) for name in net.state_dict() if name.endswith("num_batches_tracked")
+            }
+            net.load_state_dict({**counters, **weights})
+        except RuntimeError as exc:
+            raise ModelError(
+                f"the weights of {folder.path} do not fit the network of its recipe: {exc}"
+            ) from exc
+        self.name = folder.name
+        self._dtype = best_dtype()
+        net.eval().requires_grad_(False).fold()
+        net.set_precision(self._dtype)
+        self._net = net.to(memory_format=torch.channels_last)
+        # Not the precision: processors differ by rounding only, and a library moves between them.
+        facts = (CODE_VERSION, folder.sha256(), self.settings, GREY, MAX_ENLARGE, CANDIDATES)
+        self.hash = hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        """Regions of each picture in its own pixels, best first, overlaps removed, at most `settings.limit`.
+
+        Raises:
+            BadImage: a picture is not (H, W, 3) uint8 or is empty.
+        """
+        found: list[Regions] = [Regions.empty()] * len(images)
+        by_canvas: dict[tuple[int, int], list[int]] = {}
+        fits = [fit(image, self.settings.side) for image in images]
+        for number, (_, _, canvas) in enumerate(fits):
+            by_canvas.setdefault(canvas, []).append(number)
+        for (height, width), numbers in by_canvas.items():
+            for first in range(0, len(numbers), BATCH):
+                some = numbers[first : first + BATCH]
+                batch = np.full((len(some), height, width, 3), GREY, np.uint8)
+                for row, number in enumerate(some):
+                    inner_height, inner_width, _ = fits[number]
+                    batch[row, :inner_height, :inner_width] = resize(
+                        images[number], inner_height, inner_width
+                    )
+                logits, boxes = self._run(batch)
+                for row, number in enumerate(some):
+                    inner_height, inner_width, _ = fits[number]
+                    true_height, true_width = images[number].shape[:2]
+                    regions = self._select(logits[row], boxes[row])
+                    regions = regions.scaled(true_width / inner_width, true_height / inner_height)
+                    found[number] = regions.clipped(true_width, true_height)
+        return found
+
+    def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
+        """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""
+        with torch.inference_mode():
+            x = prepare(torch.from_numpy(batch)).to(self._dtype)
+            logits, boxes = self._net(x)
+        return logits, boxes
+
+    def _select(self, logits: Tensor, boxes: Tensor) -> Regions:
+        """The best of one picture's points as regions in canvas pixels."""
+        best, where = logits.topk(min(CANDIDATES, len(logits)))
+        scores = best.sigmoid()
+        keep = scores >= self.settings.floor
+        regions = Regions.of(boxes[where[keep]].numpy(), scores[keep].numpy(), DETECTOR)
+        return suppress(regions, self.settings.max_iou, self.settings.limit)
+
+
+def load_proposer(name: str | None = None) -> PanoramaProposer:
+    """The proposer called `name`, or in the folder `name`; None means the shipped one.
+
+    Raises:
+        ModelError: no such proposer, or its weights are missing or not those of the recipe.
+    """
+    return PanoramaProposer(open_model(DEFAULT_PROPOSER if name is None else name, "proposer"))
+
+
+def best_dtype() -> torch.dtype:
+    """bfloat16 where this processor multiplies it natively, else float32."""
+    native = torch.ops.mkldnn._is_mkldnn_bf16_supported() and _has_native_bf16()
+    return torch.bfloat16 if native else torch.float32
+
+
+def _has_native_bf16() -> bool:
+    """Whether the processor has instructions for bfloat16; emulated, it is slower than float32."""
+    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(check and check())
+
+
+def fit(image: Image, side: int) -> tuple[int, int, tuple[int, int]]:
+    """Height and width of the picture within the canvas, and the canvas' height and width, multiples of 32.
+
+    Raises:
+        BadImage: not (H, W, 3) uint8, or empty.
+    """
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or 0 in image.shape:
+        raise BadImage(
+            f"a picture is (height, width, 3) uint8 and not empty, got {image.shape} {image.dtype}"
+        )
+    height, width = image.shape[:2]
+    factor = min(MAX_ENLARGE, side / max(height, width))
+    inner_height, inner_width = max(1, round(height * factor)), max(1, round(width * factor))
+    return inner_height, inner_width, (-(-inner_height // 32) * 32, -(-inner_width // 32) * 32)
+
+
+def resize(image: Image, height: int, width: int) -> Image:
+    """The picture at another size: by area when it shrinks, so that small things do not alias away."""
+    if image.shape[:2] == (height, width):
+        return image
+    shrinking = height < image.shape[0]
+    way = cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=way), np.uint8)

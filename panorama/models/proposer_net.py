@@ -1,0 +1,180 @@
+"""RGB batches enter the proposer's network; an objectness and a box for every grid point leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+STRIDES = (8, 16, 32)
+
+
+class ConvUnit(nn.Module):
+    """Convolution, batch norm, ReLU; the norm folds into the convolution for inference."""
+
+    def __init__(self, inputs: int, outputs: int, size: int = 3, stride: int = 1, relu: bool = True) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+        self.norm: nn.Module = nn.BatchNorm2d(outputs, momentum=0.03)
+        self.relu = relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.conv(x))
+        return F.relu(x, inplace=True) if self.relu else x
+
+    def fold(self) -> None:
+        """Merge the norm into the convolution; only for a network that is not trained any more."""
+        if isinstance(self.norm, nn.BatchNorm2d):
+            self.conv = nn.utils.fusion.fuse_conv_bn_eval(self.conv.eval(), self.norm.eval())
+            self.norm = nn.Identity()
+
+
+class Residual(nn.Module):
+    """Two dense 3x3 convolutions around a shortcut: at these widths quicker than depthwise ones."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = ConvUnit(width, width)
+        self.second = ConvUnit(width, width, relu=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.second(self.first(x)), inplace=True)
+
+
+class Context(nn.Module):
+    """Widens the view of the deepest level by max pooling over growing windows."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.narrow = ConvUnit(width, width // 2, 1)
+        self.join = ConvUnit(width // 2 * 4, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [self.narrow(x)]
+        for _ in range(3):
+            parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
+        return self.join(torch.cat(parts, 1))
+
+
+class Head(nn.Module):
+    """One pyramid level's features to objectness and distances."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.score_tower = ConvUnit(width, width)
+        self.box_tower = ConvUnit(width, width)
+        self.score = nn.Conv2d(width, 1, 1)
+        self.box = nn.Conv2d(width, 4, 1)
+        # Few points hold a thing: start at about 0.02, with boxes of about three cells.
+        for layer, bias in ((self.score, -4.0), (self.box, 0.5)):
+            nn.init.normal_(layer.weight, std=0.01)
+            layer.bias = nn.Parameter(torch.full((layer.out_channels,), bias))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores, boxes = self.score_tower(x), self.box_tower(x)
+        # The last products stay in float32: bfloat16's eight bits would move a wide box by pixels.
+        with torch.autocast("cpu", enabled=False):
+            both = torch.cat([self.score(scores.float()), self.box(boxes.float())], 1)
+        return both.flatten(2).transpose(1, 2)  # (B, h * w, 5)
+
+    def float_outputs(self) -> None:
+        """Keep the last products in float32 in a network of lower precision."""
+        self.score.float()
+        self.box.float()
+
+
+class ProposerNet(nn.Module):
+    """A residual trunk, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
+
+    Args:
+        widths: channels at strides 2, 4, 8, 16 and 32.
+        depths: residual blocks at strides 4, 8, 16 and 32.
+        pyramid: channels of the pyramid and the heads.
+    """
+
+    def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int) -> None:
+        super().__init__()
+        stem, *stages = widths
+        self.stem = ConvUnit(3, stem, stride=2)
+        self.stages = nn.ModuleList()
+        before = stem
+        for width, depth in zip(stages, depths, strict=True):
+            blocks = [ConvUnit(before, width, stride=2), *(Residual(width) for _ in range(depth))]
+            self.stages.append(nn.Sequential(*blocks))
+            before = width
+        self.context = Context(before)
+        self.laterals = nn.ModuleList(ConvUnit(width, pyramid, 1) for width in stages[1:])
+        self.smooth = nn.ModuleList(ConvUnit(pyramid, pyramid) for _ in STRIDES)
+        self.heads = nn.ModuleList(Head(pyramid) for _ in STRIDES)
+
+    def features(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Trunk features and pyramid features at strides 8, 16 and 32.
+
+        Args:
+            x: (B, 3, H, W), prepared by `prepare`; H and W multiples of 32.
+        """
+        x = self.stages[0](self.stem(x))  # (B, 32, H/4, W/4)
+        trunk = []
+        for stage in self.stages[1:]:
+            x = stage(x)
+            trunk.append(x)
+        trunk[-1] = self.context(trunk[-1])
+        inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
+        for level in (1, 0):
+            inner[level] = inner[level] + F.interpolate(inner[level + 1], scale_factor=2.0, mode="nearest")
+        return trunk, [smooth(p) for smooth, p in zip(self.smooth, inner, strict=True)]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Objectness logits (B, N) and boxes in pixels of the input (B, N, 4), N over the three levels."""
+        return self.decode(self.features(x)[1])
+
+    def decode(self, pyramid: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """What `forward` returns, from the pyramid features."""
+        raw: Tensor = torch.cat(
+            [head(p) for head, p in zip(self.heads, pyramid, strict=True)], 1
+        )  # (B, N, 5)
+        centres, strides = grid([(p.shape[2], p.shape[3]) for p in pyramid])
+        return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
+
+    def set_precision(self, dtype: torch.dtype) -> None:
+        """Turn all but the heads' last products to `dtype`; those stay in float32."""
+        self.to(dtype)
+        for module in self.modules():
+            if isinstance(module, Head):
+                module.float_outputs()
+
+    def fold(self) -> ProposerNet:
+        """Merge all norms into their convolutions, in place."""
+        for module in self.modules():
+            if isinstance(module, ConvUnit):
+                module.fold()
+        return self
+
+
+def prepare(images: Tensor) -> Tensor:
+    """(B, H, W, 3) uint8 RGB to (B, 3, H, W) float32 around zero, channels last in memory."""
+    return (images.permute(0, 3, 1, 2).float() - 114.0) / 64.0
+
+
+def grid(shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    """Centres (N, 2) as x, y in input pixels and strides (N,) of all grid points, level by level."""
+    centres, strides = [], []
+    for (height, width), stride in zip(shapes, STRIDES, strict=True):
+        y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        centres.append((torch.stack([x, y], -1).reshape(-1, 2) + 0.5) * stride)
+        strides.append(torch.full((height * width,), float(stride)))
+    return torch.cat(centres), torch.cat(strides)
+
+
+def distances_to_boxes(raw: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
+    """Log distances to left, top, right and bottom, in strides, to x1, y1, x2, y2 in pixels: (..., N, 4)."""
+    distances = raw.clamp(-6.0, 4.0).exp() * strides[:, None]
+    return torch.cat([centres - distances[..., :2], centres + distances[..., 2:]], -1)
+
+
+def boxes_to_distances(boxes: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
+    """The inverse of `distances_to_boxes` for centres inside their boxes: (..., N, 4)."""
+    distances = torch.cat([centres - boxes[..., :2], boxes[..., 2:] - centres], -1)
+    return (distances / strides[:, None]).clamp_min(1e-6).log()

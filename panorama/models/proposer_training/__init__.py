@@ -1,0 +1,1 @@
+"""Data folders and a recipe enter; a trained proposer leaves as a folder of embeddings/."""

@@ -1,0 +1,54 @@
+"""Command line: the data folder enters; the shipped proposer, trained anew, leaves in a folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from panorama.content import content_dir
+from panorama.errors import PanoramaError
+from panorama.models.proposer import load_proposer
+from panorama.models.proposer_training.evaluate import report
+from panorama.models.proposer_training.export import export_average
+from panorama.models.proposer_training.loop import CHECKPOINT, train
+from panorama.models.weights import RECIPE, read_recipe
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train by a recipe, write the model folder OUT/model and, if asked, judge it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m panorama.models.proposer_training", description="Train the region proposer."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with boxes/, images/, video/, teachers/"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="log, cache, checkpoints and the model folder"
+    )
+    parser.add_argument("--recipe", type=Path, help="default: that of the shipped model")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
+    parser.add_argument(
+        "--judge", action="store_true", help="only judge: --out/model, or the shipped one without it"
+    )
+    asked = parser.parse_args(arguments)
+    recipe = asked.recipe or content_dir("embeddings") / "proposer" / RECIPE
+    folder = asked.out / "model"
+    try:
+        if not asked.judge:
+            train(read_recipe(recipe), asked.data, asked.out, asked.resume)
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(recipe, folder / RECIPE)
+            export_average(asked.out / CHECKPOINT, folder)
+        proposer = load_proposer(str(folder) if folder.is_dir() else None)
+        print(json.dumps(report(asked.data, proposer.propose), indent=2))
+    except PanoramaError as exc:
+        print(exc, file=sys.stderr)
+        return exc.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

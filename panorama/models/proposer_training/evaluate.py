@@ -1,0 +1,106 @@
+"""A proposer and the data folder enter; its recall on pictures that judge, its clutter and speed leave."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.models.base import Image, Proposer
+from panorama.models.proposals import Recall, proposal_recall
+from panorama.models.proposer_training.sources import PERMITTED_CLIPS, read_frames, read_numbered, read_rgb
+from panorama.regions import Regions, iou
+
+Propose = Callable[[Sequence[Image]], list[Regions]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """COCO val2017 pictures with their boxes; nothing of them is ever trained on."""
+
+    pictures: list[Image]
+    boxes: list[NDArray[np.float32]]
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Width and height of every picture."""
+        return [(p.shape[1], p.shape[0]) for p in self.pictures]
+
+
+def judging_pictures(data: Path) -> Judging:
+    """The val2017 pictures of boxes/coco."""
+    found: dict[str, list[list[float]]] = {}
+    with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            if "val2017" in row["file"]:
+                found.setdefault(row["file"], []).append([float(row[k]) for k in ("x1", "y1", "x2", "y2")])
+    pictures = {file: read_rgb(data / file) for file in sorted(found)}
+    kept = {file: picture for file, picture in pictures.items() if picture is not None}
+    return Judging(list(kept.values()), [np.array(found[file], np.float32) for file in kept])
+
+
+def exemplar_hits(data: Path, propose: Propose, limit: int = 20) -> dict[str, float]:
+    """Best overlap of any of the `limit` best regions with each entity's exemplar box, in its frame."""
+    truth = json.loads((data / "eval" / "truth.json").read_text(encoding="utf-8"))
+    wanted = [(e, x["video"], x["frame"], x["box"]) for e, facts in truth.items() for x in facts["exemplars"]]
+    frames = {
+        video: read_numbered(data / "video" / video, [n for _, v, n, _ in wanted if v == video])
+        for video in sorted({video for _, video, _, _ in wanted})
+    }
+    hits: dict[str, float] = {}
+    for entity, video, number, box in wanted:
+        boxes = propose([frames[video][number]])[0][:limit].boxes_xyxy
+        overlap = iou(np.array([box], np.float32), boxes)
+        hits[entity] = max(hits.get(entity, 0.0), float(overlap.max(initial=0.0)))
+    return hits
+
+
+def clutter(data: Path, propose: Propose, frames_a_clip: int = 8) -> dict[str, float]:
+    """Mean regions a frame on every clip that may be trained on."""
+    counts: dict[str, float] = {}
+    for clip in PERMITTED_CLIPS:
+        frames = read_frames(data / "video" / f"{clip}.mp4", frames_a_clip)[:frames_a_clip]
+        counts[clip] = float(np.mean([len(regions) for regions in propose(frames)]))
+    return counts
+
+
+def milliseconds(propose: Propose, frames: Sequence[Image], rounds: int = 5) -> float:
+    """Wall time a frame, the quickest of several rounds over all frames."""
+    propose(frames)
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        propose(frames)
+        best = min(best, time.perf_counter() - began)
+    return best / len(frames) * 1e3
+
+
+def in_batches(proposer: Proposer, pictures: Sequence[Image], size: int = 16) -> list[Regions]:
+    """Regions of many pictures without preparing all of them at once."""
+    return [r for i in range(0, len(pictures), size) for r in proposer.propose(pictures[i : i + size])]
+
+
+def report(data: Path, propose: Propose) -> dict[str, Any]:
+    """All figures of one proposer as plain values."""
+    judging = judging_pictures(data)
+    regions = [propose([picture])[0] for picture in judging.pictures]
+    recall: Recall = proposal_recall(judging.boxes, regions, judging.sizes)
+    hits = exemplar_hits(data, propose)
+    counts = clutter(data, propose)
+    frames = read_frames(data / "video" / "bottles.mp4", 16)[:16]
+    return {
+        "recall_overall": round(recall.overall, 3),
+        "recall_large": round(recall.of_large, 3),
+        "regions_a_picture": round(recall.proposals / max(1, recall.pictures), 1),
+        "exemplars_found": sum(overlap >= 0.5 for overlap in hits.values()),
+        "exemplars": {entity: round(overlap, 2) for entity, overlap in hits.items()},
+        "regions_a_frame": {clip: round(count, 1) for clip, count in counts.items()},
+        "milliseconds_a_frame": round(milliseconds(propose, frames), 1),
+    }

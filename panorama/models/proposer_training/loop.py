@@ -1,0 +1,256 @@
+"""A recipe and the data folder enter; a trained proposer leaves, with its log and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from panorama.errors import ModelError
+from panorama.models.proposer_net import ProposerNet, grid, prepare
+from panorama.models.proposer_training.compose import compose
+from panorama.models.proposer_training.sources import open_store
+from panorama.models.proposer_training.targets import assign, detection_loss, silence
+from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
+from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
+
+CHECKPOINT = "checkpoint.safetensors"
+LOG = "log.jsonl"
+
+
+class Batches(Dataset[dict[str, Any]]):
+    """Batch number i, drawn from (seed, i) alone, so that a resumed run sees what an unbroken one would."""
+
+    def __init__(self, recipe: dict[str, Any], data: Path, cache: Path, first: int, stop: int) -> None:
+        self.recipe, self.data, self.cache, self.first, self.stop = recipe, data, cache, first, stop
+        self.ready = False
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+    def _open(self) -> None:
+        """Maps the store and loads the teacher inside the loader's own process."""
+        cv2.setNumThreads(1)
+        self.store = open_store(self.data, self.cache, self.recipe["store"], print)
+        self.teacher = Teacher(self.data / "teachers" / "yolox_nano.onnx")
+        self.ready = True
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index >= len(self):
+            raise IndexError(index)
+        if not self.ready:
+            self._open()
+        training = self.recipe["training"]
+        number = self.first + index
+        sizes = training["canvases"]
+        height, width = sizes[number % len(sizes)]
+        rngs = [np.random.default_rng((training["seed"], number, i)) for i in range(training["batch"])]
+        samples = [compose(rng, self.store, height, width, self.recipe["mix"]) for rng in rngs]
+        images = np.stack([sample.image for sample in samples])
+        answer = self.teacher(images)
+        boxes, real = padded([sample.boxes for sample in samples])
+        silent, _ = padded([sample.silent for sample in samples])
+        return {
+            "images": torch.from_numpy(images),
+            "boxes": boxes,
+            "real": real,
+            "silent": silent,
+            "teacher_scores": torch.from_numpy(answer.scores),
+            "teacher_boxes": torch.from_numpy(answer.boxes),
+            "features": [torch.from_numpy(f) for f in answer.features],
+        }
+
+
+def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Box lists of any length as (B, G, 4) and a mask (B, G) of what is real; G is at least 1."""
+    most = max(1, *(len(boxes) for boxes in lists))
+    full, real = torch.zeros(len(lists), most, 4), torch.zeros(len(lists), most, dtype=torch.bool)
+    for i, boxes in enumerate(lists):
+        full[i, : len(boxes)] = torch.from_numpy(boxes)
+        real[i, : len(boxes)] = True
+    return full, real
+
+
+class Hints(nn.Module):
+    """Linear maps from the network's features to the teacher's, for training only (FitNets, Romero 2015)."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Conv2d(a, b, 1) for a, b in zip(widths, TAP_WIDTHS, strict=True))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(b, affine=False, momentum=0.01) for b in TAP_WIDTHS)
+
+    def forward(self, mine: list[Tensor], theirs: list[Tensor], attention: list[Tensor]) -> Tensor:
+        """Mean squared difference from the teacher's standardised features, more where it sees a thing."""
+        losses = []
+        for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
+            difference = (change(a).float() - norm(b.float()).clamp(-6, 6)).square().mean(1, keepdim=True)
+            losses.append((difference * weight).sum() / weight.sum())
+        return torch.stack(losses).mean()
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that a checkpoint restores."""
+
+    net: ProposerNet
+    average: ProposerNet
+    hints: Hints
+    optimisers: list[torch.optim.Optimizer]
+    step: int = 0
+
+
+def start(recipe: dict[str, Any]) -> Run:
+    """A fresh run from the recipe's seed."""
+    training, shape = recipe["training"], recipe["network"]
+    torch.manual_seed(training["seed"])
+    net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"]).to(
+        memory_format=torch.channels_last
+    )
+    average = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
+    average.load_state_dict(net.state_dict())
+    hints = Hints([*shape["widths"][2:], *[shape["pyramid"]] * 3]).to(memory_format=torch.channels_last)
+    optimisers = make_optimisers(
+        net, hints, training["rate"], training["matrix_rate"], weight_decay=training["weight_decay"]
+    )
+    return Run(net, average, hints, optimisers)
+
+
+def train_step(run: Run, batch: dict[str, Any], training: dict[str, Any]) -> dict[str, float]:
+    """One update; the losses for the log."""
+    share = rate_at(run.step, training["steps"], training["warm_up"], training["fall"])
+    for optimiser in run.optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["highest"] * share
+    images = prepare(batch["images"])
+    with torch.autocast("cpu", torch.bfloat16):
+        trunk, pyramid = run.net.features(images)
+        logits, boxes = run.net.decode(pyramid)
+        shapes = [(p.shape[2], p.shape[3]) for p in pyramid]
+        centres, strides = grid(shapes)
+        scores = batch["teacher_scores"].split([h * w for h, w in shapes], 1)
+        attention = [1 + 8 * s.reshape(-1, 1, h, w) for s, (h, w) in zip(scores, shapes, strict=True)]
+        hint = run.hints([*trunk, *pyramid], batch["features"], attention * 2)
+    found = assign(logits.detach().sigmoid(), boxes.detach(), centres, strides, batch["boxes"], batch["real"])
+    score_loss, box_loss = detection_loss(
+        logits.float(),
+        boxes.float(),
+        found,
+        batch["teacher_scores"],
+        batch["teacher_boxes"],
+        silence(centres, batch["silent"]),
+        training["silent_weight"],
+    )
+    loss = score_loss + training["box_weight"] * box_loss + training["hint_weight"] * hint
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_([*run.net.parameters(), *run.hints.parameters()], training["clip"])
+    for optimiser in run.optimisers:
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    run.step += 1
+    update_average(run.average, run.net, min(training["average"], (1 + run.step) / (10 + run.step)))
+    losses = {"loss": loss, "score": score_loss, "box": box_loss, "hint": hint, "norm": norm}
+    return {name: float(value.detach()) for name, value in losses.items()}
+
+
+@torch.no_grad()
+def update_average(average: nn.Module, net: nn.Module, keep: float) -> None:
+    """Move the running average of all weights and statistics towards the network's."""
+    for mine, new in zip(average.state_dict().values(), net.state_dict().values(), strict=True):
+        if mine.is_floating_point():
+            mine.lerp_(new, 1 - keep)
+        else:
+            mine.copy_(new)
+
+
+def save_checkpoint(run: Run, path: Path) -> None:
+    """Everything needed to go on, as safetensors, written beside and renamed."""
+    tensors = {"step": torch.tensor(run.step)}
+    for name, module in (("net", run.net), ("average", run.average), ("hints", run.hints)):
+        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+    tensors |= state_tensors(run.optimisers)
+    beside = path.with_suffix(".partial")
+    save_file({name: value.clone() for name, value in tensors.items()}, beside)
+    beside.replace(path)
+
+
+def load_checkpoint(run: Run, path: Path) -> None:
+    """Restore what `save_checkpoint` wrote.
+
+    Raises:
+        ModelError: it belongs to a network of another shape.
+    """
+    tensors = load_file(path)
+    try:
+        for name, module in (("net", run.net), ("average", run.average), ("hints", run.hints)):
+            prefix = f"{name}."
+            module.load_state_dict(
+                {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            )
+    except RuntimeError as exc:
+        raise ModelError(
+            f"the checkpoint {path} is of another network than the recipe's; use another --out"
+        ) from exc
+    restore_state(run.optimisers, tensors)
+    run.step = int(tensors["step"])
+
+
+def train(recipe: dict[str, Any], data: Path, out: Path, resume: bool = False) -> Run:
+    """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
+
+    Raises:
+        ModelError: the data folder is incomplete, or `resume` finds nothing to resume.
+    """
+    training = recipe["training"]
+    out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(training["threads"])
+    run = start(recipe)
+    if resume:
+        if not (out / CHECKPOINT).is_file():
+            raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
+        load_checkpoint(run, out / CHECKPOINT)
+    open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
+    run.net.train()
+    began, first = time.perf_counter(), run.step
+    sums: dict[str, float] = {}
+    for batch in _load(recipe, data, out / "cache", run.step):
+        for name, value in train_step(run, batch, training).items():
+            sums[name] = sums.get(name, 0.0) + value / training["log_every"]
+        if run.step % training["log_every"] == 0:
+            pace = (run.step - first) * training["batch"] / (time.perf_counter() - began)
+            share = rate_at(run.step, training["steps"], training["warm_up"], training["fall"])
+            line = {name: round(value, 4) for name, value in sums.items()}
+            write_log(
+                out,
+                {
+                    "step": run.step,
+                    "rate": share,
+                    **line,
+                    "pictures_a_second": round(pace, 1),
+                },
+            )
+            sums = {}
+        if run.step % training["save_every"] == 0 or run.step == training["steps"]:
+            save_checkpoint(run, out / CHECKPOINT)
+    return run
+
+
+def _load(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
+    """Batches from `first` to the recipe's last, made in one process beside this one."""
+    batches = Batches(recipe, data, cache, first, recipe["training"]["steps"])
+    yield from DataLoader(batches, batch_size=None, shuffle=False, num_workers=1, prefetch_factor=4)
+
+
+def write_log(out: Path, line: dict[str, Any]) -> None:
+    """Append one JSON line to the log."""
+    with (out / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

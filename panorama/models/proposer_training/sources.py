@@ -1,0 +1,298 @@
+"""The data folders enter; cached pictures with their boxes, and cut-outs to paste, leave."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import ModelError
+from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
+
+PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
+"""Clips without an entity of the evaluation; every other .mp4 judges and is never trained on."""
+
+LABELLED, SILENT, BACKDROP = 0, 1, 2
+"""What is known of a picture: all things have boxes; nothing is known; no thing in particular."""
+
+Picture = NDArray[Any]
+"""Pixels, uint8; OpenCV's stubs promise no element type."""
+
+
+def may_train_on(file: str) -> bool:
+    """Whether a file, named relative to the data folder, may be trained on.
+
+    Pictures of COCO's val2017 judge proposals, the clips not named in PERMITTED_CLIPS judge identities.
+    """
+    path = Path(file)
+    top = path.parts[0] if path.parts else ""
+    if top == "images":
+        return True
+    if top == "boxes":
+        return "val2017" not in path.name
+    if top == "video":
+        return path.suffix == ".gif" or (path.suffix == ".mp4" and path.stem in PERMITTED_CLIPS)
+    return False
+
+
+def permitted(files: Iterable[str]) -> list[str]:
+    """The files that may be trained on, sorted so that every machine sees one order."""
+    return sorted(file for file in files if may_train_on(file))
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Pictures of any size in one flat file, mapped into memory.
+
+    Attributes:
+        flat: all bytes, one picture after the other.
+        offsets: (N,) int64, where each begins.
+        shapes: (N, 3) int32, height, width, channels.
+    """
+
+    flat: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    shapes: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: int) -> Picture:
+        start, shape = int(self.offsets[index]), tuple(int(n) for n in self.shapes[index])
+        return self.flat[start : start + int(np.prod(shape))].reshape(shape)
+
+    @classmethod
+    def write(cls, pictures: Sequence[Picture], path: Path) -> None:
+        """Store pictures as `path`.bin and `path`.npz."""
+        sizes = np.array([p.size for p in pictures], np.int64)
+        with path.with_suffix(".bin").open("wb") as file:
+            for picture in pictures:
+                file.write(np.ascontiguousarray(picture).tobytes())
+        shapes = np.array([p.shape for p in pictures], np.int32)
+        np.savez(path.with_suffix(".npz"), offsets=np.cumsum(sizes) - sizes, shapes=shapes)
+
+    @classmethod
+    def open(cls, path: Path) -> Packed:
+        """What `write` stored."""
+        with np.load(path.with_suffix(".npz")) as index:
+            flat = np.memmap(path.with_suffix(".bin"), np.uint8, "r")
+            return cls(flat, index["offsets"], index["shapes"])
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Everything that training samples are made of.
+
+    Attributes:
+        scenes: RGB pictures.
+        boxes: per scene (G, 4) float32, pixels of the cached picture.
+        groups: name of a kind of scene -> the indices of its scenes and what is known of them.
+        cutouts: RGBA things.
+        cutout_groups: name of a kind of cut-out -> indices.
+    """
+
+    scenes: Packed
+    boxes: list[NDArray[np.float32]]
+    groups: dict[str, tuple[list[int], int]]
+    cutouts: Packed
+    cutout_groups: dict[str, list[int]]
+
+
+def open_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> Store:
+    """The store of a data folder, built below `cache` at the first call.
+
+    Raises:
+        ModelError: the folder lacks the tables that name its pictures.
+    """
+    index = cache / "index.json"
+    if not index.is_file():
+        cache.mkdir(parents=True, exist_ok=True)
+        build_store(data, cache, settings, say)
+    known = json.loads(index.read_text(encoding="utf-8"))
+    if known["settings"] != settings:
+        raise ModelError(
+            f"{cache} was built with other settings {known['settings']}; delete it to build it anew"
+        )
+    return Store(
+        Packed.open(cache / "scenes"),
+        [np.array(b, np.float32).reshape(-1, 4) for b in known["boxes"]],
+        {name: (indices, state) for name, (indices, state) in known["groups"].items()},
+        Packed.open(cache / "cutouts"),
+        known["cutout_groups"],
+    )
+
+
+def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Decode, shrink and cut out what `open_store` then maps into memory."""
+    for table in ("boxes/boxes.csv", "boxes/polygons.csv", "images/labels.csv"):
+        if not (data / table).is_file():
+            raise ModelError(
+                f"no {table} in the data folder {data}; --data names the one with boxes/, images/ and video/"
+            )
+    rng = np.random.default_rng(settings["seed"])
+    side = settings["scene_side"]
+    scenes: list[Picture] = []
+    boxes: list[list[list[float]]] = []
+    groups: dict[str, tuple[list[int], int]] = {}
+
+    def add(name: str, state: int, picture: Picture | None, true: NDArray[np.float32] | None = None) -> None:
+        if picture is None:
+            return
+        factor = min(1.0, side / max(picture.shape[:2]))
+        groups.setdefault(name, ([], state))[0].append(len(scenes))
+        scenes.append(shrink(picture, side))
+        boxes.append([] if true is None else (true * factor).round(2).tolist())
+
+    for file, true in sorted(read_boxes(data).items()):
+        add(Path(file).parts[1], LABELLED, read_rgb(data / file), true)
+    images = read_images(data)
+    for name, state in (
+        ("backdrop", BACKDROP),
+        ("caltech101", SILENT),
+        ("grocery", SILENT),
+        ("clothing", SILENT),
+    ):
+        for file in pick(rng, images[name], settings["scenes"]):
+            add(name, state, read_rgb(data / file))
+    for file in permitted(p.relative_to(data).as_posix() for p in (data / "video").iterdir()):
+        for frame in read_frames(data / file, settings["frames_a_clip"]):
+            add("video", SILENT, frame)
+    Packed.write(scenes, cache / "scenes")
+    say(f"scenes: { {name: len(found) for name, (found, _) in groups.items()} }")
+
+    cutouts, cutout_groups = build_cutouts(data, images, settings, rng)
+    Packed.write(cutouts, cache / "cutouts")
+    say(f"cut-outs: { {name: len(found) for name, found in cutout_groups.items()} }")
+    index = {"settings": settings, "boxes": boxes, "groups": groups, "cutout_groups": cutout_groups}
+    (cache / "index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def build_cutouts(
+    data: Path, images: dict[str, list[str]], settings: dict[str, Any], rng: np.random.Generator
+) -> tuple[list[Picture], dict[str, list[int]]]:
+    """Things with an alpha channel: outlined ones, garments, products, things on plain grounds, logos."""
+    side = settings["cutout_side"]
+    cutouts: list[Picture] = []
+    groups: dict[str, list[int]] = {}
+
+    def add(name: str, cutout: Picture | None) -> None:
+        if cutout is not None:
+            groups.setdefault(name, []).append(len(cutouts))
+            cutouts.append(shrink(cutout, side))
+
+    for file, outlines in sorted(read_polygons(data).items()):
+        picture = read_rgb(data / file)
+        for outline in outlines:
+            add("coco", None if picture is None else from_polygon(picture, outline))
+    for name, wanted, cut in (
+        ("clothing", settings["garments"], from_segmentation),
+        ("iconic", settings["scenes"], from_plain_background),
+        ("caltech101", settings["scenes"] * 2, from_plain_background),
+    ):
+        for file in pick(rng, images[name], wanted):
+            picture = read_rgb(data / file)
+            add(name, None if picture is None else cut(shrink(picture, side)))
+    for file in images["logos"]:
+        rgba = cv2.imread(str(data / file), cv2.IMREAD_UNCHANGED)
+        if rgba is not None and rgba.ndim == 3 and rgba.shape[2] == 4:
+            add("logos", cv2.cvtColor(rgba, cv2.COLOR_BGRA2RGBA))
+    return cutouts, groups
+
+
+def pick(rng: np.random.Generator, files: list[str], most: int) -> list[str]:
+    """At most `most` of the files, drawn without return, in their own order."""
+    if len(files) <= most:
+        return files
+    return [files[i] for i in sorted(rng.choice(len(files), most, replace=False))]
+
+
+def read_images(data: Path) -> dict[str, list[str]]:
+    """Files of images/ by kind: 'backdrop', 'iconic', 'logos' or the source's name."""
+    found: dict[str, list[str]] = {"backdrop": [], "iconic": []}
+    with (data / "images" / "labels.csv").open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            kind = {"background": "backdrop", "iconic": "iconic"}.get(row["identity"], row["source"])
+            found.setdefault(kind, []).append(row["file"])
+    logos = [p.relative_to(data).as_posix() for p in (data / "images" / "logos").rglob("*.png")]
+    found["logos"] = sorted(logos)
+    return {kind: permitted(files) for kind, files in found.items()}
+
+
+def read_boxes(data: Path) -> dict[str, NDArray[np.float32]]:
+    """The labelled pictures that may be trained on and their boxes in stored pixels."""
+    found: dict[str, list[list[float]]] = {}
+    with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            found.setdefault(row["file"], []).append([float(row[k]) for k in ("x1", "y1", "x2", "y2")])
+    return {file: np.array(found[file], np.float32) for file in permitted(found)}
+
+
+def read_polygons(data: Path) -> dict[str, list[NDArray[np.float32]]]:
+    """The outlines (V, 2), normalised to the picture, of the pictures that may be trained on."""
+    found: dict[str, list[NDArray[np.float32]]] = {}
+    with (data / "boxes" / "polygons.csv").open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            points = np.array(row["polygon_xy_normalised"].split(), np.float32).reshape(-1, 2)
+            found.setdefault(row["file"], []).append(points)
+    return {file: found[file] for file in permitted(found)}
+
+
+def read_rgb(path: Path) -> Picture | None:
+    """One picture, None where it cannot be decoded."""
+    bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    return None if bgr is None else cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+
+
+def read_frames(path: Path, wanted: int) -> list[Picture]:
+    """About `wanted` frames of a clip, evenly spread. Training needs no exact times, so OpenCV reads them."""
+    clip = cv2.VideoCapture(str(path))
+    frames: list[Picture] = []
+    total = max(1, int(clip.get(cv2.CAP_PROP_FRAME_COUNT)))
+    step, number = max(1, total // wanted), 0
+    while clip.grab():
+        if number % step == 0:
+            good, bgr = clip.retrieve()
+            if good:
+                frames.append(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB))
+        number += 1
+    clip.release()
+    return frames
+
+
+def read_numbered(path: Path, numbers: Iterable[int]) -> dict[int, Picture]:
+    """The frames of a clip of these numbers, counted from 0 in presentation order, read in one pass.
+
+    Raises:
+        ModelError: the clip has no such frame.
+    """
+    wanted = sorted(set(numbers))
+    found: dict[int, Picture] = {}
+    clip = cv2.VideoCapture(str(path))
+    for number in range(wanted[-1] + 1 if wanted else 0):
+        if not clip.grab():
+            break
+        if number in wanted:
+            good, bgr = clip.retrieve()
+            if good:
+                found[number] = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+    clip.release()
+    absent = [number for number in wanted if number not in found]
+    if absent:
+        raise ModelError(f"{path} has no frame {absent[0]}")
+    return found
+
+
+def shrink(picture: Picture, side: int) -> Picture:
+    """The picture with its long side at most `side` pixels."""
+    factor = side / max(picture.shape[:2])
+    if factor >= 1.0:
+        return picture
+    size = (max(1, round(picture.shape[1] * factor)), max(1, round(picture.shape[0] * factor)))
+    return cv2.resize(picture, size, interpolation=cv2.INTER_AREA)

@@ -1,0 +1,123 @@
+"""Predictions, labels and a teacher's answer enter; what every grid point must say, and losses, leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What every grid point is to say.
+
+    Attributes:
+        quality: (B, N) the objectness wanted, in [0, 1]: as good as the best box of that thing so far.
+        boxes: (B, N, 4) the box wanted where `assigned`.
+        assigned: (B, N) bool.
+    """
+
+    quality: Tensor
+    boxes: Tensor
+    assigned: Tensor
+
+
+def pairwise_iou(a: Tensor, b: Tensor) -> Tensor:
+    """IoU of (B, G, 4) with (B, N, 4): (B, G, N)."""
+    a, b = a[:, :, None], b[:, None]
+    inner = (
+        (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp_min_(0).prod(-1)
+    )
+    sizes_a = (a[..., 2:] - a[..., :2]).clamp_min(0).prod(-1)
+    sizes_b = (b[..., 2:] - b[..., :2]).clamp_min(0).prod(-1)
+    return inner / (sizes_a + sizes_b - inner).clamp_min(1e-6)
+
+
+def giou_loss(a: Tensor, b: Tensor) -> Tensor:
+    """1 - GIoU of matched boxes (M, 4): (M,), in [0, 2]."""
+    inner = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp_min(0).prod(-1)
+    sizes_a, sizes_b = (a[:, 2:] - a[:, :2]).prod(-1), (b[:, 2:] - b[:, :2]).prod(-1)
+    union = (sizes_a + sizes_b - inner).clamp_min(1e-6)
+    hull = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(-1).clamp_min(1e-6)
+    return 1 - inner / union + (hull - union) / hull
+
+
+@torch.no_grad()
+def assign(
+    scores: Tensor,
+    boxes: Tensor,
+    centres: Tensor,
+    strides: Tensor,
+    true: Tensor,
+    real: Tensor,
+    most: int = 10,
+) -> Assignment:
+    """Task-aligned assignment (TOOD, Feng et al. 2021): a thing's points are those that find it best already.
+
+    Args:
+        scores: (B, N) objectness in [0, 1].
+        boxes: (B, N, 4) predicted, pixels.
+        centres: (N, 2) and strides (N,) of the grid.
+        true: (B, G, 4) labels padded to one count; real: (B, G) bool, False for padding.
+        most: points a thing may have.
+    """
+    overlaps = pairwise_iou(true, boxes)  # (B, G, N)
+    # A thing smaller than a cell may hold no centre: widen it to reach the nearest one.
+    middle, half = (true[..., :2] + true[..., 2:]) / 2, (true[..., 2:] - true[..., :2]) / 2
+    reach = torch.maximum(
+        half[:, :, None], 0.6 * strides[None, None, :, None] * (strides == strides.min())[:, None]
+    )
+    inside = ((centres[None, None] - middle[:, :, None]).abs() < reach).all(-1) & real[..., None]
+    fit = scores[:, None].clamp_min(1e-4) * overlaps.pow(6) * inside + 1e-12 * inside * overlaps
+    count = min(most, fit.shape[-1])
+    best, where = fit.topk(count, dim=-1)
+    chosen = torch.zeros_like(inside).scatter_(-1, where, best > 0)
+    # A point wanted by several things goes to the one it overlaps most.
+    owner = torch.where(chosen, overlaps, -1.0).argmax(1)  # (B, N)
+    assigned = chosen.any(1)
+    mine = F.one_hot(owner, true.shape[1]).transpose(1, 2).bool() & chosen
+    top_fit = torch.where(mine, fit, 0).amax(-1, keepdim=True).clamp_min(1e-12)
+    top_overlap = torch.where(mine, overlaps, 0).amax(-1, keepdim=True)
+    quality = torch.where(mine, fit / top_fit * top_overlap, 0).amax(1)
+    wanted = true.gather(1, owner[..., None].expand(-1, -1, 4))
+    return Assignment(quality, wanted, assigned)
+
+
+def silence(centres: Tensor, areas: Tensor) -> Tensor:
+    """(B, N) bool: grid points inside any of the (B, U, 4) areas where a missing box says little."""
+    x, y = centres[None, None, :, 0], centres[None, None, :, 1]
+    inside = (x >= areas[..., :1]) & (y >= areas[..., 1:2]) & (x < areas[..., 2:3]) & (y < areas[..., 3:])
+    return inside.any(1)
+
+
+def detection_loss(
+    logits: Tensor,
+    boxes: Tensor,
+    found: Assignment,
+    teacher_scores: Tensor,
+    teacher_boxes: Tensor,
+    silent: Tensor,
+    silent_weight: float,
+) -> tuple[Tensor, Tensor]:
+    """Objectness loss (quality focal, Li et al. 2020) and box loss (GIoU), both per unit of wanted quality.
+
+    Where labels say nothing, the teacher's score is the target; where it sees nothing either and the area is
+    silent, the point counts little.
+    """
+    soft = teacher_scores * (teacher_scores > 0.03)
+    wanted = torch.where(found.assigned, torch.maximum(found.quality, soft), soft)
+    total = wanted.sum().clamp_min(1.0)
+    weight = torch.where(silent & ~found.assigned & (soft < 0.1), silent_weight, 1.0)
+    focus = (logits.sigmoid() - wanted).abs().square()
+    score_loss = (
+        weight * focus * F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+    ).sum() / total
+
+    by_teacher = ~found.assigned & (soft > 0.1)
+    target = torch.where(found.assigned[..., None], found.boxes, teacher_boxes)
+    pick = found.assigned | by_teacher
+    share = torch.where(found.assigned, found.quality.clamp_min(0.1), soft)[pick]
+    box_loss = (giou_loss(boxes[pick], target[pick]) * share).sum() / share.sum().clamp_min(1.0)
+    return score_loss, box_loss

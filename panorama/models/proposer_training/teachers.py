@@ -1,0 +1,96 @@
+"""RGB batches enter; the reference detector's dense scores, boxes and inner features leave, as soft targets.
+
+The teacher is a YOLOX-nano in ONNX form. It is used while training and for comparison, never shipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import MissingExtra, ModelError
+from panorama.models.proposer_net import STRIDES
+
+PREDICTIONS = ("onnx::Shape_1066", "onnx::Shape_1108", "output.1")
+TRUNK_TAPS = ("input.175", "input.283", "input.351")
+PYRAMID_TAPS = (("input.631", "input.663"), ("input.703", "input.735"), ("input.775", "input.807"))
+"""Names in the graph, levels of stride 8, 16, 32: raw outputs, trunk features, both towers of the heads."""
+
+TAP_WIDTHS = (64, 128, 256, 128, 128, 128)
+"""Channels of the six feature maps that `Answer.features` holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the teacher says of a batch.
+
+    Attributes:
+        scores: (B, N) float32, objectness times the best class, per grid point of all levels.
+        boxes: (B, N, 4) float32 pixels.
+        features: trunk features of the three levels, then pyramid features; each (B, C, h, w) float16.
+    """
+
+    scores: NDArray[np.float32]
+    boxes: NDArray[np.float32]
+    features: list[NDArray[np.float16]]
+
+
+class Teacher:
+    """A YOLOX-nano with its inner feature maps laid open, for pictures of any multiple of 32 pixels."""
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        try:
+            import onnx
+            import onnxruntime
+        except ImportError as exc:
+            how = "pip install onnx onnxruntime"
+            raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
+        if not path.is_file():
+            raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")
+        model = onnx.load(str(path))
+        names = [*PREDICTIONS, *TRUNK_TAPS, *(name for pair in PYRAMID_TAPS for name in pair)]
+        made = {name for node in model.graph.node for name in node.output}
+        absent = [name for name in names if name not in made]
+        if absent:
+            raise ModelError(f"{path} is another export than expected: it has no {', '.join(absent)}")
+        del model.graph.output[:]
+        for name in names:
+            model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+        axes = model.graph.input[0].type.tensor_type.shape.dim
+        for axis, label in ((0, "batch"), (2, "height"), (3, "width")):
+            axes[axis].ClearField("dim_value")
+            axes[axis].dim_param = label
+        options: Any = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        self._names = names
+
+    def __call__(self, images: NDArray[np.uint8]) -> Answer:
+        """The teacher's view of (B, H, W, 3) uint8 RGB."""
+        bgr = np.ascontiguousarray(images[..., ::-1].transpose(0, 3, 1, 2), np.float32)
+        found = dict(zip(self._names, self._session.run(None, {"images": bgr}), strict=True))
+        scores, boxes = zip(
+            *(_level(found[n], s) for n, s in zip(PREDICTIONS, STRIDES, strict=True)), strict=True
+        )
+        pyramid = [np.concatenate([found[a], found[b]], 1) for a, b in PYRAMID_TAPS]
+        features = [*(found[name] for name in TRUNK_TAPS), *pyramid]
+        return Answer(
+            np.concatenate(scores, 1), np.concatenate(boxes, 1), [f.astype(np.float16) for f in features]
+        )
+
+
+def _level(raw: NDArray[np.float32], stride: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores (B, n) and boxes (B, n, 4) of a level's (B, 85, h, w): centre, log size, objectness, classes."""
+    batch, _, height, width = raw.shape
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    centre_x, centre_y = (raw[:, 0] + x) * stride, (raw[:, 1] + y) * stride
+    half_w, half_h = np.exp(np.minimum(raw[:, 2:4], 6.0)).transpose(1, 0, 2, 3) * stride / 2
+    boxes = np.stack([centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h], -1)
+    scores = raw[:, 4] * raw[:, 5:].max(1)
+    return scores.reshape(batch, -1), boxes.reshape(batch, -1, 4)
