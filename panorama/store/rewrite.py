@@ -22,7 +22,7 @@ from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
 from panorama.store.segments import FileSet, list_files
-from panorama.store.sweep import ERASED
+from panorama.store.sweep import ERASED, sweep
 
 TARGET_BYTES = 256 << 20
 
@@ -37,6 +37,11 @@ WHERE f.retired_version IS NULL
 """
 _STILL_LISTED = "SELECT count(*) FROM files WHERE retired_version IS NULL AND file_id IN :files"
 _RETIRE = "UPDATE files SET retired_version = :version, retired_at = :at WHERE file_id IN :files"
+_ERASE_RETIRED = f"""
+UPDATE files SET retired_at = {ERASED}
+WHERE retired_version IS NOT NULL
+AND file_id IN (SELECT file_id FROM file_segments WHERE segment_id IN :segments)
+"""
 _UNLIST = "DELETE FROM files WHERE file_id IN :files"
 _RECOUNT = """
 UPDATE segments SET crops = (
@@ -108,6 +113,10 @@ def erase_rows(place: Place, segments: Sequence[int] = (), track_ids: NDArray[np
                         break
                     source = current[0]
                 changed += 1
+        # What compaction retired, and no sweep has deleted yet, holds the same rows.
+        with place.catalog.write() as tx:
+            tx.run(_ERASE_RETIRED, segments=sorted(holders | unwanted))
+        sweep(place)
         _clear_index(place)
     return changed
 

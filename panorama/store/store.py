@@ -185,11 +185,8 @@ class Store:
             videos.retire_unused(tx, tx.bump("data"))
             settings.cache_clear(tx)
             dead = [int(row[0]) for row in tx.rows(_DEAD)]
-            if erase:
-                tx.run("UPDATE files SET retired_at = 0 WHERE retired_version IS NOT NULL")
         if erase:
             rewrite.erase_rows(self._place, segments=dead)
-            self.sweep()
 
     # -- reading
 

@@ -1,0 +1,177 @@
+"""Entities are registered, renamed, removed and forgotten without a trace."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, unit_vectors
+
+from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
+from panorama.store import Store, catalog, pack_ids
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path / "library") as store:
+        yield store
+
+
+def everything(store: Store) -> bytes:
+    """All bytes of all files of a library."""
+    return b"\n".join(path.read_bytes() for path in store.path.rglob("*") if path.is_file())
+
+
+def test_an_entity_has_its_pictures_and_vectors(store):
+    vectors = unit_vectors(3)
+    ids = store.add_exemplars(
+        "blue-van",
+        [exemplar(b"one", vector=vectors[0]), exemplar(b"two", vector=vectors[1])],
+    )
+    store.add_exemplars("blue-van", [exemplar(b"look-alike", negative=True, vector=vectors[2])])
+    store.add_exemplars("aunt", [exemplar(b"one", vector=vectors[0])])
+    album = store.snapshot().album(MODEL, 1)
+    assert album.entities == ("aunt", "blue-van")
+    assert album.entity_index.tolist() == [0, 1, 1, 1]
+    assert album.negative.tolist() == [False, False, False, True]
+    assert album.exemplar_ids[1:3].tolist() == ids
+    np.testing.assert_array_equal(album.vectors, vectors[[0, 0, 1, 2]])
+    rows = store.snapshot().entities.to_pylist()
+    assert rows == [
+        {"entity": "aunt", "exemplars": 1, "negatives": 0},
+        {"entity": "blue-van", "exemplars": 2, "negatives": 1},
+    ]
+    assert [e.picture.read_bytes() for e in store.exemplars("blue-van")] == [b"one", b"two", b"look-alike"]
+
+
+def test_the_same_picture_is_registered_once(store):
+    first = store.add_exemplars("cat", [exemplar(b"one")])
+    assert store.add_exemplars("cat", [exemplar(b"one", vector=unit_vectors(1)[0])]) == first
+    assert len(store.exemplars("cat")) == 1 and len(store.snapshot().album(MODEL, 1)) == 1
+
+
+def test_a_picture_is_not_both_exemplar_and_look_alike(store):
+    store.add_exemplars("cat", [exemplar(b"one")])
+    with pytest.raises(EntityError, match="both an exemplar and a look-alike of 'cat'"):
+        store.add_exemplars("cat", [exemplar(b"two"), exemplar(b"one", negative=True)])
+    assert [e.picture.read_bytes() for e in store.exemplars("cat")] == [b"one"]
+    assert len(list((store.path / "album").rglob("*.jpg"))) == 1
+
+
+def test_an_empty_picture_is_refused():
+    with pytest.raises(BadImage, match="empty"):
+        exemplar(b"")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x\x00", "n" * 201, "\ud800"])
+def test_bad_names_are_refused(store, name):
+    with pytest.raises(EntityError, match="name"):
+        store.add_exemplars(name, [exemplar()])
+    assert store.entities() == []
+
+
+def test_names_that_look_alike_are_one_name(store):
+    store.add_exemplars("Zoe\u0308 ", [exemplar(b"one")])
+    store.add_exemplars("Zoë", [exemplar(b"two")])
+    assert store.entities() == ["Zoë"]
+
+
+def test_an_entity_without_a_picture_is_refused(store):
+    with pytest.raises(EntityError, match="at least one image"):
+        store.add_exemplars("cat", [])
+
+
+def test_an_unknown_entity_is_told_with_near_names(store):
+    store.add_exemplars("blue-van", [exemplar()])
+    for ask in (store.exemplars, store.drop_entity, store.forget_entity):
+        with pytest.raises(UnknownEntity, match=r"no entity 'bluevan'.*'blue-van'.*panorama entities"):
+            ask("bluevan")
+
+
+def test_rename_keeps_pictures_and_refuses_a_taken_name(store):
+    store.add_exemplars("cat", [exemplar(b"one")])
+    store.add_exemplars("dog", [exemplar(b"two")])
+    with pytest.raises(EntityError, match="an entity 'dog' already"):
+        store.rename_entity("cat", "dog")
+    store.rename_entity("cat", "cat")
+    store.rename_entity("cat", "lion")
+    assert store.entities() == ["dog", "lion"]
+    assert [e.picture.read_bytes() for e in store.exemplars("lion")] == [b"one"]
+
+
+def test_removing_an_exemplar_removes_its_picture(store):
+    one, two = store.add_exemplars("cat", [exemplar(b"one"), exemplar(b"two")])
+    store.remove_exemplar(one)
+    assert [e.exemplar_id for e in store.exemplars("cat")] == [two]
+    assert [p.read_bytes() for p in (store.path / "album").rglob("*.jpg")] == [b"two"]
+    with pytest.raises(EntityError, match=f"no exemplar {one}"):
+        store.remove_exemplar(one)
+
+
+def test_vectors_of_a_new_model_are_added_to_old_exemplars(store):
+    one, two = store.add_exemplars("cat", [exemplar(b"one", vector=unit_vectors(1)[0]), exemplar(b"two")])
+    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 1)] == [two]
+    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 2)] == [one, two]
+    vectors = unit_vectors(2, seed=4, dim=16)
+    gone = {two + 1000: {("other", 1): vectors[0]}}
+    store.put_exemplar_vectors({one: {("other", 1): vectors[0]}, two: {("other", 1): vectors[1]}, **gone})
+    assert store.missing_exemplar_vectors("other", 1) == []
+    np.testing.assert_array_equal(store.snapshot().album("other", 1).vectors, vectors)
+
+
+def test_drop_removes_pictures_rows_and_cached_answers(store):
+    store.add_exemplars("cat", [exemplar(b"one")])
+    store.cache_put("k", b"sightings of cat")
+    store.drop_entity("cat")
+    assert store.entities() == [] and store.cache_get("k") is None
+    assert list((store.path / "album").rglob("*")) == []
+
+
+def test_forget_leaves_no_byte_of_the_name_the_picture_or_the_vector(store):
+    name, picture = "Erika-Mustermann", b"her only picture " * 40
+    vector = unit_vectors(1, dim=64)[0]
+    store.add_exemplars("somebody else", [exemplar(b"other")])
+    store.add_exemplars(name, [exemplar(picture, vector=vector)])
+    store.cache_put("k", f"sightings of {name}".encode())
+    before = everything(store)
+    assert name.encode() in before and picture in before and vector.tobytes() in before
+    store.forget_entity(name)
+    after = everything(store)
+    assert name.encode() not in after and picture not in after and vector.tobytes() not in after
+    (row,) = store.audit()
+    assert row.subject_hash == hashlib.sha256(name.encode()).hexdigest()
+    assert row.action == "forget entity" and name not in row.detail
+    assert store.entities() == ["somebody else"]
+
+
+def test_forget_with_sightings_erases_crops_and_vectors_of_the_tracks(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    store.compact()
+    index(store, "single.mp4", seed=9)
+    store.add_exemplars("cat", [exemplar()])
+    snapshot = store.snapshot()
+    segments = dict(
+        zip(snapshot.videos["video"].to_pylist(), snapshot.videos["segment"].to_pylist(), strict=True)
+    )
+    tracks = np.concatenate([pack_ids(segments["1.mp4"], [0, 2]), pack_ids(segments["single.mp4"], [1])])
+    store.forget_entity("cat", tracks)
+    kept = {j for batch in store.read_crops(segments=snapshot.live_segments) for j in batch.jpegs}
+    expected = {jpeg(s, k) for s in (0, 1, 2, 9) for k in range(3)}
+    assert kept == expected - {jpeg(1, 0), jpeg(1, 2), jpeg(9, 1)}
+    assert store.snapshot().embedding_rows(MODEL, 1) == 9 == store.info().counts["crops"]
+    assert jpegs_on_disk(store) == kept
+    assert store.segments_lacking(MODEL, 1) == []
+    check_whole(store.snapshot())
+
+
+def test_forget_says_so_when_a_reader_keeps_the_log_alive(store, monkeypatch):
+    monkeypatch.setattr(catalog, "BUSY_SECONDS", 0.05)
+    store.add_exemplars("cat", [exemplar()])
+    with Store.open(store.path) as other, other._place.catalog.read() as tx:
+        tx.rows("SELECT * FROM entities")
+        with pytest.raises(LibraryWriteError, match=r"deleted bytes|locked"):
+            store.forget_entity("cat")
+    assert store.entities() == []

@@ -1,0 +1,239 @@
+"""Compaction, sweeping, later embeddings and reading crops back."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from store_samples import MODEL, check_whole, data_files, exemplar, fill, index, jpeg, unit_vectors, video_row
+
+from panorama.store import Snapshot, Store, pack_ids
+from panorama.store.catalog import Catalog
+from panorama.store.segments import FileSet
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path / "library") as store:
+        yield store
+
+
+def rows(snapshot: Snapshot) -> dict[str, list]:
+    """All rows of live segments by table, in one order."""
+    found = {}
+    for table, paths in snapshot.files.items():
+        if paths:
+            whole = pa.concat_tables([pq.read_table(p) for p in paths])
+            found[table] = sorted(
+                map(repr, (r for r in whole.to_pylist() if r["segment"] in snapshot.live_segments))
+            )
+    return found
+
+
+def test_compaction_changes_no_row_and_leaves_one_file_a_table(store):
+    for k in range(4):
+        index(store, f"{k}.mp4", seed=k, exits=(1, 2))
+    before = rows(store.snapshot())
+    assert store.compact() == 4 * 6
+    snapshot = store.snapshot()
+    assert rows(snapshot) == before
+    assert {table: len(paths) for table, paths in snapshot.files.items()} == {
+        "frames": 1,
+        "tracks": 1,
+        "boxes": 1,
+        "crops": 1,
+        "embeddings": 2,
+    }
+    segments = pq.read_table(snapshot.files["boxes"][0])["segment"].to_numpy()
+    assert (np.diff(segments) >= 0).all()
+    assert store.compact() == 0
+
+
+def test_compaction_drops_rows_of_replaced_segments(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    store.compact()
+    index(store, "1.mp4", content="changed", seed=8)
+    snapshot = store.snapshot()
+    assert snapshot.has_dead_rows
+    before = rows(snapshot)
+    store.compact()
+    after = store.snapshot()
+    assert not after.has_dead_rows and rows(after) == before
+    assert sum(pq.read_metadata(p).num_rows for p in after.files["crops"]) == 9
+    check_whole(after)
+
+
+def test_compaction_respects_its_target_size(store):
+    for k in range(4):
+        index(store, f"{k}.mp4", seed=k)
+    one = max(Path(p).stat().st_size for p in store.snapshot().files["crops"])
+    store.compact(target_bytes=one * 2 + 10)
+    assert len(store.snapshot().files["crops"]) == 2
+
+
+def test_replaced_files_stay_while_a_reader_may_hold_them(store):
+    index(store, "a.mp4")
+    held = store.snapshot()
+    index(store, "a.mp4", content="changed")
+    assert store.sweep().retired == 0  # the grace
+    assert store.sweep(grace_seconds=0).retired == 0  # the reader
+    rows(held)
+    del held
+    gc.collect()
+    assert store.sweep(grace_seconds=0).retired == 5
+    assert len(data_files(store)) == 5
+    check_whole(store.snapshot())
+
+
+def test_a_reader_in_another_store_keeps_its_files_too(store):
+    index(store, "a.mp4")
+    with Store.open(store.path) as other:
+        held = other.snapshot()
+        index(store, "a.mp4", content="changed")
+        assert store.sweep(grace_seconds=0).retired == 0
+        rows(held)
+        del held
+    assert store.sweep(grace_seconds=0).retired == 5
+
+
+def test_a_sweep_spares_what_a_living_writer_has_not_listed_yet(store):
+    with store.begin_segment("c", "s") as writer:
+        fill(writer)
+        assert store.sweep(grace_seconds=0).unlisted == 0
+        with store.append_embeddings(MODEL, 2) as appending:
+            ids = writer.pack([0])
+            appending.add(ids, ids, unit_vectors(1))
+            assert store.sweep(grace_seconds=0).unlisted == 0
+        writer._files.finish()  # under their final names, and still not listed
+        assert store.sweep(grace_seconds=0).unlisted == 0
+        assert len(data_files(store)) == 5
+    assert data_files(store) == []
+
+
+def test_a_sweep_removes_what_dead_writers_left(store):
+    index(store, "a.mp4")
+    (store.path / "data/crops/.tmp-s00000099.parquet").write_bytes(b"half")
+    (store.path / "data/boxes/w0123.parquet").write_bytes(b"whole but not listed")
+    (store.path / "album/7").mkdir()
+    (store.path / "album/7/stray.jpg").write_bytes(b"not registered")
+    (store.path / "locks/writer-w0123.lock").write_bytes(b"")
+    store.add_exemplars("cat", [exemplar()])
+    swept = store.sweep()
+    assert (swept.unlisted, swept.pictures) == (2, 1)
+    assert len(data_files(store)) == 5 and len(store.exemplars("cat")) == 1
+    assert [p.name for p in (store.path / "locks").glob("writer-*")] == []
+    assert store.exemplars("cat")[0].picture.exists()
+
+
+def test_later_embeddings_fill_what_is_lacking(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    live = store.snapshot().live_segments
+    assert store.segments_lacking(MODEL, 1) == []
+    assert store.segments_lacking("other", 3) == live.tolist()
+    with store.append_embeddings("other", 3) as writer:
+        for batch in store.read_crops(segments=live[:2], batch_size=2):
+            writer.add(batch.crop_ids, batch.track_ids, unit_vectors(len(batch), dim=4))
+        assert store.segments_lacking("other", 3) == live.tolist()
+        assert writer.commit() == 6
+    assert store.segments_lacking("other", 3) == live[2:].tolist()
+    assert len(store.snapshot().embeddings["other", 3]) == 1
+    with store.append_embeddings("other", 3) as writer:
+        ids = pack_ids(int(live[2]), [0])
+        writer.add(ids, ids, unit_vectors(1, dim=4))
+        writer.commit()
+    assert store.segments_lacking("other", 3) == live[2:].tolist()  # two of its three crops still lack
+
+
+def test_an_appender_that_does_not_commit_leaves_nothing(store):
+    index(store, "a.mp4")
+    with store.append_embeddings("other", 1) as writer:
+        ids = pack_ids(1, [0])
+        writer.add(ids, ids, unit_vectors(1))
+    assert len(data_files(store)) == 5
+    with store.append_embeddings("other", 1) as writer:
+        assert writer.commit() == 0
+
+
+def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
+    index(store, "a.mp4", exits=())
+    ids = pack_ids(1, [0, 1, 2])
+    for _ in range(2):
+        with store.append_embeddings(MODEL, 1) as writer:
+            writer.add(ids, ids, unit_vectors(3))
+            writer.commit()
+    store.compact()
+    (file,) = store.snapshot().embeddings[MODEL, 1]
+    assert file.rows == 3 and pq.read_table(file.path)["crop_id"].to_pylist() == ids.tolist()
+
+
+def test_crops_are_read_by_id_and_by_segment(store):
+    for k in range(2):
+        index(store, f"{k}.mp4", seed=k)
+    index(store, "0.mp4", content="changed", seed=5)
+    first, second = store.snapshot().live_segments.tolist()
+    wanted = np.concatenate([pack_ids(second, [2]), pack_ids(first, [1, 77]), pack_ids(1, [0])])
+    got = {i: j for b in store.read_crops(wanted) for i, j in zip(b.crop_ids.tolist(), b.jpegs, strict=True)}
+    assert got == {int(pack_ids(first, 1)): jpeg(1, 1), int(pack_ids(second, 2)): jpeg(5, 2)}
+    batches = list(store.read_crops(segments=np.array([first, second]), batch_size=2))
+    assert [len(b) for b in batches] == [2, 1, 2, 1]
+    assert list(store.read_crops(np.zeros(0, np.int64))) == []
+    with pytest.raises(ValueError, match="one of the two"):
+        next(store.read_crops())
+
+
+def test_an_interrupt_just_after_the_commit_keeps_the_segment(store, monkeypatch):
+    release = FileSet.release
+
+    def interrupted(self: FileSet) -> None:
+        monkeypatch.setattr(FileSet, "release", release)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FileSet, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        index(store, "a.mp4")
+    snapshot = store.snapshot()
+    assert snapshot.videos["video"].to_pylist() == ["a.mp4"]
+    check_whole(snapshot)
+
+
+def test_an_interrupt_inside_the_commit_keeps_what_was_committed(store, monkeypatch):
+    write = Catalog.write
+
+    @contextmanager
+    def interrupted(catalog: Catalog):
+        with write(catalog) as tx:
+            yield tx
+        monkeypatch.setattr(Catalog, "write", write)
+        raise KeyboardInterrupt  # the transaction is over, and its caller does not know yet
+
+    with pytest.raises(KeyboardInterrupt), store.begin_segment("c", "s") as writer:
+        fill(writer)
+        monkeypatch.setattr(Catalog, "write", interrupted)
+        writer.commit(video_row("a.mp4", "c"))
+    check_whole(store.snapshot())
+    assert store.snapshot().videos.num_rows == 1
+
+
+def test_info_counts_what_is_there(store):
+    index(store, "a.mp4", tracks=4)
+    store.add_exemplars("cat", [exemplar()])
+    info = store.info()
+    assert info.counts == {
+        "videos": 1,
+        "segments": 1,
+        "frames": 12,
+        "tracks": 4,
+        "boxes": 8,
+        "crops": 4,
+        "entities": 1,
+        "exemplars": 1,
+    }
+    assert info.embeddings == {(MODEL, 1): 4}
+    assert info.bytes["album"] == len(b"picture") and info.bytes["crops"] > 0 < info.bytes["catalog"]

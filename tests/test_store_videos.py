@@ -1,0 +1,145 @@
+"""One row a file, one segment a content: copies, renames, equal names, re-indexing and removal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from store_samples import check_whole, fill, index, jpeg, jpegs_on_disk, video_row
+
+from panorama.errors import UnknownVideo
+from panorama.store import KnownFile, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path / "library") as store:
+        yield store
+
+
+def names(store: Store) -> dict[str, int]:
+    videos = store.snapshot().videos
+    return dict(zip(videos["video"].to_pylist(), videos["segment"].to_pylist(), strict=True))
+
+
+def test_a_known_file_needs_no_hashing(store):
+    assert store.known_file("/archive/a.mp4") is None
+    index(store, "a.mp4", content="c", settings="s1")
+    segment = names(store)["a.mp4"]
+    assert store.known_file("/archive/a.mp4") == KnownFile("a.mp4", 1000, 5, "c", segment, "s1")
+    assert store.live_segment("c", "s1") == segment and store.live_segment("c", "s2") is None
+
+
+def test_a_second_root_with_the_same_name_gets_its_folder_in_front(store):
+    assert index(store, "gate/1.mp4", content="a", root="/disks/north") == "gate/1.mp4"
+    assert index(store, "gate/1.mp4", content="b", root="/disks/south") == "south/gate/1.mp4"
+    assert index(store, "gate/1.mp4", content="c", root="/other/south") == "other/south/gate/1.mp4"
+    assert len(set(names(store).values())) == 3
+
+
+def test_a_video_keeps_its_name_when_it_is_indexed_again(store):
+    index(store, "1.mp4", content="a", root="/disks/north")
+    index(store, "1.mp4", content="b", root="/disks/south")
+    assert index(store, "1.mp4", content="b2", root="/disks/south") == "south/1.mp4"
+    assert sorted(names(store)) == ["1.mp4", "south/1.mp4"]
+
+
+def test_copies_share_a_segment_and_have_a_row_each(store, tmp_path):
+    first, copy = tmp_path / "a.mp4", tmp_path / "copy.mp4"
+    first.touch(), copy.touch()
+    index(store, "a.mp4", content="same", root=str(tmp_path))
+    row = replace(video_row("copy.mp4", "same", str(tmp_path)), width=0, height=0, frames=0, duration=0.0)
+    assert store.attach_video(row, "s") == "copy.mp4"
+    found = store.snapshot().videos.to_pylist()
+    assert len({v["segment"] for v in found}) == 1 and len(found) == 2
+    assert {(v["width"], v["frames"], v["duration"]) for v in found} == {(64, 12, 1.2)}
+
+
+def test_copies_found_in_one_run_are_listed_in_one_commit(store, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()
+    copy = video_row("b.mp4", "same", str(tmp_path), frames=0, width=0)
+    with store.begin_segment("same", "s") as writer:
+        fill(writer)
+        writer.commit(video_row("a.mp4", "same", str(tmp_path)), [copy])
+    assert len(names(store)) == 2 and len(set(names(store).values())) == 1
+    assert {v["frames"] for v in store.snapshot().videos.to_pylist()} == {12}
+
+
+def test_content_that_is_not_indexed_cannot_be_attached(store):
+    index(store, "a.mp4", content="c", settings="s1")
+    assert store.attach_video(video_row("b.mp4", "other"), "s1") is None
+    assert store.attach_video(video_row("b.mp4", "c"), "s2") is None
+
+
+def test_a_renamed_file_keeps_its_row(store, tmp_path):
+    index(store, "old.mp4", content="c", root=str(tmp_path))
+    segment = names(store)["old.mp4"]
+    (tmp_path / "new.mp4").touch()
+    assert store.attach_video(video_row("new.mp4", "c", str(tmp_path)), "s") == "new.mp4"
+    assert names(store) == {"new.mp4": segment}
+
+
+def test_a_touched_file_keeps_its_segment_and_learns_the_new_time(store):
+    index(store, "a.mp4", content="c")
+    store.attach_video(video_row("a.mp4", "c", mtime_ns=99), "s")
+    known = store.known_file("/archive/a.mp4")
+    assert known is not None and known.mtime_ns == 99 and len(names(store)) == 1
+
+
+def test_other_settings_replace_the_segment_for_all_copies(store, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()
+    index(store, "a.mp4", content="c", settings="old", root=str(tmp_path))
+    store.attach_video(video_row("b.mp4", "c", str(tmp_path)), "old")
+    index(store, "a.mp4", content="c", settings="new", root=str(tmp_path), frames=13)
+    snapshot = store.snapshot()
+    assert len(set(names(store).values())) == 1
+    assert {v["frames"] for v in snapshot.videos.to_pylist()} == {13}
+    assert len(snapshot.files["frames"]) == 1
+    check_whole(snapshot)
+
+
+def test_a_changed_file_is_replaced_and_its_copy_keeps_the_old_segment(store, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()
+    index(store, "a.mp4", content="c", root=str(tmp_path))
+    store.attach_video(video_row("b.mp4", "c", str(tmp_path)), "s")
+    old = names(store)["b.mp4"]
+    index(store, "a.mp4", content="changed", root=str(tmp_path))
+    assert names(store)["b.mp4"] == old and names(store)["a.mp4"] != old
+    check_whole(store.snapshot())
+
+
+def test_remove_takes_out_one_video_and_names_near_ones(store):
+    index(store, "gate-1.mp4")
+    index(store, "gate-2.mp4")
+    store.remove_video("gate-1.mp4")
+    assert list(names(store)) == ["gate-2.mp4"]
+    check_whole(store.snapshot())
+    with pytest.raises(UnknownVideo, match=r"no video 'gate-3.mp4'.*'gate-2.mp4'.*panorama videos"):
+        store.remove_video("gate-3.mp4")
+
+
+def test_a_copy_survives_the_removal_of_the_other(store, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).touch()
+    index(store, "a.mp4", content="c", root=str(tmp_path))
+    store.attach_video(video_row("b.mp4", "c", str(tmp_path)), "s")
+    store.remove_video("a.mp4", erase=True)
+    assert list(names(store)) == ["b.mp4"]
+    check_whole(store.snapshot())
+
+
+def test_removal_with_erase_deletes_the_bytes_even_from_shared_files(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    store.compact()
+    held = store.snapshot()  # a reader does not keep what is erased
+    store.remove_video("1.mp4", erase=True)
+    assert held.videos.num_rows == 3
+    snapshot = store.snapshot()
+    assert not snapshot.has_dead_rows and sorted(names(store)) == ["0.mp4", "2.mp4"]
+    assert jpegs_on_disk(store) == {jpeg(seed, k) for seed in (0, 2) for k in range(3)}
+    assert [len(batch) for batch in store.read_crops(segments=snapshot.live_segments)] == [6]
