@@ -81,6 +81,7 @@ class ContainerReader(VideoReader):
                 self._source.ticks_per_frame,
                 first_pts=self._source.first_pts,
                 order_only=self._source.order_only,
+                can_seek=self._source.can_seek,
             )
         return self._table
 
@@ -109,10 +110,11 @@ class ContainerReader(VideoReader):
             seen_pts.append(clock.next(raw))
             seen_keys.append(bool(decoded.key_frame))
             yield self._frame(index, seen_pts[-1], seen_pts[0], decoded, scaler)
-        if clock.repairs and ranked is None:
+        # A lone repair is the end of an MPEG program stream, which never tells its last reference's time.
+        if clock.repairs > 1 and ranked is None:
             report.note(f"{clock.repairs} presentation times were missing or repeated and were filled in")
         times = FrameTimes(np.array(seen_pts, np.int64), self.info.time_base)
-        seekable = clock.repairs == 0 and ranked is None
+        seekable = self._source.can_seek and not clock.broken and ranked is None
         self._table = FrameTable(times, np.array(seen_keys, np.bool_), seekable)
 
     def _from_keyframe(
@@ -124,11 +126,14 @@ class ContainerReader(VideoReader):
         previous = -1
         for decoded in self._seeked(table, start, keyframes_only, report):
             index = _position(pts_of, decoded.pts)
-            if decoded.pts is None or index is None or index <= previous:
-                report.note(f"a frame at pts {decoded.pts} is not among the packets' times and was left out")
-                continue
+            if index is None or index <= previous:
+                # Frames come in presentation order, so one whose stamp was repaired follows the one before.
+                if keyframes_only or not 0 <= previous < len(pts_of) - 1:
+                    report.note(f"a frame at pts {decoded.pts} is not among the packets and was left out")
+                    continue
+                index = previous + 1
             previous = index
-            yield self._frame(index, decoded.pts, int(pts_of[0]), decoded, scaler)
+            yield self._frame(index, int(pts_of[index]), int(pts_of[0]), decoded, scaler)
 
     def _seeked(
         self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport
@@ -148,7 +153,7 @@ class ContainerReader(VideoReader):
             # Frames shown before the first keyframe lean on frames before the seek: they are not whole.
             first = next((f for f in frames if f.key_frame), None)
             position = None if first is None else _position(table.times.pts, first.pts)
-            if first is not None and position is not None and position <= start:
+            if first is not None and position is not None and position <= start and table.keyframes[position]:
                 yield from chain([first], frames)
                 report.lost_packets += attempt.lost_packets
                 for message in attempt.errors:

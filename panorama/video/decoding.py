@@ -21,6 +21,8 @@ OPEN_OPTIONS = {"protocol_whitelist": "file"}
 TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
 # These store no presentation times, or scrambled ones once frames are reordered; their order is still good.
 ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
+# After a seek their parser may stamp frames one too late, so they are read from the beginning instead.
+RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 LENGTH_TOLERANCE_SECONDS = 0.5
@@ -35,6 +37,7 @@ class Source:
         video_number: which of the video streams is read.
         first_pts: of the first frame that decodes, None where frames carry no pts.
         order_only: whether stamps are good for their order alone.
+        can_seek: whether frames carry the same stamps after a seek.
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
         claimed_seconds: where the container says that it ends, None where it does not.
@@ -46,6 +49,7 @@ class Source:
     video_number: int
     first_pts: int | None
     order_only: bool
+    can_seek: bool
     ticks_per_frame: int
     claimed_packets: int
     claimed_seconds: float | None
@@ -165,6 +169,7 @@ def _source(
         first_pts=first.pts,
         order_only=first.pts is None
         or (format_name in ORDER_ONLY_FORMATS and bool(stream.codec_context.has_b_frames)),
+        can_seek=format_name not in RESTAMPING_FORMATS,
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,

@@ -15,8 +15,12 @@ from panorama.video.reader import FrameTable
 class FrameClock:
     """Repairs stamps of frames in presentation order.
 
-    A missing stamp continues at the frame rate, a repeated one moves up a tick, and a clock that starts over
-    (files joined end to end) continues where it was. `repairs` counts what was changed.
+    A missing or repeated stamp continues at the frame rate, and a clock that starts over (files joined end to
+    end) continues where it was.
+
+    Attributes:
+        repairs: how many stamps were changed.
+        broken: whether stamps were missing or started over, so that they do not identify a frame.
     """
 
     def __init__(self, ticks_per_frame: int, time_base: Fraction) -> None:
@@ -24,22 +28,29 @@ class FrameClock:
         self._restart = max(2, round(1 / time_base))
         self._offset = 0
         self._last: int | None = None
+        self._last_raw: int | None = None
         self.repairs = 0
+        self.broken = False
 
     def next(self, raw: int | None) -> int:
         """The stamp of the next frame."""
-        if self._last is None:
-            self._last = 0 if raw is None else raw
-            self.repairs += raw is None
-            return self._last
-        stamp = self._last + self._step if raw is None else raw + self._offset
-        if raw is not None and stamp < self._last - self._restart:
-            self._offset += self._last + self._step - stamp
-            stamp = self._last + self._step
-            self.repairs += 1
-        elif raw is None or stamp <= self._last:
-            stamp = max(stamp, self._last + 1)
-            self.repairs += 1
+        last, last_raw = self._last, self._last_raw
+        self._last_raw = raw if raw is not None else last_raw
+        expected = None if raw is None else raw + self._offset
+        if raw is None:
+            self.broken = True
+            stamp = 0 if last is None else last + self._step
+        else:
+            stamp = raw + self._offset
+            if last is not None and stamp < last - self._restart:
+                self.broken = True
+                self._offset += last + self._step - stamp
+                stamp = last + self._step
+            elif last is not None and stamp <= last:
+                # One that at least moves on is nudged only, so that one repair does not push all that follow.
+                moves_on = last_raw is not None and raw > last_raw
+                stamp = last + (1 if moves_on else self._step)
+        self.repairs += stamp != expected
         self._last = stamp
         return stamp
 
@@ -60,6 +71,7 @@ def table_of(
     *,
     first_pts: int | None,
     order_only: bool,
+    can_seek: bool,
 ) -> FrameTable:
     """The frame table from packets in decoding order.
 
@@ -67,30 +79,51 @@ def table_of(
         stamps: packets that show a frame.
         first_pts: of the first frame that really decodes: packets shown before it are not decodable.
         order_only: whether stamps are good for their order alone (see decoding.Source).
+        can_seek: whether the container gives the same stamps after a seek.
     """
-    ticks_per_second = max(1, round(1 / time_base))
-    pieces: list[list[tuple[int | None, bool]]] = [[]]
-    last = None
-    for stamp in stamps:
-        clock = stamp.dts if stamp.dts is not None else stamp.pts
-        if clock is not None:
-            # Files joined end to end start their clock over: sorting must not interleave the parts.
-            if last is not None and clock < last - ticks_per_second:
-                pieces.append([])
-            last = clock
-        pieces[-1].append((stamp.pts if stamp.pts is not None else stamp.dts, stamp.is_keyframe))
+    pieces = [_restamp_last_anchor(piece, ticks_per_frame) for piece in _pieces(stamps, time_base)]
     if first_pts is not None and not order_only:
-        pieces[0] = [(pts, key) for pts, key in pieces[0] if pts is None or pts >= first_pts]
-    clock_of_frames = FrameClock(ticks_per_frame, time_base)
+        pieces[0] = [stamp for stamp in pieces[0] if stamp.pts is None or stamp.pts >= first_pts]
+    clock = FrameClock(ticks_per_frame, time_base)
     pts_of: list[int] = []
     keys: list[bool] = []
     for piece in pieces:
-        known = all(pts is not None for pts, _ in piece)
-        for pts, key in sorted(piece, key=lambda item: item[0] or 0) if known else piece:
-            pts_of.append(clock_of_frames.next(pts))
-            keys.append(key)
+        shown = [(stamp.pts if stamp.pts is not None else stamp.dts, stamp.is_keyframe) for stamp in piece]
+        if all(pts is not None for pts, _ in shown):
+            shown.sort(key=lambda item: item[0] or 0)
+        for pts, is_keyframe in shown:
+            pts_of.append(clock.next(pts))
+            keys.append(is_keyframe)
     times = FrameTimes(np.array(pts_of, np.int64), time_base)
-    return FrameTable(times, np.array(keys, np.bool_), clock_of_frames.repairs == 0 and not order_only)
+    return FrameTable(times, np.array(keys, np.bool_), can_seek and not order_only and not clock.broken)
+
+
+def _pieces(stamps: Sequence[Stamp], time_base: Fraction) -> list[list[Stamp]]:
+    """Runs of packets on one clock: files joined end to end start over, and sorting must not mix them."""
+    pieces: list[list[Stamp]] = [[]]
+    last: int | None = None
+    for stamp in stamps:
+        clock = stamp.dts if stamp.dts is not None else stamp.pts
+        if clock is not None:
+            if last is not None and clock < last - max(1, round(1 / time_base)):
+                pieces.append([])
+            last = clock
+        pieces[-1].append(stamp)
+    return pieces
+
+
+def _restamp_last_anchor(piece: list[Stamp], ticks_per_frame: int) -> list[Stamp]:
+    """Corrects the last reference frame of an MPEG program stream, stamped as the B-frame before it.
+
+    The parser stamps a reference frame when it meets the next one; the last one it never does.
+    """
+    for at in range(len(piece) - 2, max(-1, len(piece) - 12), -1):
+        anchor, after = piece[at], piece[at + 1]
+        if anchor.pts is not None and anchor.pts == after.pts == after.dts and anchor.dts != anchor.pts:
+            shown_before = [s.pts for s in piece[at + 1 :] if s.pts is not None]
+            pts = max(shown_before) + ticks_per_frame
+            return [*piece[:at], Stamp(pts, anchor.dts, anchor.is_keyframe), *piece[at + 1 :]]
+    return piece
 
 
 def shows_frame(codec: str, head: int, tail: int) -> bool:

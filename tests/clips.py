@@ -1,0 +1,153 @@
+"""Makes small video files whose every frame shows its own number, for tests that read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+WIDTH, HEIGHT = 128, 96
+BITS = 12
+BLOCK = 16
+RATE = 25
+COLOR_RGB = (200, 40, 40)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A file and what was written into it.
+
+    Attributes:
+        seconds: presentation time of each frame since the first.
+        width, height: as displayed.
+        rotation: clockwise degrees that a player has to apply.
+    """
+
+    path: Path
+    seconds: tuple[float, ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+    rotation: int = 0
+
+    @property
+    def frames(self) -> int:
+        return len(self.seconds)
+
+
+def numbered_picture(number: int, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
+    """(height, width, 3) RGB: the number in black and white bit blocks over a red field with a moving bar."""
+    picture = np.empty((height, width, 3), np.uint8)
+    picture[:] = COLOR_RGB
+    for bit in range(BITS):
+        x, y = _block_corner(bit, width)
+        picture[y : y + BLOCK, x : x + BLOCK] = 255 if number >> bit & 1 else 0
+    bar = number * 3 % (width - 8)
+    picture[height - 12 : height - 4, bar : bar + 8] = (40, 40, 220)
+    return picture
+
+
+def number_in(picture: NDArray[np.uint8]) -> int:
+    """The number painted into a gray or RGB picture of the original size."""
+    gray = picture if picture.ndim == 2 else picture.mean(axis=2)
+    number = 0
+    for bit in range(BITS):
+        x, y = _block_corner(bit, gray.shape[1])
+        inner = gray[y + 4 : y + BLOCK - 4, x + 4 : x + BLOCK - 4]
+        number |= int(inner.mean() > 128) << bit
+    return number
+
+
+def _block_corner(bit: int, width: int) -> tuple[int, int]:
+    columns = width // BLOCK
+    return bit % columns * BLOCK, bit // columns * BLOCK
+
+
+def write_video(
+    path: Path,
+    codec: str,
+    *,
+    frames: int = 40,
+    ticks: Sequence[int] | None = None,
+    time_base: Fraction = Fraction(1, RATE),
+    b_frames: int = 0,
+    gop: int = 10,
+    rotation: int = 0,
+    pixel_format: str = "yuv420p",
+    codec_options: dict[str, str] | None = None,
+    container_options: dict[str, str] | None = None,
+    with_audio: bool = False,
+) -> Clip:
+    """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame)."""
+    ticks = list(range(frames)) if ticks is None else list(ticks)
+    with av.open(str(path), "w", options=container_options or {}) as container:
+        stream = container.add_stream(codec, rate=RATE, options=codec_options or {})
+        turned = rotation in (90, 270)
+        stream.width, stream.height = (HEIGHT, WIDTH) if turned else (WIDTH, HEIGHT)
+        stream.pix_fmt = pixel_format
+        stream.codec_context.gop_size = gop
+        stream.codec_context.max_b_frames = b_frames
+        stream.codec_context.time_base = time_base
+        stream.time_base = time_base
+        if rotation:
+            stream.set_display_rotation(-rotation)  # the display matrix counts counter-clockwise
+        if with_audio:
+            _write_tone(container, seconds=len(ticks) / RATE)
+        for number, tick in enumerate(ticks):
+            stored = np.ascontiguousarray(np.rot90(numbered_picture(number), rotation // 90))
+            frame = av.VideoFrame.from_ndarray(stored).reformat(format=pixel_format)
+            frame.pts, frame.time_base = tick, time_base
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    seconds = tuple(float((tick - ticks[0]) * time_base) for tick in ticks)
+    return Clip(path, seconds, rotation=rotation)
+
+
+def write_audio(path: Path, seconds: float = 0.5) -> Path:
+    """A file with a tone and no picture."""
+    with av.open(str(path), "w") as container:
+        _write_tone(container, seconds)
+    return path
+
+
+def _write_tone(container: av.container.OutputContainer, seconds: float) -> None:
+    stream = container.add_stream("aac", rate=44_100)
+    count = int(44_100 * seconds)
+    wave = (np.sin(np.arange(count) * 0.06) * 9000).astype(np.int16)[None]
+    frame = av.AudioFrame.from_ndarray(wave, format="s16", layout="mono")
+    frame.sample_rate, frame.pts, frame.time_base = 44_100, 0, Fraction(1, 44_100)
+    container.mux(stream.encode(frame))
+    container.mux(stream.encode(None))
+
+
+def write_picture_folder(folder: Path, frames: int = 12, digits: int = 0) -> Clip:
+    """Numbered PNG files; without `digits` frame-2 comes after frame-10 in plain sorting."""
+    folder.mkdir(parents=True)
+    for number in range(frames):
+        bgr = cv2.cvtColor(numbered_picture(number), cv2.COLOR_RGB2BGR)
+        cv2.imwrite(str(folder / f"frame-{number:0{digits}d}.png"), bgr)
+    return Clip(folder, tuple(number / RATE for number in range(frames)))
+
+
+def cut_off(clip: Path, path: Path, share: float) -> Path:
+    """The first part of a file, as an interrupted copy leaves it."""
+    data = clip.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    return path
+
+
+def damage_packet(clip: Path, path: Path, packet_number: int) -> Path:
+    """A copy in which one packet's bytes are overwritten."""
+    with av.open(str(clip)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+        packet = packets[packet_number]
+        position, size = packet.pos, packet.size
+    data = bytearray(clip.read_bytes())
+    data[position + 4 : position + size] = b"\xff" * (size - 4)
+    path.write_bytes(data)
+    return path
