@@ -50,7 +50,9 @@ class Matches:
             column = getattr(self, field.name)
             if column.shape != (n,):
                 raise ValueError(f"{n} matches, but {field.name} has shape {column.shape}")
-        if n and not (0 <= int(self.entity_index.min()) and int(self.entity_index.max()) < len(self.entities)):
+        if n and not (
+            int(self.entity_index.min()) >= 0 and int(self.entity_index.max()) < len(self.entities)
+        ):
             raise ValueError(f"entity_index points outside the {len(self.entities)} entities")
 
     def __len__(self) -> int:

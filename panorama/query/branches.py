@@ -1,0 +1,281 @@
+"""Turns a condition into alternatives: a tree over leaves enters, branches of what is seen leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from panorama.errors import QueryError
+from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, conjuncts, leaves
+from panorama.query.plan import (
+    MATCH_COLUMNS,
+    ROW_COLUMNS,
+    SEEN_COLUMNS,
+    VIDEO_COLUMNS,
+    Branch,
+    PlannedSequence,
+    Query,
+    Seen,
+)
+
+MAX_BRANCHES = 64
+"""More alternatives than this come from conditions that no person wrote; each is a piece of SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Bound parts that all hold."""
+
+    items: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """Bound parts of which one holds."""
+
+    items: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """The opposite of a bound part."""
+
+    item: Bound
+
+
+Bound: TypeAlias = Seen | Leaf | PlannedSequence | All | Any | Opposite
+"""A condition whose predicates on score and box have found their entities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds a part of a condition.
+
+    Attributes:
+        conditions: on the match or its box, to bind to the entities inside.
+        finals: on the merged moment, to bind likewise; only inside NOT.
+        required: whether the conditions must be used even where no entity is inside.
+        negated: whether the part stands inside NOT.
+    """
+
+    conditions: tuple[Leaf, ...] = ()
+    finals: tuple[Leaf, ...] = ()
+    required: bool = True
+    negated: bool = False
+
+
+class Binder:
+    """Binds predicates on score, band, track and box to the entities that stand beside them in an AND."""
+
+    def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
+        self._query = query
+        self._names_where = names_where
+        self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS
+
+    def everything(self) -> Seen:
+        """Any entity of the album."""
+        return Seen("known", self._query.entities)
+
+    def bind(self, condition: Condition, scope: Scope | None = None) -> Bound:
+        """The condition with every predicate in its place."""
+        scope = scope or Scope()
+        if isinstance(condition, Sequence):
+            return self._sequence(condition, scope)
+        if not _names_entity(condition):
+            return self._plain(condition, scope)
+        if isinstance(condition, Leaf):
+            return self._entity(condition, scope)
+        if isinstance(condition, And):
+            return self._and(condition, scope)
+        if isinstance(condition, Or):
+            return Any(tuple(self.bind(item, scope) for item in condition.items))
+        inside = Opposite(self.bind(condition.item, Scope(negated=True)))
+        return All((inside, self._implied(scope))) if scope.conditions and scope.required else inside
+
+    def _and(self, condition: And, scope: Scope) -> Bound:
+        own: list[Leaf] = []
+        rows: list[Leaf] = []
+        others: list[Condition] = []
+        for part in conjuncts(condition):
+            if _names_entity(part):
+                others.append(part)
+                continue
+            leaf = self._joined(part)
+            (own if self._asks_for_a_track(leaf) else rows).append(leaf)
+        finals: tuple[Leaf, ...] = ()
+        if scope.negated and self._query.target == "moments":
+            finals = tuple(leaf for leaf in rows if not leaf.columns <= VIDEO_COLUMNS)
+        positive = [part for part in others if not isinstance(part, Not)]
+        direct = any(isinstance(part, (Leaf, Sequence)) for part in positive)
+        inner = Scope(
+            (*scope.conditions, *own),
+            (*scope.finals, *finals),
+            required=not direct,
+            negated=scope.negated,
+        )
+        parts: list[Bound] = [leaf for leaf in rows if leaf not in finals or not positive]
+        parts += [self.bind(part, inner) for part in positive]
+        parts += [self.bind(part, Scope(negated=scope.negated)) for part in others if isinstance(part, Not)]
+        if not positive and inner.conditions and (own or scope.required):
+            parts.append(self._implied(inner))
+        return All(tuple(parts))
+
+    def _plain(self, condition: Condition, scope: Scope) -> Bound:
+        """A part without any entity: on the row, or on a track that it implies."""
+        if isinstance(condition, And):
+            return self._and(condition, scope)
+        leaf = self._joined(condition)
+        if self._asks_for_a_track(leaf):
+            return self._implied(replace(scope, conditions=(*scope.conditions, leaf)))
+        if scope.conditions and scope.required:
+            return All((leaf, self._implied(scope)))
+        return leaf
+
+    def _implied(self, scope: Scope) -> Seen:
+        """What a predicate on score (some entity) or on a box (some track) asks for by itself."""
+        scored = any(leaf.columns & MATCH_COLUMNS for leaf in scope.conditions)
+        if scored or self._query.target == "moments":
+            return Seen("known", self._query.entities, scope.conditions, scope.finals)
+        return Seen("any", (), scope.conditions, scope.finals)
+
+    def _entity(self, leaf: Leaf, scope: Scope) -> Seen:
+        if leaf.columns != {"entity"} or leaf.calls:
+            conditions = (*scope.conditions, leaf)
+            return Seen("known", self._query.entities, conditions, scope.finals)
+        node = leaf.node
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Seen("unknown", (), scope.conditions, scope.finals)
+        return Seen("known", self._names_where(leaf.text), scope.conditions, scope.finals)
+
+    def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:
+        if scope.negated:
+            raise QueryError(f"NOT before {sequence.kind} is not built yet", self._query.sql, sequence.start)
+        left, right = (self._side(side, sequence, scope) for side in (sequence.left, sequence.right))
+        return PlannedSequence(sequence.kind, left, right, sequence.within_seconds)
+
+    def _side(self, side: Condition, sequence: Sequence, scope: Scope) -> Seen:
+        """One side of FOLLOWED BY: an entity, perhaps with conditions on its score or its moment."""
+        if isinstance(side, Sequence):
+            raise QueryError(
+                f"a chain of {sequence.kind} is not built yet: join two SELECT moments instead",
+                self._query.sql,
+                sequence.start,
+            )
+        bound = self.bind(side, Scope(scope.conditions, scope.finals, negated=False))
+        parts = bound.items if isinstance(bound, All) else (bound,)
+        seen = [part for part in parts if isinstance(part, Seen)]
+        rest = tuple(part for part in parts if isinstance(part, Leaf))
+        if len(seen) != 1 or len(seen) + len(rest) != len(parts):
+            raise QueryError(
+                f"each side of {sequence.kind} is one entity condition, in brackets with what belongs to it: "
+                "(entity = 'X' AND score >= 0.8)",
+                self._query.sql,
+                sequence.start,
+            )
+        return replace(seen[0], finals=(*seen[0].finals, *rest))
+
+    def _asks_for_a_track(self, leaf: Leaf) -> bool:
+        """Whether a leaf can be answered only with a track at hand."""
+        if leaf.columns & self._bound_alone:
+            self._check_mixture(leaf)
+            return True
+        return "similarity" in leaf.calls and self._query.target in ("frames", "moments")
+
+    def _check_mixture(self, leaf: Leaf) -> None:
+        """A moment's score is decided before its tracks are merged, its times and box after."""
+        mixed = leaf.columns & (ROW_COLUMNS["moments"] - {"track_id"})
+        if self._query.target == "moments" and mixed:
+            names = ", ".join(sorted(mixed))
+            raise QueryError(
+                f"in SELECT moments, score and band stand in a condition of their own, not with {names}",
+                self._query.sql,
+                leaf.start,
+            )
+
+    def _joined(self, condition: Condition) -> Leaf:
+        """A part without entities as one piece of text."""
+        if isinstance(condition, Leaf):
+            return condition
+        found = list(leaves(condition))
+        columns = frozenset(name for leaf in found for name in leaf.columns)
+        calls = frozenset(name for leaf in found for name in leaf.calls)
+        return Leaf(found[0].start, found[-1].stop, as_text(condition), columns, None, calls)
+
+
+def _names_entity(condition: Condition) -> bool:
+    if isinstance(condition, Sequence):
+        return True
+    if isinstance(condition, Leaf):
+        return "entity" in condition.columns
+    if isinstance(condition, Not):
+        return _names_entity(condition.item)
+    return any(_names_entity(item) for item in condition.items)
+
+
+def as_text(condition: Condition) -> str:
+    """A condition without entities as SQL."""
+    if isinstance(condition, Leaf):
+        return condition.text
+    if isinstance(condition, Not):
+        return f"NOT ({as_text(condition.item)})"
+    if isinstance(condition, Sequence):
+        raise ValueError("a sequence has no text of its own")
+    word = " AND " if isinstance(condition, And) else " OR "
+    return word.join(f"({as_text(item)})" for item in condition.items)
+
+
+def negated(leaf: Leaf) -> Leaf:
+    """The opposite of a leaf; a NULL stays unknown, as in SQL."""
+    return Leaf(leaf.start, leaf.stop, f"NOT ({leaf.text})", leaf.columns, None, leaf.calls)
+
+
+def spread(bound: Bound, query: Query) -> tuple[Branch, ...]:
+    """The alternatives of a bound condition, NOT pushed down to what is seen.
+
+    Raises:
+        QueryError: there are more than MAX_BRANCHES.
+    """
+    branches = _spread(bound, False, query)
+    return tuple(dict.fromkeys(branches))
+
+
+def _spread(bound: Bound, opposite: bool, query: Query) -> list[Branch]:
+    if isinstance(bound, Seen):
+        return [Branch(unseen=(bound,))] if opposite else [Branch(seen=(bound,))]
+    if isinstance(bound, Leaf):
+        return [Branch(where=(negated(bound) if opposite else bound,))]
+    if isinstance(bound, PlannedSequence):
+        if opposite:
+            raise QueryError(f"NOT before {bound.kind} is not built yet", query.sql, query.start)
+        return [Branch(sequences=(bound,))]
+    if isinstance(bound, Opposite):
+        return _spread(bound.item, not opposite, query)
+    parts = [_spread(item, opposite, query) for item in bound.items]
+    if isinstance(bound, All) == opposite:
+        return _checked([branch for part in parts for branch in part], query)
+    product = [Branch()]
+    for part in parts:
+        product = _checked([_both(left, right) for left in product for right in part], query)
+    return product
+
+
+def _both(left: Branch, right: Branch) -> Branch:
+    return Branch(
+        tuple(dict.fromkeys((*left.seen, *right.seen))),
+        tuple(dict.fromkeys((*left.unseen, *right.unseen))),
+        tuple(dict.fromkeys((*left.where, *right.where))),
+        tuple(dict.fromkeys((*left.sequences, *right.sequences))),
+    )
+
+
+def _checked(branches: list[Branch], query: Query) -> list[Branch]:
+    if len(branches) > MAX_BRANCHES:
+        raise QueryError(
+            f"the condition has more than {MAX_BRANCHES} alternatives; split it with UNION",
+            query.sql,
+            query.start,
+        )
+    return branches

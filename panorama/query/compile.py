@@ -1,0 +1,333 @@
+"""Writes a planned shorthand as plain DuckDB SQL: a Query enters, one SELECT over stored tables leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panorama.query.conditions import Leaf
+from panorama.query.moments_sql import moments_branch, moments_intervals, moments_union
+from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
+from panorama.query.relations import SCHEMA, quote_text
+
+_VIDEO = "video, camera, uri, duration"
+_MATCH = "entity, score, band"
+_BOX = "x1, y1, x2, y2"
+_SHAPE = (
+    "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
+)
+_ROWS = {
+    "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {_BOX}",
+    "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
+    "crops": f"{_VIDEO}, crop_id, track_id, frame, time, quality, {_BOX}, {_MATCH}",
+}
+_NULLS = {
+    "entity": "VARCHAR",
+    "score": "DOUBLE",
+    "band": "VARCHAR",
+    "track_id": "BIGINT",
+    "x1": "DOUBLE",
+    "y1": "DOUBLE",
+    "x2": "DOUBLE",
+    "y2": "DOUBLE",
+}
+# What a row of matched tracks has before it is spread over frames or crops.
+_BEFORE_ROWS = {
+    "frames": VIDEO_COLUMNS | {"entity", "score", "band", "track_id"},
+    "crops": VIDEO_COLUMNS | {"entity", "score", "band", "track_id"},
+}
+_BOUND_MARGIN_SECONDS = 1.0
+"""Bounds only leave out work: tracks that begin or end this near are kept, however they were rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the pieces of one shorthand; `_p1_` and so on, which nobody's own tables have."""
+
+    number: int
+
+    @property
+    def matches(self) -> str:
+        """The table of matches that the engine registers."""
+        return f"_p{self.number}_matches"
+
+    @property
+    def videos(self) -> str:
+        """The videos that can hold an answer."""
+        return f"_p{self.number}_videos"
+
+    @property
+    def places(self) -> str:
+        """Interpolated boxes of every track looked for."""
+        return f"_p{self.number}_places"
+
+    def tracks(self, j: int) -> str:
+        """Tracks of the j-th thing looked for."""
+        return f"_p{self.number}_tracks{j}"
+
+    def rows(self, j: int) -> str:
+        """Rows (or intervals) of the j-th thing looked for."""
+        return f"_p{self.number}_rows{j}"
+
+
+def compile_query(query: Query) -> str:
+    """The SELECT that answers a shorthand, to stand where it stood."""
+    names = Names(query.number)
+    seen = query.every_seen()
+    steps = [f"{names.videos} AS MATERIALIZED (SELECT * FROM {SCHEMA}.videos{_where(query.shared)})"]
+    for j, item in enumerate(seen):
+        steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
+    if query.target == "frames" and seen:
+        steps.append(f"{names.places} AS ({_places(names, len(seen))})")
+    for j, item in enumerate(seen):
+        rows = (
+            moments_intervals(names.tracks(j), item) if query.target == "moments" else _rows(query, item, j)
+        )
+        steps.append(f"{names.rows(j)} AS ({rows})")
+    index = {item: j for j, item in enumerate(seen)}
+    if query.target == "moments":
+        branches = [
+            moments_branch(branch, {s: names.rows(j) for s, j in index.items()}, names.videos)
+            for branch in query.branches
+        ]
+        body = moments_union(branches)
+    else:
+        body = _pointwise(query, index, names)
+    return _outer(query, f"WITH {', '.join(steps)} {body}")
+
+
+def output_columns(query: Query) -> tuple[str, ...]:
+    """The columns that the shorthand returns, in order."""
+    columns = OUTPUT[query.target]
+    if query.target in ("tracks", "crops"):
+        if any(branch.seen for branch in query.branches):
+            columns = (*columns, "entity", "score")
+        if query.similarity is not None:
+            columns = (*columns, "similarity")
+    return columns
+
+
+def _outer(query: Query, inner: str) -> str:
+    """Columns, order and limit around the rows."""
+    order, source = query.order, f"({inner})"
+    if query.similarity is not None and query.target in ("tracks", "crops"):
+        source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
+        order = order.replace(query.similarity, "similarity") if order is not None else None
+    shape = "" if query.target == "tracks" else f", {_SHAPE}"
+    sql = f"SELECT {', '.join(output_columns(query))} FROM (SELECT *{shape} FROM {source})"
+    if query.grouped:
+        return sql
+    limited = query.limit is not None or query.offset is not None
+    default = ", ".join(ORDER[query.target])
+    if order is not None and order.strip().upper().split()[:1] == ["ALL"]:
+        sql += f" ORDER BY {order}"
+    elif order is not None:
+        sql += f" ORDER BY {order}, {default}"
+    elif query.alone or limited:
+        sql += f" ORDER BY {default}"
+    if query.limit is not None:
+        sql += f" LIMIT {query.limit}"
+    if query.offset is not None:
+        sql += f" OFFSET {query.offset}"
+    return sql
+
+
+def _where(conditions: tuple[Leaf, ...], *more: str) -> str:
+    texts = [f"({leaf.text})" for leaf in conditions] + [text for text in more if text]
+    return f" WHERE {' AND '.join(texts)}" if texts else ""
+
+
+def _tracks(query: Query, seen: Seen, names: Names) -> str:
+    """Tracks of one thing looked for, with their video and match."""
+    track = "t.track_id, t.segment, t.start_frame, t.end_frame, t.start_time, t.end_time, t.samples"
+    video = "v.video, v.camera, v.uri, v.duration, v.frames AS video_frames"
+    joined = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
+    unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
+    if seen.source == "known":
+        source = (
+            f"SELECT {video}, {track}, m.entity, m.score, m.band, m.crop_id AS best_crop"
+            f" FROM {names.matches} m JOIN {joined} ON t.track_id = m.track_id"
+        )
+    else:
+        source = f"SELECT {video}, {track}, {unmatched}, NULL::BIGINT AS best_crop FROM {joined}"
+    if seen.source == "unknown":
+        source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
+    filters = [_known_filter(seen), *_bound_filters(query)]
+    early = _BEFORE_ROWS.get(query.target)
+    conditions = tuple(leaf for leaf in seen.conditions if early is None or leaf.columns <= early)
+    sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
+    if query.first_rows is not None:
+        sql = _first_tracks(sql, query.first_rows)
+    return _with_best_view(sql, seen.source == "known") if query.target == "moments" else sql
+
+
+def _known_filter(seen: Seen) -> str:
+    if seen.source != "known":
+        return ""
+    if not seen.names:
+        return "false"
+    listed = f"entity IN ({', '.join(quote_text(name) for name in seen.names)})"
+    return f"band = 'accepted' AND {listed}" if seen.calibrated else listed
+
+
+def _bound_filters(query: Query) -> list[str]:
+    filters = []
+    if query.bounds.low is not None:
+        filters.append(f"end_time > {query.bounds.low - _BOUND_MARGIN_SECONDS!r}")
+    if query.bounds.high is not None:
+        filters.append(f"start_time <= {query.bounds.high + _BOUND_MARGIN_SECONDS!r}")
+    return filters
+
+
+def _first_tracks(tracks: str, rows: int) -> str:
+    """Only the tracks that the first rows in the default order can come from.
+
+    Tracks in order of video and start are taken until their frames are enough; a later track of the same
+    video matters only if it starts before the last of those ends.
+    """
+    length = "greatest(least(end_frame, video_frames) - start_frame, 0)"
+    taken = (
+        f"SELECT *, sum({length}) OVER (ORDER BY video, start_frame, track_id, entity ROWS"
+        f" UNBOUNDED PRECEDING) - {length} AS rows_before FROM ({tracks})"
+    )
+    return (
+        f"SELECT * EXCLUDE (rows_before, last_video, last_frame) FROM (SELECT *, max(video) FILTER"
+        f" (rows_before < {rows}) OVER () AS last_video, max({{'video': video, 'frame': end_frame}}) FILTER"
+        f" (rows_before < {rows}) OVER () AS last_frame FROM ({taken})) WHERE video < last_video"
+        " OR (video = last_video AND start_frame < last_frame.frame)"
+    )
+
+
+def _with_best_view(tracks: str, matched: bool) -> str:
+    """Frame and box of the crop that matched best, or of the clearest crop of tracks without a match."""
+    box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
+    if matched:
+        crops = f"{SCHEMA}.crops c ON c.crop_id = t.best_crop"
+    else:
+        clearest = "row_number() OVER (PARTITION BY track_id ORDER BY quality DESC, crop_id)"
+        crops = (
+            f"(SELECT track_id, frame, {_BOX} FROM {SCHEMA}.crops QUALIFY {clearest} = 1) c"
+            " ON c.track_id = t.track_id"
+        )
+    return f"SELECT t.*, c.frame, {box} FROM ({tracks}) t LEFT JOIN {crops}"
+
+
+def _places(names: Names, count: int) -> str:
+    """Boxes of every frame of the tracks looked for: each sample reaches to the next one.
+
+    Between two samples the box moves linearly in time; before the first and after the last it stands still.
+    """
+    picks = " UNION ".join(
+        f"SELECT segment, track_id, start_frame, least(end_frame, video_frames) AS end_frame"
+        f" FROM {names.tracks(j)}"
+        for j in range(count)
+    )
+    following = ", ".join(
+        f"lead(b.{c}) OVER w AS next_{c}" for c in ("frame", "time", "x1", "y1", "x2", "y2")
+    )
+    samples = (
+        f"SELECT b.segment, b.track_id, b.frame, b.time, b.x1, b.y1, b.x2, b.y2, {following},"
+        " lag(b.frame) OVER w IS NULL AS is_first, p.start_frame, p.end_frame"
+        f" FROM {SCHEMA}.boxes b JOIN ({picks}) p ON p.track_id = b.track_id AND p.segment = b.segment"
+        " WINDOW w AS (PARTITION BY b.track_id ORDER BY b.frame)"
+    )
+    spread = (
+        "SELECT *, unnest(range(CASE WHEN is_first THEN least(start_frame, frame) ELSE frame END,"
+        f" coalesce(next_frame, greatest(end_frame, frame + 1)))) AS at_frame FROM ({samples})"
+    )
+    moved = ", ".join(
+        f"(s.{c} + share * (coalesce(s.next_{c}, s.{c}) - s.{c}))::DOUBLE AS {c}"
+        for c in ("x1", "y1", "x2", "y2")
+    )
+    share = (
+        "CASE WHEN s.next_time IS NULL OR f.time <= s.time THEN 0.0::DOUBLE"
+        " ELSE least(1.0, (f.time - s.time) / (s.next_time - s.time)) END AS share"
+    )
+    return (
+        f"SELECT track_id, at_frame AS frame, at_time AS time, {moved} FROM (SELECT s.*, f.time AS at_time,"
+        f" {share} FROM ({spread}) s JOIN {SCHEMA}.frames f"
+        " ON f.segment = s.segment AND f.frame = s.at_frame) s"
+    )
+
+
+def _rows(query: Query, seen: Seen, j: int) -> str:
+    """Rows of one thing looked for, as the target has them."""
+    names = Names(query.number)
+    tracks = names.tracks(j)
+    if query.target == "tracks":
+        return f"SELECT {_ROWS['tracks']} FROM {tracks}"
+    if query.target == "frames":
+        own = f"t.video, t.camera, t.uri, t.duration, p.frame, p.time, {_MATCH}, t.track_id, {_BOX}"
+        source = f"SELECT {own} FROM {tracks} t JOIN {names.places} p ON p.track_id = t.track_id"
+    else:
+        box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
+        source = (
+            f"SELECT t.video, t.camera, t.uri, t.duration, c.crop_id, t.track_id, c.frame, c.time,"
+            f" c.quality::DOUBLE AS quality, {box}, {_MATCH} FROM {tracks} t"
+            f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
+        )
+    late = tuple(leaf for leaf in seen.conditions if not leaf.columns <= _BEFORE_ROWS[query.target])
+    return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {_SHAPE} FROM ({source})){_where(late)}"
+
+
+def _universe(query: Query, names: Names) -> str:
+    """Every row that the target has, without entities."""
+    nothing = {column: f"NULL::{kind} AS {column}" for column, kind in _NULLS.items()}
+    match = ", ".join(nothing[column] for column in ("entity", "score", "band"))
+    video = "v.video, v.camera, v.uri, v.duration"
+    if query.target == "frames":
+        places = ", ".join(nothing[column] for column in ("track_id", "x1", "y1", "x2", "y2"))
+        return (
+            f"SELECT {video}, f.frame, f.time, {match}, {places}"
+            f" FROM {names.videos} v JOIN {SCHEMA}.frames f ON f.segment = v.segment"
+        )
+    if query.target == "tracks":
+        track = "t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
+        return (
+            f"SELECT {video}, {track}, {match}"
+            f" FROM {names.videos} v JOIN {SCHEMA}.tracks t ON t.segment = v.segment"
+        )
+    box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
+    return (
+        f"SELECT {video}, c.crop_id, c.track_id, c.frame, c.time, c.quality::DOUBLE AS quality,"
+        f" {box}, {match} FROM {names.videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
+    )
+
+
+def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
+    """All branches of frames, tracks or crops; rows without entities only where no other branch has any."""
+    key = ", ".join(KEY[query.target])
+    seeing = [_branch(query, branch, index, names) for branch in query.branches if branch.seen]
+    lacking = [_branch(query, branch, index, names) for branch in query.branches if not branch.seen]
+    # The same row comes twice where names of two conditions overlap, or two branches hold.
+    union = " UNION ALL " if len(query.branches) == 1 and _disjoint(query.branches[0].seen) else " UNION "
+    if not lacking:
+        return union.join(seeing)
+    empty = " UNION ".join(lacking)
+    if not seeing:
+        return empty
+    rows = union.join(seeing)
+    return f"{rows} UNION ALL SELECT * FROM ({empty}) ANTI JOIN (SELECT {key} FROM ({rows})) USING ({key})"
+
+
+def _disjoint(seen: tuple[Seen, ...]) -> bool:
+    names = [name for item in seen for name in item.names]
+    return len(set(names)) == len(names) and (len(seen) == 1 or all(item.names for item in seen))
+
+
+def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) -> str:
+    """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is."""
+    key = ", ".join(KEY[query.target])
+    columns = _ROWS[query.target]
+    shape = "" if query.target == "tracks" else f", {_SHAPE}"
+    absent = "".join(f" ANTI JOIN {names.rows(index[item])} USING ({key})" for item in branch.unseen)
+    where = _where(branch.where)
+    if not branch.seen:
+        return f"SELECT {columns} FROM (SELECT *{shape} FROM ({_universe(query, names)}) {absent}){where}"
+    parts = []
+    for item in branch.seen:
+        others = [other for other in branch.seen if other != item]
+        present = "".join(f" SEMI JOIN {names.rows(index[other])} USING ({key})" for other in others)
+        rows = f"SELECT *{shape} FROM {names.rows(index[item])}{present}{absent}"
+        parts.append(f"SELECT {columns} FROM ({rows}){where}")
+    return (" UNION ALL " if _disjoint(branch.seen) else " UNION ").join(parts)

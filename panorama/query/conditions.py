@@ -1,0 +1,95 @@
+"""The values of a condition: trees of AND, OR, NOT over leaves that keep their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from sqlglot import exp
+
+SequenceKind = Literal["FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One predicate without AND, OR, NOT of the condition in it; its text goes to DuckDB as typed.
+
+    Attributes:
+        start, stop: its place in the statement, in characters.
+        text: what DuckDB gets for it.
+        columns: the columns of the shorthand that it names, lower case.
+        node: as parsed, None for text made by a rule.
+        calls: functions that it calls, lower case.
+    """
+
+    start: int
+    stop: int
+    text: str
+    columns: frozenset[str]
+    node: exp.Expr | None = field(default=None, compare=False, repr=False)
+    calls: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    items: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of them."""
+
+    items: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Its opposite."""
+
+    item: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Two conditions on moments and how their intervals must lie.
+
+    Attributes:
+        within_seconds: the longest gap, None for any.
+        start: place of the operator in the statement.
+    """
+
+    kind: SequenceKind
+    left: Condition
+    right: Condition
+    within_seconds: float | None
+    start: int
+
+
+Condition: TypeAlias = Leaf | And | Or | Not | Sequence
+"""What WHERE says."""
+
+
+def leaves(condition: Condition) -> Iterator[Leaf]:
+    """All leaves, in the order written."""
+    if isinstance(condition, Leaf):
+        yield condition
+    elif isinstance(condition, Not):
+        yield from leaves(condition.item)
+    elif isinstance(condition, Sequence):
+        yield from leaves(condition.left)
+        yield from leaves(condition.right)
+    else:
+        for item in condition.items:
+            yield from leaves(item)
+
+
+def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
+    """The parts that must all hold, nested ANDs opened."""
+    if condition is None:
+        return ()
+    if isinstance(condition, And):
+        return tuple(part for item in condition.items for part in conjuncts(item))
+    return (condition,)

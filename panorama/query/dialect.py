@@ -1,0 +1,354 @@
+"""DuckDB's SQL plus the vocabulary: a statement's text enters, its extensions and their places leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError
+
+TARGETS = ("frames", "moments", "tracks", "crops")
+CALLS = ("similarity", "verify")
+
+# What may stand after SELECT frames; anything else (FROM, a comma, an operator) makes `frames` a column.
+_AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
+_SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+_OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
+_TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+_NOT_BUILT = {
+    "WITH PRECISION": "accuracy contracts (WITH PRECISION) are not built yet",
+    "WITH RECALL": "accuracy contracts (WITH RECALL) are not built yet",
+    "WITH": "WITH is followed by PRECISION or RECALL here, and accuracy contracts are not built yet",
+    "WITHIN": "anytime answers (WITHIN n SECONDS) are not built yet",
+}
+_SPACE = {
+    "inside": "zones (inside) are not built yet",
+    "crosses": "lines (crosses) are not built yet",
+    "left_of": "left_of is not built yet",
+    "near": "near is not built yet",
+}
+
+
+class Shorthand(exp.Expression):
+    """SELECT frames WHERE ... as sqlglot holds it; places of the clauses are in `meta`."""
+
+    arg_types = {"this": True, "where": False}  # noqa: RUF012
+
+
+class Sequenced(exp.Expression):
+    """a FOLLOWED BY b, a DURING b, a OVERLAPS b, a BEFORE b."""
+
+    arg_types = {"this": True, "expression": True, "within": False}  # noqa: RUF012
+
+
+class Panorama(DuckDB):
+    """DuckDB's dialect with the shorthand and the operators between moments."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """OVERLAPS stands between conditions here, not between values."""
+
+        KEYWORDS = {k: v for k, v in DuckDB.Tokenizer.KEYWORDS.items() if k != "OVERLAPS"}  # noqa: RUF012
+        # sqlglot reads what follows EXPLAIN, CALL or SHOW as one string; the words are needed here.
+        COMMANDS = set()  # noqa: RUF012
+
+    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
+        """Notes the place of every predicate, so that its text can be kept."""
+
+        EXPRESSION_PARSERS = {  # noqa: RUF012
+            **DuckDB.Parser.EXPRESSION_PARSERS,
+            Shorthand: lambda self: self.parse_shorthand(),
+        }
+
+        def parse_shorthand(self) -> exp.Expr:
+            """SELECT target [WHERE condition] [ORDER BY ...] [LIMIT n] [OFFSET n]."""
+            self._match(TokenType.SELECT)
+            self._advance()
+            target = self._prev.text.lower()
+            where = None
+            if self._match(TokenType.WHERE):
+                where = self._parse_disjunction()
+                if where is None:
+                    self.raise_error("Expected a condition after WHERE")
+            node = self.expression(Shorthand(this=exp.var(target), where=where))
+            while self._curr and self._curr.token_type in _TAIL:
+                self._parse_tail(node)
+            if self._curr:
+                self._refuse_rest()
+            return node
+
+        def _parse_tail(self, node: exp.Expr) -> None:
+            """One of ORDER BY, LIMIT, OFFSET: sqlglot checks it, its text is kept."""
+            clause, first = self._curr.token_type, self._curr
+            if clause.name in node.meta:
+                self.raise_error(f"There are two {first.text.upper()} clauses")
+            if clause == TokenType.ORDER_BY:
+                self._parse_order()
+            elif clause == TokenType.LIMIT:
+                self._parse_limit()
+            else:
+                self._parse_offset()
+            node.meta[clause.name] = (first.end + 1, self._prev.end + 1)
+
+        def _refuse_rest(self) -> None:
+            """What may not follow a shorthand, by name."""
+            word = self._curr.text.upper()
+            pair = f"{word} {self._next.text.upper() if self._next else ''}"
+            if refused := _NOT_BUILT.get(pair) or _NOT_BUILT.get(word):
+                self.raise_error(refused)
+            self.raise_error(
+                f"Expected AND, OR, ORDER BY, LIMIT, OFFSET or the end, found {self._curr.text!r}; for"
+                " anything else write SELECT ... FROM (SELECT frames WHERE ...)"
+            )
+
+        def _parse_equality(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """A predicate with its place, and the operators that join two of them."""
+            first = self._curr
+            node = super()._parse_equality(*args, **kwargs)
+            if node is None or not first:
+                return node
+            node.meta["span"] = (first.start, self._prev.end + 1)
+            while kind := self._match_sequence():
+                operator = self._prev
+                right = super()._parse_equality(*args, **kwargs)
+                if right is None:
+                    self.raise_error(f"Expected a condition after {kind}")
+                right.meta["span"] = (operator.end + 1, self._prev.end + 1)
+                sequence = Sequenced(this=node, expression=right, within=self._parse_within())
+                sequence.meta.update(kind=kind, at=operator.start, span=(first.start, self._prev.end + 1))
+                node = sequence
+            return node
+
+        def _match_sequence(self) -> str | None:
+            """The operator between moments that stands here, if one does."""
+            if self._match_text_seq("FOLLOWED", "BY"):
+                return "FOLLOWED BY"
+            for word in ("BEFORE", "DURING", "OVERLAPS"):
+                if self._match_text_seq(word):
+                    return word
+            return None
+
+        def _parse_within(self) -> exp.Expr | None:
+            """WITHIN INTERVAL 30 SECONDS: the interval's place, or nothing."""
+            if not self._match_text_seq("WITHIN"):
+                return None
+            first = self._curr
+            interval = self._parse_interval()
+            if interval is None:
+                self.raise_error("Expected INTERVAL after WITHIN, as in WITHIN INTERVAL 30 SECONDS")
+            interval.meta["span"] = (first.start, self._prev.end + 1)
+            return interval
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A piece of a statement that DuckDB does not know.
+
+    Attributes:
+        kind: 'shorthand', 'similarity' or 'verify'.
+        first, last: its tokens, [first, last).
+        start, stop: its text, in characters.
+        alone: for a shorthand, whether it is the whole statement, so that it has a default order.
+        grouped: for a shorthand, whether it stands beside UNION, EXCEPT or INTERSECT.
+    """
+
+    kind: str
+    first: int
+    last: int
+    start: int
+    stop: int
+    alone: bool = False
+    grouped: bool = False
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The statement's tokens.
+
+    Raises:
+        QueryError: a string, a quoted name or a comment does not end.
+    """
+    try:
+        return _joined_parameters(list(Panorama().tokenize(sql)))
+    except TokenError as exc:
+        message = str(exc).splitlines()[0]
+        raise QueryError(f"the statement cannot be read: {message}", sql, exc.start) from exc
+
+
+def _joined_parameters(tokens: list[Token]) -> list[Token]:
+    """`$` and the name right behind it as one token."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        dollar = last is not None and last.text == "$" and last.token_type == TokenType.PARAMETER
+        if last is not None and dollar and token.start == last.end + 1:
+            text = f"${token.text}"
+            joined[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
+
+
+def find_extensions(tokens: list[Token]) -> list[Extension]:
+    """Every extension, in the order of the text; one may lie inside another."""
+    found = []
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
+            found.append(_shorthand_span(tokens, i))
+        elif _is_call(tokens, i):
+            last = _closing(tokens, i + 1) + 1
+            stop = tokens[min(last, len(tokens)) - 1].end + 1
+            found.append(Extension(token.text.lower(), i, last, token.start, stop))
+    return found
+
+
+def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.Expr:
+    """The shorthand as a tree.
+
+    Raises:
+        QueryError: with the place and what was expected.
+    """
+    piece = tokens[extension.first : extension.last]
+    try:
+        parsed = Panorama().parser().parse_into(Shorthand, piece, sql)
+    except ParseError as exc:
+        raise query_error(exc, tokens, sql) from exc
+    except RecursionError as exc:
+        raise QueryError("the condition is nested too deeply", sql, extension.start) from exc
+    except Exception as exc:  # a parser for a language of this size fails in ways nobody lists
+        raise QueryError(f"the condition cannot be read ({exc})", sql, extension.start) from exc
+    if len(parsed) != 1 or not isinstance(parsed[0], Shorthand):
+        raise QueryError("expected a condition", sql, extension.start)
+    return parsed[0]
+
+
+def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
+    """sqlglot's complaint, pointing at the same token in the statement."""
+    first = error.errors[-1] if error.errors else {}
+    where = (first.get("line"), first.get("col"))
+    position = next((token.start for token in tokens if (token.line, token.col) == where), None)
+    message = str(first.get("description") or error).splitlines()[0]
+    if message.startswith("Required keyword"):
+        message = "Expected a value"
+    return QueryError(message[:1].lower() + message[1:], sql, position)
+
+
+def refuse_space(call: str, sql: str, position: int) -> None:
+    """Raise where a predicate of space is used that is not built.
+
+    Raises:
+        QueryError: naming it.
+    """
+    if call in _SPACE:
+        raise QueryError(_SPACE[call], sql, position)
+
+
+def _is_call(tokens: list[Token], i: int) -> bool:
+    token = tokens[i]
+    named = token.token_type == TokenType.VAR and token.text.lower() in CALLS
+    called = i + 1 < len(tokens) and tokens[i + 1].token_type == TokenType.L_PAREN
+    return named and called and (i == 0 or tokens[i - 1].token_type != TokenType.DOT)
+
+
+def _is_shorthand(tokens: list[Token], i: int) -> bool:
+    """Whether the SELECT at `i` opens a shorthand and not a query that has a column of that name."""
+    if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.VAR:
+        return False
+    if tokens[i + 1].text.lower() not in TARGETS or _block_starts_with_from(tokens, i):
+        return False
+    if i + 2 >= len(tokens):
+        return True
+    after = tokens[i + 2]
+    if after.token_type in _AFTER_TARGET or after.text.upper() in ("WITH", "WITHIN"):
+        return True
+    if after.token_type in _SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
+        return True
+    # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
+    if after.token_type == TokenType.R_PAREN:
+        opened = _opening(tokens, i)
+        return opened > 0 and tokens[opened - 1].token_type in _OPENS_QUERY
+    return False
+
+
+def _opening(tokens: list[Token], i: int) -> int:
+    """Index of the bracket around token `i`, -1 where there is none."""
+    depth = 0
+    for j in range(i - 1, -1, -1):
+        kind = tokens[j].token_type
+        if kind in _CLOSE:
+            depth += 1
+        elif kind in _OPEN:
+            if depth == 0:
+                return j
+            depth -= 1
+        elif kind == TokenType.SEMICOLON and depth == 0:
+            return j
+    return -1
+
+
+def _closing(tokens: list[Token], i: int) -> int:
+    """Index of the bracket that closes the one at `i`; the last token where it is never closed."""
+    depth = 0
+    for j in range(i, len(tokens)):
+        if tokens[j].token_type in _OPEN:
+            depth += 1
+        elif tokens[j].token_type in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return j
+    return len(tokens) - 1
+
+
+def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
+    """Whether SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
+    start = _opening(tokens, i) + 1
+    depth = 0
+    first = start
+    for j in range(start, i):
+        kind = tokens[j].token_type
+        depth += (kind in _OPEN) - (kind in _CLOSE)
+        if depth == 0 and kind in _SET_OPERATIONS:
+            first = j + 1
+    return tokens[first].token_type == TokenType.FROM or any(
+        tokens[j].token_type == TokenType.FROM and _opening(tokens, j) == start - 1 for j in range(first, i)
+    )
+
+
+def _shorthand_span(tokens: list[Token], i: int) -> Extension:
+    """How far the shorthand reaches: to its bracket, a semicolon, a set operation or the end."""
+    depth = 0
+    last = len(tokens)
+    tail = None
+    for j in range(i + 1, len(tokens)):
+        kind = tokens[j].token_type
+        if kind in _OPEN:
+            depth += 1
+        elif kind in _CLOSE:
+            if depth == 0:
+                last = j
+                break
+            depth -= 1
+        elif depth == 0 and (kind == TokenType.SEMICOLON or kind in _SET_OPERATIONS):
+            last = j
+            break
+        elif depth == 0 and kind in _TAIL and tail is None:
+            tail = j
+    follows = last < len(tokens) and tokens[last].token_type in _SET_OPERATIONS
+    grouped = follows or _follows_set_operation(tokens, i)
+    if grouped and tail is not None:
+        last = tail  # ORDER BY and LIMIT belong to the whole set operation
+    whole = _opening(tokens, i) == -1 and not grouped
+    return Extension("shorthand", i, last, tokens[i].start, tokens[last - 1].end + 1, whole, grouped)
+
+
+def _follows_set_operation(tokens: list[Token], i: int) -> bool:
+    j = i - 1
+    while j >= 0 and tokens[j].text.upper() in ("ALL", "DISTINCT", "BY", "NAME"):
+        j -= 1
+    return j >= 0 and tokens[j].token_type in _SET_OPERATIONS

@@ -1,0 +1,342 @@
+"""Answers SQL over one snapshot of a library: a statement and a matcher enter, a Result leaves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError, QueryTimeout
+from panorama.query.compile import Names, compile_query
+from panorama.query.dialect import find_extensions, tokenize
+from panorama.query.explain import Step, explain_text
+from panorama.query.guard import check_single_select, readable, refuse_by_name
+from panorama.query.matches import ACCEPTED, UNCERTAIN, Image, Matcher, Matches, MatchRequest
+from panorama.query.needs import match_request, plain_entities
+from panorama.query.plan import Branch, Query, Seen
+from panorama.query.relations import (
+    MATCHED_RELATIONS,
+    SCHEMA,
+    Limits,
+    SnapshotLike,
+    connect,
+)
+from panorama.query.result import Result
+from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall
+from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
+
+_SIGHTINGS = """
+CREATE TEMP VIEW sightings AS
+SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time
+FROM _p0_matches m JOIN _panorama.tracks t ON t.track_id = m.track_id
+JOIN _panorama.videos v ON v.segment = t.segment WHERE m.band = 'accepted'
+"""
+_SIMILARITIES = """
+CREATE TEMP VIEW {table} AS
+SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
+FROM {table}_crops s JOIN _panorama.crops c ON c.crop_id = s.crop_id
+"""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one statement gathers on its way.
+
+    Attributes:
+        cursor: a connection of its own, so that what is made for one statement is seen by no other.
+        steps: matching, for EXPLAIN.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    steps: list[Step] = field(default_factory=list)
+    undecided: set[tuple[str, int]] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Engine:
+    """Answers statements; several threads need several engines.
+
+    Args:
+        snapshot: videos, files and entities, see `relations.SnapshotLike`.
+        matcher: matches the album.
+        picture_root: pictures named in SQL lie below it; None refuses them all.
+        read_picture: reads one picture file as RGB.
+        limits: of every query.
+    """
+
+    def __init__(
+        self,
+        snapshot: SnapshotLike,
+        matcher: Matcher,
+        *,
+        picture_root: Path | None,
+        read_picture: Callable[[Path], Image],
+        limits: Limits | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._matcher = matcher
+        self._root = picture_root.resolve() if picture_root is not None else None
+        self._read_picture = read_picture
+        self._limits = limits or Limits()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._running: duckdb.DuckDBPyConnection | None = None
+        self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
+
+    def parse(self, sql: str) -> EntityStatement | None:
+        """The statement about entities that `sql` is (the library executes it), None for a query."""
+        return parse_statement(tokenize(sql), sql)
+
+    def query(self, sql: str, parameters: Parameters = None) -> Result:
+        """The answer to one SELECT of DuckDB's SQL or of the vocabulary.
+
+        Raises:
+            QueryError: the statement cannot be answered; with the place where one is known.
+            UnknownEntity: it names an entity that is not registered.
+            QueryTimeout: it ran past its limits.
+        """
+        started = time.perf_counter()
+        if "\x00" in sql:
+            raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
+        tokens = tokenize(sql)
+        statement = parse_statement(tokens, sql)
+        if isinstance(statement, ShowEntities):
+            sql = "SELECT entity, exemplars, negatives FROM entities ORDER BY entity"
+            tokens = tokenize(sql)
+        elif statement is not None:
+            raise QueryError(
+                "statements about entities are executed by Library.query, not by the engine", sql, 0
+            )
+        refuse_by_name(tokens, sql)
+        run = _Run(self._connected().cursor())
+        self._running = run.cursor
+        timer = self._timer(run.cursor)
+        try:
+            return self._answer(sql, tokens, parameters, run, started)
+        except duckdb.InterruptException as exc:
+            raise self._stopped(sql, started) from exc
+        except (duckdb.FatalException, duckdb.InternalException) as exc:
+            self._connection = None  # DuckDB answers nothing more after such an error
+            raise readable(exc, sql) from exc
+        except RuntimeError as exc:
+            # DuckDB turns Ctrl-C into this.
+            if type(exc) is RuntimeError and "interrupted" in str(exc).lower():
+                raise KeyboardInterrupt from exc
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._running = None
+            run.cursor.close()
+
+    def interrupt(self) -> None:
+        """Stop the query that runs in another thread; it raises QueryTimeout."""
+        running = self._running
+        if running is not None:
+            running.interrupt()
+
+    def close(self) -> None:
+        """Free the connection; the next query opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = connect(self._snapshot, self._limits)
+        return self._connection
+
+    def _timer(self, cursor: duckdb.DuckDBPyConnection) -> threading.Timer | None:
+        if self._limits.seconds is None:
+            return None
+        timer = threading.Timer(self._limits.seconds, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _stopped(self, sql: str, started: float) -> QueryTimeout:
+        seconds = time.perf_counter() - started
+        limit = self._limits.seconds
+        if limit is not None and seconds >= limit:
+            return QueryTimeout(f"the query ran past its limit of {limit:g} s and was stopped", sql, None)
+        return QueryTimeout(f"the query was interrupted after {seconds:.1f} s", sql, None)
+
+    def _answer(
+        self, sql: str, tokens: list[Token], parameters: Parameters, run: _Run, started: float
+    ) -> Result:
+        explain = tokens[0].text.upper() == "EXPLAIN"
+        analyze = explain and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
+        dry = explain and not analyze
+        wanted = _matched_relations(tokens)
+        if not find_extensions(tokens) and not wanted:
+            check_single_select(run.cursor, sql, tokens)
+            return self._execute(Rewritten(sql, parameters, (), (), ()), sql, run, started)
+        verify = self._verifier(run, dry)
+        rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
+        rewritten = rewriter.rewrite()
+        check_single_select(run.cursor, rewritten.text, tokenize(rewritten.text))
+        for query in rewritten.queries:
+            self._match(query, run, dry)
+        for call in rewritten.similarities:
+            self._similarity(call, run, sql, dry)
+        if wanted:
+            self._matched_views(wanted, sql, tokens, run, dry)
+        if explain and rewritten.queries:
+            return self._explain(rewritten, sql, run, analyze, started)
+        return self._execute(rewritten, sql, run, started)
+
+    def _execute(self, rewritten: Rewritten, sql: str, run: _Run, started: float) -> Result:
+        """Run what DuckDB understands; its errors point into the statement as typed."""
+        cursor = run.cursor
+        try:
+            # A SELECT can hold an INSERT in a WITH; here nothing can be written.
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            relation = cursor.sql(rewritten.text, params=rewritten.parameters or None)
+            if relation is None:
+                raise QueryError("the statement gives no rows; write a SELECT", sql, 0)
+            types = [str(kind) for kind in relation.types]
+            table = relation.to_arrow_table()
+        except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
+            raise
+        except duckdb.Error as exc:
+            error = readable(exc, rewritten.text)
+            position = None if error.position is None else rewritten.original(error.position)
+            raise type(error)(error.args[0], sql, position) from exc
+        return Result(
+            table,
+            types,
+            uncertain=len(run.undecided),
+            warnings=run.warnings,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _match(self, query: Query, run: _Run, dry: bool) -> None:
+        """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
+        name = Names(query.number).matches
+        request = match_request(query, run.cursor)
+        if request is None:
+            return
+        started = time.perf_counter()
+        matches = Matches.empty() if dry or not _possible(request) else self._matcher.match(request)
+        run.steps.append(Step(query, request, matches, time.perf_counter() - started))
+        run.cursor.register(name, matches.to_arrow())
+        calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
+        self._count_undecided(matches, calibrated, run)
+
+    def _count_undecided(self, matches: Matches, names: set[str] | None, run: _Run) -> None:
+        rows = np.flatnonzero(matches.band == UNCERTAIN)
+        for i in rows.tolist():
+            name = matches.entities[int(matches.entity_index[i])]
+            if names is None or name in names:
+                run.undecided.add((name, int(matches.track_id[i])))
+
+    def _matched_views(self, wanted: set[str], sql: str, tokens: list[Token], run: _Run, dry: bool) -> None:
+        """The relations sightings and moments, for this statement only."""
+        names = plain_entities(sql, wanted, self._entities)
+        request = MatchRequest(entities=names, keep="accepted")
+        empty = dry or not self._entities or names == ()
+        started = time.perf_counter()
+        matches = Matches.empty() if empty else self._matcher.match(request)
+        everything = Query("moments", 0, sql, 0, None, entities=self._entities)
+        everything = _with_branches(everything)
+        run.steps.append(Step(everything, request, matches, time.perf_counter() - started))
+        self._count_undecided(matches, None, run)
+        run.cursor.register("_p0_matches", matches[matches.band == ACCEPTED].to_arrow())
+        if "sightings" in wanted:
+            run.cursor.execute(_SIGHTINGS)
+        if "moments" in wanted:
+            run.cursor.execute(f"CREATE TEMP VIEW moments AS {compile_query(everything)}")
+
+    def _similarity(self, call: SimilarityCall, run: _Run, sql: str, dry: bool) -> None:
+        """Similarity of every crop to one picture, as the table that the rewritten text looks up."""
+        crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        values: NDArray[np.float64] = np.zeros(0, np.float64)
+        if isinstance(call.picture, int):
+            self._check_crop(call, run, sql)
+        image = self.picture(call.picture, sql, call.start) if isinstance(call.picture, str) else call.picture
+        if not dry:
+            crop_ids, values = self._matcher.similarity(image, MatchRequest(keep="all"))
+        rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
+        run.cursor.register(f"{call.table}_crops", rows)
+        run.cursor.execute(_SIMILARITIES.format(table=call.table))
+
+    def _check_crop(self, call: SimilarityCall, run: _Run, sql: str) -> None:
+        known = run.cursor.execute(
+            f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]
+        ).fetchone()
+        if known is None:
+            raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", sql, call.start)
+
+    def picture(self, path: str, sql: str, position: int) -> Image:
+        """The picture that a statement names.
+
+        Raises:
+            QueryError: it does not lie below the picture root, or there is none.
+            BadImage: it cannot be read.
+        """
+        if self._root is None:
+            raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
+        place = (self._root / path).resolve()
+        if not place.is_relative_to(self._root):
+            raise QueryError(
+                f"picture {path!r} lies outside {self._root}, where pictures must be", sql, position
+            )
+        return self._read_picture(place)
+
+    def _verifier(self, run: _Run, dry: bool) -> Callable[[str, str, int], bool | None]:
+        def verify(first: str, second: str, position: int) -> bool | None:
+            if dry:
+                return None
+            images = [self.picture(path, first, position) for path in (first, second)]
+            score, band, _ = self._matcher.verify(images[0], images[1])
+            if band == UNCERTAIN:
+                run.warnings.append(f"verify({first!r}, {second!r}) is undecided at score {score:.3f}: NULL")
+                return None
+            return band == ACCEPTED
+
+        return verify
+
+    def _explain(self, rewritten: Rewritten, sql: str, run: _Run, analyze: bool, started: float) -> Result:
+        """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
+        answer = self._execute(rewritten, sql, run, started)
+        plan = "\n".join(str(value) for row in answer for value in row[1:])
+        lines = explain_text(rewritten, run.steps, plan, analyze).split("\n")
+        table = pa.table({"plan": pa.array(lines, pa.string())})
+        return Result(
+            table,
+            ["VARCHAR"],
+            uncertain=len(run.undecided),
+            warnings=run.warnings,
+            seconds=time.perf_counter() - started,
+        )
+
+
+def _matched_relations(tokens: list[Token]) -> set[str]:
+    """The matched relations that the tokens may name; the target of a shorthand is none."""
+    targets = {e.first + 1 for e in find_extensions(tokens) if e.kind == "shorthand"}
+    return {
+        token.text.lower()
+        for i, token in enumerate(tokens)
+        if i not in targets
+        and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
+        and token.text.lower() in MATCHED_RELATIONS
+    }
+
+
+def _possible(request: MatchRequest) -> bool:
+    """Whether anything could match: a place to look and something to look for."""
+    for part in (request.segments, request.tracks, request.entities):
+        if part is not None and len(part) == 0:
+            return False
+    return True
+
+
+def _with_branches(query: Query) -> Query:
+    return replace(query, branches=(Branch(seen=(Seen("known", query.entities),)),))

@@ -1,0 +1,123 @@
+"""Keeps statements harmless and errors readable: a statement enters, a QueryError with a place leaves."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError, QueryTimeout
+from panorama.query.dialect import TARGETS
+
+_REFUSED = {
+    *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
+    *("DEALLOCATE", "DELETE", "DETACH", "DROP", "EXECUTE", "EXPORT", "FORCE", "FORGET", "GRANT", "IMPORT"),
+    *("INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "REINDEX", "REPLACE", "RESET", "REVOKE"),
+    *("ROLLBACK", "SET", "START", "TRUNCATE", "UNINSTALL", "UPDATE", "USE", "VACUUM"),
+}
+_WRITES = {
+    TokenType.INSERT: ("INTO", "OR", "BY"),
+    TokenType.DELETE: ("FROM",),
+    TokenType.MERGE: ("INTO",),
+}
+_LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
+_ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
+
+
+def refuse_by_name(tokens: list[Token], sql: str) -> None:
+    """Raise where the statement, or a part in brackets, would write or change settings.
+
+    Raises:
+        QueryError: naming what is refused.
+    """
+    if not tokens:
+        raise QueryError("the statement is empty; write a SELECT")
+    start = 0
+    if tokens[0].text.upper() == "EXPLAIN":
+        start = 2 if len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE" else 1
+    if start < len(tokens):
+        first = tokens[start]
+        if first.text.upper() in _REFUSED and first.token_type not in (
+            TokenType.STRING,
+            TokenType.IDENTIFIER,
+        ):
+            raise QueryError(f"{first.text.upper()} is refused. {_ALLOWED}", sql, first.start)
+    for i in range(1, len(tokens) - 1):
+        follows = _WRITES.get(tokens[i].token_type)
+        bracket = tokens[i - 1].token_type == TokenType.L_PAREN
+        if follows and bracket and tokens[i + 1].text.upper() in follows:
+            raise QueryError(f"{tokens[i].text.upper()} is refused. {_ALLOWED}", sql, tokens[i].start)
+
+
+def check_single_select(connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]) -> None:
+    """Raise unless DuckDB, too, reads exactly one SELECT.
+
+    Raises:
+        QueryError: a syntax error with its place, several statements, or one that is no SELECT.
+    """
+    # What EXPLAIN ANALYZE explains is executed, so it is what must be a SELECT.
+    explained = len(tokens) > 1 and tokens[0].text.upper() == "EXPLAIN"
+    body = sql
+    if explained:
+        skip = 2 if tokens[1].text.upper() == "ANALYZE" and len(tokens) > 2 else 1
+        body = " " * tokens[skip].start + sql[tokens[skip].start :]
+    try:
+        statements = connection.extract_statements(body)
+    except duckdb.Error as exc:
+        raise readable(exc, sql) from exc
+    if len(statements) != 1:
+        message = (
+            "the statement is empty; write a SELECT"
+            if not statements
+            else (f"there are {len(statements)} statements; ask them one at a time")
+        )
+        raise QueryError(message, sql, len(statements[0].query) if statements else None)
+    kind = statements[0].type
+    # DuckDB runs PIVOT without a list of values as several statements: one finds the values.
+    pivots = kind == duckdb.StatementType.MULTI and any(t.text.upper().startswith("PIVOT") for t in tokens)
+    if kind != duckdb.StatementType.SELECT and not pivots:
+        raise QueryError(f"{kind.name} is refused. {_ALLOWED}", sql, 0)
+
+
+def readable(error: BaseException, sql: str) -> QueryError:
+    """DuckDB's error, pointing into the statement that DuckDB was given."""
+    text = str(error)
+    position = None
+    found = _LINE.search(text)
+    if found:
+        text = text[: found.start()]
+        position = _place(sql, int(found.group(1)), found.group(2), len(found.group(3)))
+    message = re.sub(r"\s*\n\s*", " ", text).strip()
+    message = re.sub(
+        r"^\w+ Error: ", lambda m: m.group(0) if m.group(0) == "Permission Error: " else "", message
+    )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
+    hint = _target_hint(message)
+    return QueryError(f"{message}{hint}", sql, position)
+
+
+def _target_hint(message: str) -> str:
+    """A word after SELECT that DuckDB takes for a column may have been meant as a shorthand."""
+    found = re.match(r'Referenced column "(\w+)" ', message)
+    if found and "FROM clause is missing" in message:
+        return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ..."
+    return ""
+
+
+def _place(sql: str, line: int, shown: str, caret: int) -> int | None:
+    """Offset in `sql` of the caret under a line that DuckDB may have cut at both ends."""
+    lines = sql.split("\n")
+    if not 1 <= line <= len(lines):
+        return None
+    column = caret - len(f"LINE {line}: ")
+    if shown.startswith("..."):
+        piece = shown.strip().removeprefix("...").removesuffix("...")
+        at = lines[line - 1].find(piece)
+        if at < 0:
+            return None
+        column += at - 3
+    if not 0 <= column <= len(lines[line - 1]):
+        return None
+    return sum(len(text) + 1 for text in lines[: line - 1]) + column

@@ -1,0 +1,154 @@
+"""Says which matches an answer needs: a planned shorthand or plain SQL enters, a MatchRequest leaves."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import numpy as np
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from panorama.query.dialect import Panorama
+from panorama.query.matches import Keep, MatchRequest
+from panorama.query.plan import MATCH_COLUMNS, Query, Seen
+from panorama.query.relations import SCHEMA
+from panorama.query.rules import needed_videos
+from panorama.query.shorthand import constant
+
+_MARGIN_SECONDS = 1.0
+
+
+def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest | None:
+    """What to match for a shorthand, None where it looks for no entity."""
+    seen = [item for item in query.every_seen() if item.source != "any"]
+    if not seen:
+        return None
+    entities: tuple[str, ...] | None = tuple(sorted({name for item in seen for name in item.names}))
+    if any(item.source == "unknown" for item in seen):
+        entities = None if query.entities else ()
+    keep, min_score = _keep(seen)
+    segments = tracks = None
+    videos = needed_videos(query)
+    if query.bounds.low is not None or query.bounds.high is not None:
+        tracks = _tracks_in(query, videos, cursor)
+    elif videos is not None:
+        rows = cursor.execute(f"SELECT DISTINCT segment FROM {SCHEMA}.videos WHERE {videos} ORDER BY 1")
+        segments = np.array([row[0] for row in rows.fetchall()], np.int32)
+    return MatchRequest(entities, segments, tracks, keep, min_score)
+
+
+def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnection) -> np.ndarray:
+    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
+    high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
+    where = f" WHERE {videos}" if videos else ""
+    sql = (
+        f"SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t"
+        f" JOIN (SELECT * FROM {SCHEMA}.videos{where}) v ON v.segment = t.segment"
+        " WHERE t.end_time > ? AND t.start_time <= ? ORDER BY 1"
+    )
+    found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
+    return np.asarray(found, np.int64)
+
+
+def _keep(seen: list[Seen]) -> tuple[Keep, float | None]:
+    """The rows that a matcher must return, and the least score of interest."""
+    if all(item.calibrated for item in seen):
+        return "accepted", None
+    free = [item for item in seen if not item.calibrated]
+    if all(_only_decided(item) for item in free):
+        return "undecided", None
+    least = [_least_score(item) for item in seen]
+    return "all", None if None in least else min(value for value in least if value is not None)
+
+
+def _only_decided(seen: Seen) -> bool:
+    """Whether a condition asks for band = 'uncertain' or 'accepted'; no rejected row can be an answer."""
+    for leaf in seen.conditions:
+        node = leaf.node
+        if isinstance(node, exp.EQ) and leaf.columns == {"band"}:
+            value = constant(node.expression) if isinstance(node.this, exp.Column) else constant(node.this)
+            if value in ("uncertain", "accepted"):
+                return True
+    return False
+
+
+def _least_score(seen: Seen) -> float | None:
+    """s of a condition score >= s that every row must satisfy."""
+    for leaf in seen.conditions:
+        node = leaf.node
+        if leaf.columns != MATCH_COLUMNS & {"score"} or node is None:
+            continue
+        sides: tuple[exp.Expr, exp.Expr] | None = None
+        if isinstance(node, (exp.GT, exp.GTE, exp.EQ)):
+            sides = (node.this, node.expression)
+        elif isinstance(node, (exp.LT, exp.LTE)):
+            sides = (node.expression, node.this)
+        elif isinstance(node, exp.Between):
+            sides = (node.this, node.args["low"])
+        if sides is not None and isinstance(sides[0], exp.Column):
+            value = constant(sides[1])
+            if isinstance(value, (int, float)):
+                return float(value)
+    return None
+
+
+def plain_entities(sql: str, wanted: set[str], entities: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The only entities that plain SQL can ask of sightings and moments, None where that is not certain.
+
+    Certain is: every mention is a SELECT over that relation alone whose WHERE has entity = 'X' or IN.
+    """
+    try:
+        tree = Panorama().parse(sql)[0]
+    except (SqlglotError, RecursionError, IndexError):
+        return None
+    if tree is None:
+        return None
+    tables = [table for table in tree.find_all(exp.Table) if table.name.lower() in wanted]
+    mentions = sum(sql.lower().count(name) for name in wanted)
+    found: set[str] = set()
+    for table in tables:
+        names = _filtered_entities(table)
+        if names is None:
+            return None
+        found |= names
+    # A mention that the parser did not take for a table may be one to DuckDB (TABLE sightings, COLUMNS, ...).
+    if not tables or mentions != len(tables):
+        return None
+    return tuple(sorted(name for name in found if name in entities))
+
+
+def _filtered_entities(table: exp.Expr) -> set[str] | None:
+    source = table.parent
+    select = source.parent if isinstance(source, exp.From) else None
+    if not isinstance(select, exp.Select) or select.args.get("joins") or select.args.get("laterals"):
+        return None
+    if table.args.get("sample") or table.args.get("pivots") or select.args.get("sample"):
+        return None
+    where = select.args.get("where")
+    if where is None:
+        return None
+    parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    for part in parts:
+        names = _named(part)
+        if names is not None:
+            return names
+    return None
+
+
+def _named(part: exp.Expr) -> set[str] | None:
+    """Names of entity = 'X' or entity IN ('X', 'Y')."""
+    if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and part.this.name.lower() == "entity":
+        values = [part.expression]
+    elif (
+        isinstance(part, exp.In) and isinstance(part.this, exp.Column) and part.this.name.lower() == "entity"
+    ):
+        values = list(part.expressions)
+        if part.args.get("query") is not None or part.args.get("unnest") is not None:
+            return None
+    else:
+        return None
+    names = [constant(value) for value in values]
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    return {str(name) for name in names}

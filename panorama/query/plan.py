@@ -1,0 +1,177 @@
+"""The values of a plan: a shorthand as its rules see it, from its condition to branches to compile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from panorama.query.conditions import Condition, Leaf
+
+Target = Literal["frames", "moments", "tracks", "crops"]
+Source = Literal["known", "unknown", "any"]
+
+GAP_SECONDS = 1.0
+"""Tracks of an entity closer than this are one moment: trackers lose a thing for about as long when something
+passes before it, and people who leave and return need longer."""
+
+_VIDEO = ("video", "camera", "uri", "duration")
+_MATCH = ("score", "band")
+_BOX = ("x1", "y1", "x2", "y2", "width", "height", "area", "aspect")
+
+OUTPUT: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"),
+    "moments": (
+        *("video", "start_time", "end_time", "entity", "score", "track_id"),
+        *("frame", "x1", "y1", "x2", "y2"),
+    ),
+    "tracks": ("video", "track_id", "start_time", "end_time"),
+    "crops": ("crop_id", "video", "track_id", "frame", "time", "x1", "y1", "x2", "y2"),
+}
+"""Columns that a shorthand returns, in order; tracks and crops add entity, score and similarity if asked."""
+
+ORDER: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame", "entity", "track_id"),
+    "moments": ("video", "start_time", "end_time", "entity", "track_id"),
+    "tracks": ("video", "start_time", "track_id", "entity"),
+    "crops": ("crop_id", "entity"),
+}
+"""The default order of rows, which also breaks ties of an ORDER BY."""
+
+KEY: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame"),
+    "tracks": ("video", "track_id"),
+    "crops": ("video", "crop_id"),
+}
+"""What must be the same for two entities to be seen together."""
+
+VIDEO_COLUMNS = frozenset(_VIDEO)
+MATCH_COLUMNS = frozenset(_MATCH)
+ROW_COLUMNS: dict[str, frozenset[str]] = {
+    "frames": frozenset(("frame", "time")),
+    "moments": frozenset(("start_time", "end_time", "time", "track_id", "frame", *_BOX)),
+    "tracks": frozenset(
+        ("track_id", "start_time", "end_time", "start_frame", "end_frame", "samples", "time")
+    ),
+    "crops": frozenset(("crop_id", "track_id", "frame", "time", "quality", *_BOX)),
+}
+"""Columns that a row of the target has whether or not an entity is seen in it."""
+
+SEEN_COLUMNS: dict[str, frozenset[str]] = {
+    "frames": frozenset(("track_id", *_BOX)),
+    "moments": frozenset(),
+    "tracks": frozenset(),
+    "crops": frozenset(),
+}
+"""Columns that a row has only through a track: a condition on them asks for one."""
+
+OVERLAP_TARGETS = ("moments", "tracks")
+"""Targets that have an interval of time: a condition on `time` asks whether it overlaps."""
+
+
+def columns_of(target: str) -> tuple[str, ...]:
+    """Every column that a condition on the target may name, for messages."""
+    others = VIDEO_COLUMNS | MATCH_COLUMNS | ROW_COLUMNS[target] | SEEN_COLUMNS[target] | {"entity"}
+    return (*OUTPUT[target], *sorted(others - set(OUTPUT[target])))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """That a track of one of some entities is there.
+
+    Attributes:
+        source: 'known' for tracks matched to `names`, 'unknown' for tracks matched to nothing, 'any' for
+            every track whether or not it is matched.
+        names: entities, sorted; empty unless the source is 'known'.
+        conditions: on the match, its track or its box.
+        finals: moments only: on the merged moment.
+    """
+
+    source: Source
+    names: tuple[str, ...] = ()
+    conditions: tuple[Leaf, ...] = ()
+    finals: tuple[Leaf, ...] = ()
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the calibrated band decides: no condition names score or band."""
+        return not any(leaf.columns & MATCH_COLUMNS for leaf in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One way to satisfy a condition: everything in it must hold.
+
+    Attributes:
+        seen: what must be there; its rows are returned.
+        unseen: what must not be there.
+        where: conditions on the row itself.
+        sequences: moments only: pairs that must lie in a certain order.
+    """
+
+    seen: tuple[Seen, ...] = ()
+    unseen: tuple[Seen, ...] = ()
+    where: tuple[Leaf, ...] = ()
+    sequences: tuple[PlannedSequence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSequence:
+    """A sequence whose two sides are resolved."""
+
+    kind: str
+    left: Seen
+    right: Seen
+    within_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Seconds that every answer lies in; None is open. Only ever used to leave out work."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One shorthand on its way through the rules.
+
+    Attributes:
+        number: distinguishes the shorthands of one statement.
+        sql, start: the statement and where the shorthand begins, for errors.
+        condition: WHERE as typed, later resolved.
+        order, limit, offset: text of the clauses, None where absent.
+        alone, grouped: see `dialect.Extension`.
+        entities: every name of the album.
+        branches: the condition as alternatives.
+        shared: conditions on the video that all branches have.
+        bounds: of time, over all branches.
+        first_rows: how many rows are enough in the default order, None where all are needed.
+        similarity: SQL of the similarity asked for, to show as a column.
+    """
+
+    target: Target
+    number: int
+    sql: str
+    start: int
+    condition: Condition | None
+    order: str | None = None
+    limit: str | None = None
+    offset: str | None = None
+    alone: bool = False
+    grouped: bool = False
+    entities: tuple[str, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    shared: tuple[Leaf, ...] = ()
+    bounds: Bounds = Bounds()
+    first_rows: int | None = None
+    similarity: str | None = None
+
+    def every_seen(self) -> tuple[Seen, ...]:
+        """All distinct things to look for, in a fixed order."""
+        found: dict[Seen, None] = {}
+        for branch in self.branches:
+            pairs = [side for sequence in branch.sequences for side in (sequence.left, sequence.right)]
+            for seen in (*branch.seen, *branch.unseen, *pairs):
+                found.setdefault(seen)
+        return tuple(found)

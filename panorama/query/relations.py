@@ -1,0 +1,184 @@
+"""Opens a DuckDB that sees one snapshot of a library and nothing else: file lists enter, relations leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+import pyarrow as pa
+
+RELATIONS = ("videos", "frames", "tracks", "detections", "crops", "entities", "sightings", "moments")
+MATCHED_RELATIONS = ("sightings", "moments")
+"""Relations that exist only after matching; the engine makes them when a statement names one."""
+
+SCHEMA = "_panorama"
+"""Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
+
+
+class SnapshotLike(Protocol):
+    """What the engine reads of a snapshot (see panorama.store.Snapshot).
+
+    `videos` has the columns of the relation and `segment`; `files` maps table to absolute Parquet paths, a
+    table without rows has none; `entities` has the columns of the relation.
+    """
+
+    @property
+    def videos(self) -> pa.Table: ...
+    @property
+    def files(self) -> Mapping[str, list[str]]: ...
+    @property
+    def entities(self) -> pa.Table: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may use.
+
+    Attributes:
+        seconds: wall time, None for no limit.
+        memory: as DuckDB writes it, for example '4GB'; None for DuckDB's own default.
+        threads: None for one per core.
+        expressions: how deep an expression may nest; DuckDB's default overflows small stacks.
+    """
+
+    seconds: float | None = None
+    memory: str | None = None
+    threads: int | None = None
+    expressions: int = 500
+
+
+VIDEO_COLUMNS = {
+    "video": "VARCHAR",
+    "uri": "VARCHAR",
+    "camera": "VARCHAR",
+    "duration": "DOUBLE",
+    "width": "INTEGER",
+    "height": "INTEGER",
+    "frames": "BIGINT",
+    "segment": "INTEGER",
+}
+ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT"}
+_BOX = {"x1": "FLOAT", "y1": "FLOAT", "x2": "FLOAT", "y2": "FLOAT"}
+STORED_COLUMNS = {
+    "frames": {"segment": "INTEGER", "frame": "BIGINT", "pts": "BIGINT", "time": "DOUBLE"},
+    "tracks": {
+        "segment": "INTEGER",
+        "track_id": "BIGINT",
+        "start_frame": "BIGINT",
+        "end_frame": "BIGINT",
+        "start_time": "DOUBLE",
+        "end_time": "DOUBLE",
+        "samples": "INTEGER",
+    },
+    "boxes": {
+        "segment": "INTEGER",
+        "track_id": "BIGINT",
+        "frame": "BIGINT",
+        "time": "DOUBLE",
+        **_BOX,
+        "score": "FLOAT",
+    },
+    "crops": {
+        "segment": "INTEGER",
+        "crop_id": "BIGINT",
+        "track_id": "BIGINT",
+        "frame": "BIGINT",
+        "time": "DOUBLE",
+        **_BOX,
+        "quality": "FLOAT",
+        "jpeg": "BLOB",
+    },
+}
+
+# Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
+_VIEWS = (
+    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames FROM _panorama.videos",
+    "CREATE VIEW entities AS SELECT entity, exemplars, negatives FROM _panorama.entities",
+    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts"
+    " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment",
+    "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
+    " t.samples FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
+    " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score"
+    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
+    "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
+    " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality"
+    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
+)
+
+
+def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB with the relations of the snapshot, locked: no file outside the lists can be read.
+
+    `sightings` and `moments` are missing until the engine makes them for one statement.
+    """
+    connection = duckdb.connect(":memory:")
+    _lock(connection, snapshot, limits)
+    connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    _copy_table(connection, "videos", snapshot.videos, VIDEO_COLUMNS)
+    _copy_table(connection, "entities", snapshot.entities, ENTITY_COLUMNS)
+    for table, columns in STORED_COLUMNS.items():
+        connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
+    for view in _VIEWS:
+        connection.execute(view)
+    return connection
+
+
+def quote_text(value: str) -> str:
+    """A string as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_name(value: str) -> str:
+    """An identifier as SQL writes it."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:
+    """Settings that no statement can undo: the configuration is locked last."""
+    folders = sorted({f"{Path(file).parent}/" for files in snapshot.files.values() for file in files})
+    settings = {
+        "allowed_directories": f"[{', '.join(quote_text(folder) for folder in folders)}]",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        # Without this, a name in SQL could be a variable of the Python program that asks.
+        "python_enable_replacements": "false",
+        "temp_directory": "''",
+        "max_expression_depth": str(limits.expressions),
+        # Files are immutable: their footers need to be read once only.
+        "parquet_metadata_cache": "true",
+    }
+    if limits.memory is not None:
+        settings["memory_limit"] = quote_text(limits.memory)
+    if limits.threads is not None:
+        settings["threads"] = str(int(limits.threads))
+    for name, value in settings.items():
+        connection.execute(f"SET {name} = {value}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _copy_table(
+    connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, columns: Mapping[str, str]
+) -> None:
+    """A small catalog table, copied so that every cursor sees it."""
+    picks = ", ".join(
+        f"CAST({column if column in rows.column_names else 'NULL'} AS {kind}) AS {column}"
+        for column, kind in columns.items()
+    )
+    connection.register("_panorama_copy", rows)
+    connection.execute(f"CREATE TABLE {SCHEMA}.{name} AS SELECT {picks} FROM _panorama_copy")
+    connection.unregister("_panorama_copy")
+
+
+def _stored_view(table: str, columns: Mapping[str, str], files: list[str]) -> str:
+    """The statement that makes one stored table: its listed files, or no rows of the right types."""
+    if not files:
+        empty = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in columns.items())
+        return f"CREATE VIEW {SCHEMA}.{table} AS SELECT {empty} WHERE false"
+    listed = ", ".join(quote_text(file) for file in files)
+    return f"CREATE VIEW {SCHEMA}.{table} AS SELECT {', '.join(columns)} FROM read_parquet([{listed}])"

@@ -1,0 +1,350 @@
+"""What a query returns: an Arrow table enters, rows, data frames, files and printed tables leave."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import html
+import json
+import math
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from panorama.errors import MissingExtra, UsageError
+
+SHOWN_ROWS = 20
+SHOWN_CHARACTERS = 40
+
+
+class Row(tuple[Any, ...]):
+    """A tuple whose values can also be read by column name: row['video'], row.video."""
+
+    __slots__ = ()
+    _columns: tuple[str, ...] = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            try:
+                return tuple.__getitem__(self, self._columns.index(key))
+            except ValueError:
+                raise KeyError(f"no column {key!r}; there are {', '.join(self._columns)}") from None
+        return tuple.__getitem__(self, key)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return tuple.__getitem__(self, self._columns.index(name))
+        except ValueError:
+            raise AttributeError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
+
+    def keys(self) -> tuple[str, ...]:
+        """Column names; with them, dict(row) works."""
+        return self._columns
+
+
+class Result:
+    """The answer to one statement.
+
+    Attributes:
+        uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
+        warnings: what else the asker should know.
+        seconds: how long it took.
+        types: DuckDB's names of the column types.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        types: Sequence[str],
+        *,
+        uncertain: int = 0,
+        warnings: Sequence[str] = (),
+        seconds: float = 0.0,
+    ) -> None:
+        if len(types) != table.num_columns:
+            raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
+        self._table = table
+        self._rows: list[Row] | None = None
+        self._position = 0
+        self.types = list(types)
+        self.uncertain = uncertain
+        self.warnings = tuple(warnings)
+        self.seconds = seconds
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names, in order."""
+        return list(self._table.column_names)
+
+    def fetchall(self) -> list[Row]:
+        """Every row not fetched yet."""
+        rows = self._all()[self._position :]
+        self._position = len(self._table)
+        return rows
+
+    def fetchone(self) -> Row | None:
+        """The next row, None after the last."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int = 1) -> list[Row]:
+        """The next rows, at most `size`."""
+        rows = self._all()[self._position : self._position + size]
+        self._position += len(rows)
+        return rows
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self._table
+
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as exc:
+            raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
+        return self._table.to_pandas()
+
+    def pl(self) -> Any:
+        """The rows as a polars DataFrame.
+
+        Raises:
+            MissingExtra: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as exc:
+            raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
+        return polars.from_arrow(self._table)
+
+    def to_json(self) -> str:
+        """An array of objects, one a line; what JSON has no number for is null."""
+        names = self.columns
+        lines = [
+            json.dumps(
+                {name: _plain(value) for name, value in zip(names, row, strict=True)},
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+            for row in self._all()
+        ]
+        return "[" + ",\n ".join(lines) + "]"
+
+    def write(self, path: str | Path) -> Path:
+        """Write the rows to a .csv, .json or .parquet file; a file that is there is replaced.
+
+        Raises:
+            UsageError: another suffix.
+        """
+        path = Path(path)
+        writers = {".csv": self._write_csv, ".json": self._write_json, ".parquet": self._write_parquet}
+        writer = writers.get(path.suffix.lower())
+        if writer is None:
+            raise UsageError(f"a result is written as {', '.join(writers)}, got {path.name!r}")
+        writer(path)
+        return path
+
+    def _write_csv(self, path: Path) -> None:
+        path.write_text(self.to_csv(), encoding="utf-8", newline="")
+
+    def _write_json(self, path: Path) -> None:
+        path.write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def _write_parquet(self, path: Path) -> None:
+        pyarrow.parquet.write_table(self._table, path)
+
+    def to_csv(self) -> str:
+        """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
+        lines = [",".join(_csv_field(name) for name in self.columns)]
+        lines += [",".join(_csv_field(_plain(value)) for value in row) for row in self._all()]
+        return "\n".join(lines) + "\n"
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, index: int) -> Row:
+        return self._all()[index]
+
+    def __repr__(self) -> str:
+        return self.to_table()
+
+    def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
+        """Aligned text for people; more than `rows` rows are shown as the first and the last of them."""
+        shown, cut = self._shown(rows)
+        names = self.columns
+        width = SHOWN_CHARACTERS if len(names) > 1 else None
+        texts = [[_shown_text(value, width) for value in row] for row in shown]
+        widths = [
+            max([len(name), *(len(line[i]) for line in texts)]) if texts else len(name)
+            for i, name in enumerate(names)
+        ]
+        right = [_is_number(kind) for kind in self.types]
+        lines = ["  ".join(_pad(n, w, r) for n, w, r in zip(names, widths, right, strict=True)).rstrip()]
+        lines.append("  ".join("-" * width for width in widths))
+        for i, line in enumerate(texts):
+            if i == cut:
+                lines.append(
+                    "  ".join(_pad("...", w, r) for w, r in zip(widths, right, strict=True)).rstrip()
+                )
+            lines.append(
+                "  ".join(_pad(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
+            )
+        lines.append(f"({len(self)} row{'' if len(self) == 1 else 's'})")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        shown, cut = self._shown(SHOWN_ROWS)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = ""
+        for i, row in enumerate(shown):
+            if i == cut:
+                body += f"<tr><td colspan='{len(self.columns)}'>…</td></tr>"
+            body += "<tr>" + "".join(f"<td>{html.escape(_shown_text(v))}</td>" for v in row) + "</tr>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{len(self)} rows</p>"
+
+    def _shown(self, rows: int | None) -> tuple[list[Row], int]:
+        """Rows to print, and where among them some are left out (-1: nowhere)."""
+        if rows is None or len(self) <= rows:
+            return self._all(), -1
+        head = (rows + 1) // 2
+        picked = pa.concat_tables([self._table.slice(0, head), self._table.slice(len(self) - (rows - head))])
+        return _rows(picked, self.types), head
+
+    def _all(self) -> list[Row]:
+        if self._rows is None:
+            self._rows = _rows(self._table, self.types)
+        return self._rows
+
+
+def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
+    """Rows of Python values, as DuckDB's own fetchall gives them."""
+    kind = type("Row", (Row,), {"_columns": tuple(table.column_names), "__slots__": ()})
+    columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
+    if not columns:
+        return [kind() for _ in range(len(table))]
+    return [kind(values) for values in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
+    values = column.to_pylist()
+    fix = _fixer(column.type, duckdb_type)
+    return values if fix is None else [None if value is None else fix(value) for value in values]
+
+
+def _fixer(kind: pa.DataType, duckdb_type: str) -> Any:
+    """How to undo what Arrow does to values that it has no type for; None where nothing is to be done."""
+    if duckdb_type in ("HUGEINT", "UHUGEINT"):
+        return int
+    if duckdb_type == "UUID":
+        return lambda value: uuid.UUID(value) if isinstance(value, str) else value
+    if duckdb_type == "INTERVAL":
+        return _interval
+    if duckdb_type == "BIT":
+        return _bits
+    return _nested_fixer(kind)
+
+
+def _nested_fixer(kind: pa.DataType) -> Any:
+    if pa.types.is_map(kind):
+        return dict
+    if pa.types.is_fixed_size_list(kind):
+        inner = _nested_fixer(kind.value_type) or _integral(kind.value_type)
+        return lambda value: tuple(_each(inner, value))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _nested_fixer(kind.value_type) or _integral(kind.value_type)
+        return None if inner is None else lambda value: _each(inner, value)
+    if pa.types.is_struct(kind):
+        fixes = {
+            field.name: fix
+            for field in kind
+            if (fix := _nested_fixer(field.type) or _integral(field.type)) is not None
+        }
+        return (lambda value: _fields(fixes, value)) if fixes else None
+    return None
+
+
+def _integral(kind: pa.DataType) -> Any:
+    """Inside lists and structs, HUGEINT arrives as a decimal of 38 digits without a fraction."""
+    return int if pa.types.is_decimal(kind) and kind.precision == 38 and kind.scale == 0 else None
+
+
+def _each(fix: Any, values: Sequence[Any]) -> list[Any]:
+    return [value if fix is None or value is None else fix(value) for value in values]
+
+
+def _fields(fixes: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    return {k: fixes[k](v) if k in fixes and v is not None else v for k, v in value.items()}
+
+
+def _interval(value: Any) -> datetime.timedelta:
+    months, days, nanoseconds = value
+    return datetime.timedelta(days=months * 30 + days, microseconds=nanoseconds // 1000)
+
+
+def _bits(value: Any) -> Any:
+    """DuckDB's BIT: the first byte counts the padding bits."""
+    if not isinstance(value, bytes) or not value:
+        return value
+    return "".join(f"{byte:08b}" for byte in value[1:])[value[0] :]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return _plain(float(value))
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value) if isinstance(value, float) else str(value)
+    quoted = any(mark in text for mark in ',"\n\r') or text == "" or text != text.strip()
+    return '"' + text.replace('"', '""') + '"' if quoted else text
+
+
+def _shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = str(value).replace("\n", "\\n")
+    return text if width is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _is_number(kind: str) -> bool:
+    return kind.startswith(("DECIMAL", "FLOAT", "DOUBLE")) or kind.endswith("INT") or kind == "INTEGER"

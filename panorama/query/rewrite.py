@@ -1,0 +1,390 @@
+"""Replaces the extensions of one statement: its text and parameters enter, text for DuckDB leaves."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError
+from panorama.query.compile import compile_query
+from panorama.query.dialect import Extension, find_extensions, parse_shorthand
+from panorama.query.guard import readable
+from panorama.query.plan import Query
+from panorama.query.relations import SCHEMA, quote_text
+from panorama.query.rules import Context, apply_rules
+from panorama.query.shorthand import Reading, read_shorthand
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityCall:
+    """similarity(...) in a statement.
+
+    Attributes:
+        table: the table of similarities that the engine makes for it: crop_id, track_id, similarity.
+        picture: the path as written, or the id of a crop.
+        start: its place in the statement.
+    """
+
+    table: str
+    picture: str | int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A span of the statement that was replaced: [start, stop) there became [new_start, new_stop)."""
+
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A statement ready for DuckDB.
+
+    Attributes:
+        text: what DuckDB gets.
+        parameters: those that are left in the text.
+        queries: the shorthands in it.
+        similarities: the calls in it.
+        pieces: what was replaced, in order.
+    """
+
+    text: str
+    parameters: Parameters
+    queries: tuple[Query, ...]
+    similarities: tuple[SimilarityCall, ...]
+    pieces: tuple[Piece, ...]
+
+    def original(self, position: int) -> int:
+        """The place in the statement as typed that a place in `text` comes from."""
+        shift = 0
+        for piece in self.pieces:
+            if position < piece.new_start:
+                break
+            if position < piece.new_stop:
+                return piece.start
+            shift = piece.stop - piece.new_stop
+        return position + shift
+
+
+class Rewriter:
+    """Rewrites one statement.
+
+    Args:
+        sql: the statement as typed.
+        tokens: of it.
+        parameters: values for ? and $name.
+        entities: every name of the album.
+        connection: where conditions on the album's names are tried.
+        verify: answers verify(a, b) given two paths and the place of the call.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        tokens: list[Token],
+        parameters: Parameters,
+        entities: tuple[str, ...],
+        connection: duckdb.DuckDBPyConnection,
+        verify: Callable[[str, str, int], bool | None],
+    ) -> None:
+        self._sql = sql
+        self._typed = tokens
+        self._entities = entities
+        self._connection = connection
+        self._verify = verify
+        self._places = _parameter_places(tokens)
+        self._values = _parameter_values(self._places, parameters, sql)
+        # The parser sees constants; text outside of shorthands keeps its parameters.
+        self._tokens = _with_constants(tokens, self._places, self._values)
+        self._extensions = find_extensions(tokens)
+        self._queries: list[Query] = []
+        self._similarities: list[SimilarityCall] = []
+        self._parameters = parameters
+
+    @property
+    def has_extensions(self) -> bool:
+        """Whether anything is to be replaced."""
+        return bool(self._extensions)
+
+    def rewrite(self) -> Rewritten:
+        """The statement with every extension replaced.
+
+        Raises:
+            QueryError: an extension is used wrongly.
+        """
+        if not self._extensions:
+            return Rewritten(self._sql, self._parameters, (), (), ())
+        outer = self._outermost(0, len(self._sql))
+        text, at, pieces = "", 0, []
+        for extension in outer:
+            text += self._sql[at : extension.start]
+            new = self._replacement(extension, alias=True)
+            pieces.append(Piece(extension.start, extension.stop, len(text), len(text) + len(new)))
+            text += new
+            at = extension.stop
+        text += self._sql[at:]
+        left = self._parameters_outside(outer)
+        return Rewritten(text, left, tuple(self._queries), tuple(self._similarities), tuple(pieces))
+
+    def _outermost(self, start: int, stop: int, inside: Extension | None = None) -> list[Extension]:
+        """Extensions within [start, stop) that lie in no other one there."""
+        found: list[Extension] = []
+        for extension in self._extensions:
+            if extension is inside or not (start <= extension.start and extension.stop <= stop):
+                continue
+            if not found or extension.start >= found[-1].stop:
+                found.append(extension)
+        return found
+
+    def _render(self, start: int, stop: int, inside: Extension) -> str:
+        """Text of [start, stop) for DuckDB: inner extensions replaced, parameters filled in."""
+        changes = [(e.start, e.stop, self._replacement(e)) for e in self._outermost(start, stop, inside)]
+        covered = [(a, b) for a, b, _ in changes]
+        for place in self._places:
+            if (
+                start <= place.start
+                and place.stop <= stop
+                and not any(a <= place.start < b for a, b in covered)
+            ):
+                changes.append(
+                    (place.start, place.stop, literal(self._values[place.key], self._sql, place.start))
+                )
+        text, at = "", start
+        for first, last, new in sorted(changes):
+            text += self._sql[at:first] + new
+            at = last
+        # A comment at the end would swallow what follows it.
+        return (text + self._sql[at:stop]).strip()
+
+    def _replacement(self, extension: Extension, alias: bool = False) -> str:
+        if extension.kind == "shorthand":
+            return self._shorthand(extension)
+        text = self._similarity(extension) if extension.kind == "similarity" else self._verified(extension)
+        return f"{text} AS {extension.kind}" if alias and self._names_a_column(extension) else text
+
+    def _shorthand(self, extension: Extension) -> str:
+        node = parse_shorthand(self._tokens, extension, self._sql)
+        reading = Reading(self._sql, lambda a, b: self._render(a, b, extension), self._entities)
+        before = len(self._similarities)
+        query = read_shorthand(node, extension, len(self._queries) + 1, reading)
+        query = replace(query, number=len(self._queries) + 1)
+        if len(self._similarities) > before and query.target in ("tracks", "crops"):
+            query = replace(query, similarity=self._lookup(self._similarities[before], query.target))
+        query = apply_rules(query, Context(self._names_where))
+        self._queries.append(query)
+        return compile_query(query)
+
+    def _names_where(self, condition: str) -> tuple[str, ...]:
+        sql = f"SELECT entity FROM {SCHEMA}.entities WHERE ({condition}) ORDER BY entity"
+        try:
+            return tuple(row[0] for row in self._connection.execute(sql).fetchall())
+        except duckdb.Error as exc:
+            error = readable(exc, sql)
+            raise QueryError(error.args[0], self._sql, self._sql.find(condition)) from exc
+
+    def _arguments(self, extension: Extension, count: int, usage: str) -> list[Any]:
+        """The constants between the brackets of a call."""
+        inside = self._typed[extension.first + 2 : extension.last - 1]
+        groups: list[list[Token]] = [[]]
+        for token in inside:
+            if token.token_type == TokenType.COMMA:
+                groups.append([])
+            else:
+                groups[-1].append(token)
+        if len(groups) != count or not all(groups):
+            raise QueryError(usage, self._sql, extension.start)
+        return [self._constant(group, usage) for group in groups]
+
+    def _constant(self, group: list[Token], usage: str) -> Any:
+        first = group[0]
+        place = next((place for place in self._places if place.start == first.start), None)
+        if place is not None and place.stop == group[-1].end + 1:
+            return self._values[place.key]
+        if len(group) == 1 and first.token_type == TokenType.STRING:
+            return first.text
+        if len(group) == 1 and first.token_type == TokenType.NUMBER and first.text.isdigit():
+            return int(first.text)
+        raise QueryError(usage, self._sql, first.start)
+
+    def _similarity(self, extension: Extension) -> str:
+        usage = "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant"
+        (picture,) = self._arguments(extension, 1, usage)
+        if not isinstance(picture, (str, int)) or isinstance(picture, bool):
+            raise QueryError(usage, self._sql, extension.start)
+        call = next((c for c in self._similarities if c.picture == picture), None)
+        if call is None:
+            call = SimilarityCall(f"_similarity{len(self._similarities) + 1}", picture, extension.start)
+            self._similarities.append(call)
+        return self._lookup(call, self._scope(extension))
+
+    def _scope(self, extension: Extension) -> str:
+        """Whose similarity is meant: of each crop where crops are asked, else of each track."""
+        around = [e for e in self._extensions if e.kind == "shorthand" and e.start < extension.start < e.stop]
+        if around:
+            return self._typed[around[-1].first + 1].text.lower()
+        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
+        return "crops" if named & {"crops", "crop_id"} else "tracks"
+
+    def _lookup(self, call: SimilarityCall, target: str) -> str:
+        # The inner columns have names that no relation has, so that the outer ones are found.
+        if target == "crops":
+            return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._crop = crop_id)"
+        return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._track = track_id)"
+
+    def _verified(self, extension: Extension) -> str:
+        usage = "verify takes two pictures in single quotes: verify('a.jpg', 'b.jpg')"
+        first, second = self._arguments(extension, 2, usage)
+        if not isinstance(first, str) or not isinstance(second, str):
+            raise QueryError(usage, self._sql, extension.start)
+        same = self._verify(first, second, extension.start)
+        return "CAST(NULL AS BOOLEAN)" if same is None else f"CAST({str(same).lower()} AS BOOLEAN)"
+
+    def _names_a_column(self, extension: Extension) -> bool:
+        """Whether a call is a whole item of the outermost SELECT, which then bears its name."""
+        before = self._typed[extension.first - 1].token_type if extension.first else None
+        after = self._typed[extension.last].token_type if extension.last < len(self._typed) else None
+        opens = before == TokenType.SELECT or (before == TokenType.COMMA and self._in_select_list(extension))
+        return opens and after in (
+            None,
+            TokenType.COMMA,
+            TokenType.FROM,
+            TokenType.SEMICOLON,
+            TokenType.R_PAREN,
+        )
+
+    def _in_select_list(self, extension: Extension) -> bool:
+        depth = 0
+        for i in range(extension.first - 1, -1, -1):
+            kind = self._typed[i].token_type
+            depth += (kind in _CLOSERS) - (kind in _OPENERS)
+            if depth < 0 or (depth == 0 and kind in (TokenType.ORDER_BY, TokenType.GROUP_BY, TokenType.FROM)):
+                return False
+            if depth == 0 and kind == TokenType.SELECT:
+                return True
+        return False
+
+    def _parameters_outside(self, outer: list[Extension]) -> Parameters:
+        """The parameters that the text still holds after replacing."""
+        if self._parameters is None:
+            return None
+        left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
+        if isinstance(self._parameters, Mapping):
+            return {str(place.key): self._values[place.key] for place in left}
+        if any(self._sql[place.start] == "$" for place in left):
+            raise QueryError(
+                "beside a shorthand, write ? or $name, not $1",
+                self._sql,
+                next(place.start for place in left if self._sql[place.start] == "$"),
+            )
+        return [self._values[place.key] for place in left]
+
+
+_OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSERS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A parameter in the text: its key is the index of its value, or its name."""
+
+    key: int | str
+    start: int
+    stop: int
+    token: int
+
+
+def _parameter_places(tokens: list[Token]) -> list[Place]:
+    places: list[Place] = []
+    asked = 0
+    for i, token in enumerate(tokens):
+        key: int | str
+        if token.token_type == TokenType.PLACEHOLDER:
+            key = asked
+            asked += 1
+        elif token.token_type == TokenType.PARAMETER and token.text.startswith("$") and len(token.text) > 1:
+            name = token.text[1:]
+            key = int(name) - 1 if name.isdigit() else name
+        else:
+            continue
+        places.append(Place(key, token.start, token.end + 1, i))
+    return places
+
+
+def _parameter_values(places: list[Place], parameters: Parameters, sql: str) -> dict[int | str, Any]:
+    """The value of every parameter in the text.
+
+    Raises:
+        QueryError: one has none.
+    """
+    if isinstance(parameters, (str, bytes)):
+        raise QueryError("parameters are a list, a tuple or a dict")
+    given: dict[int | str, Any] = {}
+    if isinstance(parameters, Mapping):
+        given = {str(key): value for key, value in parameters.items()}
+    elif parameters is not None:
+        given = dict(enumerate(parameters))
+    for place in places:
+        if place.key not in given:
+            name = f"${place.key}" if isinstance(place.key, str) else f"number {place.key + 1}"
+            raise QueryError(f"parameter {name} has no value; {len(given)} given", sql, place.start)
+    return given
+
+
+def _with_constants(tokens: list[Token], places: list[Place], values: dict[int | str, Any]) -> list[Token]:
+    """The tokens with every parameter as the constant it stands for."""
+    changed = list(tokens)
+    for place in places:
+        value, old = values[place.key], tokens[place.token]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        kind = TokenType.NUMBER if number else TokenType.NULL if value is None else TokenType.STRING
+        changed[place.token] = Token(kind, str(value), old.line, old.col, old.start, old.end)
+    return changed
+
+
+def literal(value: Any, sql: str, position: int) -> str:
+    """A Python value as SQL writes it.
+
+    Raises:
+        QueryError: SQL has no constant for it.
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"({value})"
+    if isinstance(value, float):
+        return f"({value!r})" if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise QueryError("a text parameter holds a NUL character", sql, position)
+        return quote_text(value)
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return f"({value:f})"
+    kinds = {
+        datetime.datetime: "TIMESTAMP",
+        datetime.date: "DATE",
+        datetime.time: "TIME",
+        uuid.UUID: "UUID",
+    }
+    for kind, name in kinds.items():
+        if isinstance(value, kind):
+            name = "TIMESTAMPTZ" if getattr(value, "tzinfo", None) and name == "TIMESTAMP" else name
+            return f"CAST({quote_text(str(value))} AS {name})"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(literal(item, sql, position) for item in value)}]"
+    raise QueryError(f"a parameter of type {type(value).__name__} cannot stand in a shorthand", sql, position)

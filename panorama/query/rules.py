@@ -1,0 +1,329 @@
+"""The rewrite rules of the shorthand: a Query enters each, a Query nearer to plain SQL leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from panorama.errors import QueryError, UnknownEntity, unknown
+from panorama.query.branches import Binder, spread
+from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves
+from panorama.query.dialect import refuse_space
+from panorama.query.plan import (
+    OVERLAP_TARGETS,
+    VIDEO_COLUMNS,
+    Bounds,
+    Branch,
+    Query,
+    columns_of,
+)
+from panorama.query.shorthand import column_position, constant
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What rules may ask.
+
+    Attributes:
+        names_where: the entities for which a condition on the column `entity` holds.
+    """
+
+    names_where: Callable[[str], tuple[str, ...]]
+
+
+Rule = Callable[[Query, Context], Query]
+
+
+def check_names(query: Query, context: Context) -> Query:
+    """Every column must be one that the target has, every predicate one that is built."""
+    known = frozenset(columns_of(query.target))
+    for leaf in leaves(query.condition) if query.condition is not None else ():
+        for call in sorted(leaf.calls):
+            refuse_space(call, query.sql, leaf.start)
+        for name in sorted(leaf.columns - known):
+            raise QueryError(
+                f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}",
+                query.sql,
+                column_position(leaf, name),
+            )
+        _check_clock(leaf, query, context)
+    return query
+
+
+def _check_clock(leaf: Leaf, query: Query, context: Context) -> None:
+    """Text compared with `time` means a time of day, which no video here is known to have."""
+    if "time" not in leaf.columns or leaf.node is None:
+        return
+    for part in leaf.node.find_all(exp.Literal):
+        value = constant(part)
+        if isinstance(value, str) and not isinstance(part.parent, (exp.Interval, exp.Cast)):
+            raise QueryError(
+                f"{value!r} compared with time means a time of day, and wall-clock time is not built yet; "
+                "time is seconds from the start of the video",
+                query.sql,
+                leaf.start,
+            )
+
+
+def check_sequences(query: Query, context: Context) -> Query:
+    """FOLLOWED BY, BEFORE, DURING and OVERLAPS stand between moments."""
+    if query.condition is not None and query.target != "moments":
+        for sequence in _sequences(query.condition):
+            raise QueryError(
+                f"{sequence.kind} stands between moments: write SELECT moments WHERE ...",
+                query.sql,
+                sequence.start,
+            )
+    return query
+
+
+def _sequences(condition: Condition) -> list[Sequence]:
+    if isinstance(condition, Sequence):
+        return [condition]
+    if isinstance(condition, Not):
+        return _sequences(condition.item)
+    if isinstance(condition, (And, Or)):
+        return [sequence for item in condition.items for sequence in _sequences(item)]
+    return []
+
+
+def resolve_entities(query: Query, context: Context) -> Query:
+    """Every name compared with `entity` must be registered.
+
+    Raises:
+        UnknownEntity: with near names.
+    """
+    for leaf in leaves(query.condition) if query.condition is not None else ():
+        if leaf.node is None or "entity" not in leaf.columns:
+            continue
+        for name in _compared_names(leaf.node, context):
+            if name not in query.entities:
+                raise UnknownEntity(unknown("entity", name, query.entities, "panorama entities"))
+    return query
+
+
+def _compared_names(node: exp.Expr, context: Context) -> list[str]:
+    """Constants that the column `entity` is compared with by =, <> or IN."""
+    if isinstance(node, (exp.Not, exp.Paren)):
+        return _compared_names(node.this, context)
+    if isinstance(node, (exp.EQ, exp.NEQ)):
+        sides = (node.this, node.expression)
+        values = [side for side in sides if not _is_entity(side)] if any(map(_is_entity, sides)) else []
+    elif isinstance(node, exp.In) and _is_entity(node.this):
+        values = list(node.expressions)
+    else:
+        values = []
+    found = (constant(value) for value in values)
+    return [name for name in found if isinstance(name, str)]
+
+
+def _is_entity(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == "entity"
+
+
+def overlap_times(query: Query, context: Context) -> Query:
+    """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
+    if query.target not in OVERLAP_TARGETS or query.condition is None:
+        return query
+    return replace(query, condition=_overlap(query.condition, query, context, False))
+
+
+def _overlap(condition: Condition, query: Query, context: Context, negated: bool) -> Condition:
+    if isinstance(condition, Leaf):
+        return _overlap_leaf(condition, query, context, negated) if "time" in condition.columns else condition
+    if isinstance(condition, Not):
+        # NOT of a time is the other times; NOT of an entity at a time is that it was not there then.
+        flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
+        return Not(_overlap(condition.item, query, context, negated != flips))
+    if isinstance(condition, Sequence):
+        left = _overlap(condition.left, query, context, negated)
+        return replace(condition, left=left, right=_overlap(condition.right, query, context, negated))
+    return type(condition)(tuple(_overlap(item, query, context, negated) for item in condition.items))
+
+
+_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
+# Some t of [start_time, end_time) with t < v, and so on.
+_OVERLAPS = {
+    "<": "start_time < {v}",
+    "<=": "start_time <= {v}",
+    ">": "end_time > {v}",
+    ">=": "end_time > {v}",
+    "=": "start_time <= {v} AND end_time > {v}",
+    "<>": "NOT (start_time = {v} AND end_time = {v})",
+}
+
+
+def _overlap_leaf(leaf: Leaf, query: Query, context: Context, negated: bool) -> Leaf:
+    comparisons = time_comparisons(leaf, context)
+    if comparisons is None:
+        raise QueryError(
+            f"in SELECT {query.target}, time is compared with numbers: time BETWEEN 60 AND 90, time < 5; "
+            "start_time and end_time take any condition",
+            query.sql,
+            column_position(leaf, "time"),
+        )
+    if negated:
+        flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=repr(value)) for sign, value in comparisons]
+        text = f"NOT ({' OR '.join(f'({part})' for part in flipped)})"
+    else:
+        text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
+    columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
+    return Leaf(leaf.start, leaf.stop, text, columns, None)
+
+
+def time_comparisons(leaf: Leaf, context: Context) -> list[tuple[str, float]] | None:
+    """What a leaf says of `time`, as (operator, seconds) that all hold; None where it is anything else."""
+    node = leaf.node
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Between) and _is_time(node.this):
+        low, high = (_number(constant(node.args[side])) for side in ("low", "high"))
+        return None if low is None or high is None else [(">=", low), ("<=", high)]
+    sign = _OPERATORS.get(type(node)) if node is not None else None
+    if node is None or sign is None:
+        return None
+    if _is_time(node.this):
+        value = _number(constant(node.expression))
+    elif _is_time(node.expression):
+        value, sign = _number(constant(node.this)), _MIRRORED[sign]
+    else:
+        return None
+    return None if value is None else [(sign, value)]
+
+
+def _is_time(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == "time"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
+
+
+def branch_out(query: Query, context: Context) -> Query:
+    """The condition as alternatives, conditions on score and box bound to the entities beside them."""
+    if query.condition is None:
+        return replace(query, branches=(Branch(),) if query.target != "moments" else _every_moment(query))
+    binder = Binder(query, context.names_where)
+    bound = binder.bind(query.condition)
+    branches = spread(bound, query)
+    for branch in branches:
+        if len(branch.sequences) > 1 or (branch.sequences and (branch.seen or branch.unseen)):
+            raise QueryError(
+                f"{branch.sequences[0].kind} with another entity condition beside it is not built yet: "
+                "join two SELECT moments instead",
+                query.sql,
+                query.start,
+            )
+    if query.target == "moments":
+        # Without any entity, SELECT moments means the moments of all of them.
+        everything = binder.everything()
+        branches = tuple(
+            replace(b, seen=(everything,)) if not (b.seen or b.unseen or b.sequences) else b for b in branches
+        )
+    return replace(query, branches=branches)
+
+
+def _every_moment(query: Query) -> tuple[Branch, ...]:
+    return (Branch(seen=(Binder(query, lambda _: ()).everything(),)),)
+
+
+def push_filters(query: Query, context: Context) -> Query:
+    """Conditions on the video that every branch has are taken out of them, and time bounds are noted."""
+    branches = query.branches
+    if not branches:
+        return query
+    on_video = [leaf for leaf in branches[0].where if leaf.columns <= VIDEO_COLUMNS and not leaf.calls]
+    shared = tuple(leaf for leaf in on_video if all(leaf in branch.where for branch in branches))
+    pruned = tuple(
+        replace(branch, where=tuple(leaf for leaf in branch.where if leaf not in shared))
+        for branch in branches
+    )
+    bounds = Bounds()
+    if query.target in ("frames", "crops"):
+        bounds = _hull([_bounds(branch, context) for branch in branches])
+    return replace(query, branches=pruned, shared=shared, bounds=bounds)
+
+
+def _bounds(branch: Branch, context: Context) -> Bounds:
+    low: float | None = None
+    high: float | None = None
+    for leaf in branch.where:
+        for sign, value in (time_comparisons(leaf, context) if leaf.columns == {"time"} else None) or ():
+            if sign in (">", ">=", "="):
+                low = value if low is None else max(low, value)
+            if sign in ("<", "<=", "="):
+                high = value if high is None else min(high, value)
+    return Bounds(low, high)
+
+
+def _hull(all_bounds: list[Bounds]) -> Bounds:
+    lows = [bounds.low for bounds in all_bounds]
+    highs = [bounds.high for bounds in all_bounds]
+    low = None if None in lows else min(value for value in lows if value is not None)
+    high = None if None in highs else max(value for value in highs if value is not None)
+    return Bounds(low, high)
+
+
+def stop_early(query: Query, context: Context) -> Query:
+    """A LIMIT in the default order needs only the first tracks, where their frames alone decide the rows."""
+    numbers = [_whole(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    simple = (
+        query.target == "frames"
+        and query.limit is not None
+        and query.order is None
+        and None not in numbers
+        and len(query.branches) == 1
+    )
+    if not simple:
+        return query
+    branch = query.branches[0]
+    if len(branch.seen) != 1 or branch.unseen or branch.where:
+        return query
+    early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
+    if any(not leaf.columns <= early for leaf in branch.seen[0].conditions):
+        return query
+    return replace(query, first_rows=sum(number for number in numbers if number is not None))
+
+
+def _whole(text: str) -> int | None:
+    stripped = text.strip()
+    return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 16 else None
+
+
+RULES: tuple[Rule, ...] = (
+    check_names,
+    check_sequences,
+    resolve_entities,
+    overlap_times,
+    branch_out,
+    push_filters,
+    stop_early,
+)
+"""In this order: names first, so that errors come before work; what saves work last."""
+
+
+def apply_rules(query: Query, context: Context) -> Query:
+    """The Query after every rule."""
+    for rule in RULES:
+        query = rule(query, context)
+    return query
+
+
+def needed_videos(query: Query) -> str | None:
+    """A condition on the video that every answer satisfies and that needs no matching, None without one."""
+    texts = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
+    return " AND ".join(texts) if texts else None

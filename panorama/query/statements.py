@@ -1,0 +1,209 @@
+"""Statements about entities: their tokens enter, small frozen values that the library executes leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEntity:
+    """CREATE ENTITY 'X' FROM 'x/*.jpg' [, ...] [NOT FROM 'lookalikes/*.jpg' [, ...]]"""
+
+    entity: str
+    pictures: tuple[str, ...]
+    negatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddExemplars:
+    """ALTER ENTITY 'X' ADD [NOT] 'p.jpg' [, ...]"""
+
+    entity: str
+    pictures: tuple[str, ...]
+    negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveExemplars:
+    """ALTER ENTITY 'X' REMOVE 'p.jpg' [, ...]"""
+
+    entity: str
+    pictures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameEntity:
+    """ALTER ENTITY 'X' RENAME TO 'Y'"""
+
+    entity: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropEntity:
+    """DROP ENTITY [IF EXISTS] 'X'"""
+
+    entity: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetEntity:
+    """FORGET ENTITY 'X' [WITH SIGHTINGS]"""
+
+    entity: str
+    with_sightings: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowEntities:
+    """SHOW ENTITIES"""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeEntity:
+    """DESCRIBE ENTITY 'X'"""
+
+    entity: str
+
+
+EntityStatement: TypeAlias = (
+    CreateEntity
+    | AddExemplars
+    | RemoveExemplars
+    | RenameEntity
+    | DropEntity
+    | ForgetEntity
+    | ShowEntities
+    | DescribeEntity
+)
+
+_VERBS = ("CREATE", "ALTER", "DROP", "FORGET", "DESCRIBE")
+
+
+def parse_statement(tokens: list[Token], sql: str) -> EntityStatement | None:
+    """The statement about entities that the tokens are, None where they are anything else.
+
+    Raises:
+        QueryError: it begins as one and goes on wrong; the place and what was expected.
+    """
+    words = [token.text.upper() for token in tokens[:2]]
+    if words == ["SHOW", "ENTITIES"]:
+        reader = _Reader(tokens, 2, sql)
+        reader.end()
+        return ShowEntities()
+    if len(words) < 2 or words[0] not in _VERBS or words[1] != "ENTITY" or _is_table(tokens):
+        return None
+    reader = _Reader(tokens, 2, sql)
+    statement = _PARSERS[words[0]](reader)
+    reader.end()
+    return statement
+
+
+def _is_table(tokens: list[Token]) -> bool:
+    """DESCRIBE entity is also how DuckDB describes a table of that name."""
+    return tokens[0].text.upper() == "DESCRIBE" and len([t for t in tokens if t.text != ";"]) == 2
+
+
+class _Reader:
+    """Takes tokens one after the other and says what was expected where one is wrong."""
+
+    def __init__(self, tokens: list[Token], position: int, sql: str) -> None:
+        self._tokens = tokens
+        self._i = position
+        self._sql = sql
+
+    def fail(self, expected: str) -> QueryError:
+        """The error for this place."""
+        if self._i < len(self._tokens):
+            token = self._tokens[self._i]
+            return QueryError(f"expected {expected}, found {token.text!r}", self._sql, token.start)
+        return QueryError(f"expected {expected}, found the end", self._sql, len(self._sql.rstrip()))
+
+    def text(self, expected: str) -> str:
+        """A quoted string."""
+        if self._i < len(self._tokens) and self._tokens[self._i].token_type == TokenType.STRING:
+            self._i += 1
+            return self._tokens[self._i - 1].text
+        raise self.fail(expected)
+
+    def name(self) -> str:
+        """The name of an entity."""
+        found = self.text("the entity's name in single quotes")
+        if not found.strip():
+            self._i -= 1
+            raise self.fail("a name that is not empty")
+        return found
+
+    def texts(self, expected: str) -> tuple[str, ...]:
+        """Quoted strings, commas between."""
+        found = [self.text(expected)]
+        while self.match(","):
+            found.append(self.text(expected))
+        return tuple(found)
+
+    def match(self, *words: str) -> bool:
+        """Step over the words if they stand here."""
+        piece = self._tokens[self._i : self._i + len(words)]
+        if [token.text.upper() for token in piece] != list(words):
+            return False
+        if any(token.token_type == TokenType.STRING for token in piece):
+            return False
+        self._i += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Step over the words, which must stand here."""
+        if not self.match(*words):
+            raise self.fail(" ".join(words))
+
+    def end(self) -> None:
+        """Nothing but a semicolon may follow."""
+        while self.match(";"):
+            pass
+        if self._i < len(self._tokens):
+            raise self.fail("the end of the statement")
+
+
+_PICTURES = "a picture, folder or pattern in single quotes"
+
+
+def _create(reader: _Reader) -> EntityStatement:
+    entity = reader.name()
+    reader.expect("FROM")
+    pictures = reader.texts(_PICTURES)
+    negatives = reader.texts(_PICTURES) if reader.match("NOT", "FROM") else ()
+    return CreateEntity(entity, pictures, negatives)
+
+
+def _alter(reader: _Reader) -> EntityStatement:
+    entity = reader.name()
+    if reader.match("ADD"):
+        negative = reader.match("NOT")
+        return AddExemplars(entity, reader.texts(_PICTURES), negative)
+    if reader.match("REMOVE"):
+        return RemoveExemplars(entity, reader.texts("an exemplar's name in single quotes"))
+    if reader.match("RENAME", "TO"):
+        return RenameEntity(entity, reader.name())
+    raise reader.fail("ADD, REMOVE or RENAME TO")
+
+
+def _drop(reader: _Reader) -> EntityStatement:
+    if_exists = reader.match("IF", "EXISTS")
+    return DropEntity(reader.name(), if_exists)
+
+
+def _forget(reader: _Reader) -> EntityStatement:
+    return ForgetEntity(reader.name(), reader.match("WITH", "SIGHTINGS"))
+
+
+def _describe(reader: _Reader) -> EntityStatement:
+    return DescribeEntity(reader.name())
+
+
+_PARSERS = {"CREATE": _create, "ALTER": _alter, "DROP": _drop, "FORGET": _forget, "DESCRIBE": _describe}
