@@ -1,0 +1,151 @@
+"""Finding videos among paths, hashing them, and writing clips of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from clips import number_in, write_picture_folder, write_video
+
+from panorama.errors import PanoramaError, UsageError, VideoOpenError
+from panorama.video import content_hash, find_videos, open_video, write_clip
+from panorama.video.clip import BOX_COLOR_RGB
+
+
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    return path
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [video.name for video in find_videos(paths).videos]
+
+
+def test_folder_is_searched_below_and_sorted(tmp_path: Path) -> None:
+    for name in ("b.mp4", "a.MKV", "gate/night/c.avi", ".hidden.mp4", ".cache/d.mp4"):
+        touch(tmp_path / name)
+    found = find_videos([tmp_path])
+    assert [v.name for v in found.videos] == ["a.MKV", "b.mp4", "gate/night/c.avi"]
+    assert {v.root for v in found.videos} == {tmp_path}
+
+
+def test_unknown_suffixes_in_folders_are_counted(tmp_path: Path) -> None:
+    for name in ("a.mp4", "notes.txt", "more/other.TXT", "more/README"):
+        touch(tmp_path / name)
+    found = find_videos([tmp_path])
+    assert [v.name for v in found.videos] == ["a.mp4"]
+    assert found.ignored == {".txt": 2, "": 1}
+
+
+def test_named_file_is_taken_whatever_its_suffix(tmp_path: Path) -> None:
+    found = find_videos([touch(tmp_path / "recording.dat")])
+    assert [(v.name, v.root) for v in found.videos] == [("recording.dat", tmp_path)]
+
+
+def test_glob_and_missing_path(tmp_path: Path) -> None:
+    for name in ("gate-1.mp4", "gate-2.mp4", "yard.mp4"):
+        touch(tmp_path / name)
+    found = find_videos([tmp_path / "gate-*.mp4", tmp_path / "nowhere.mp4", tmp_path / "no-*.mp4"])
+    assert [v.name for v in found.videos] == ["gate-1.mp4", "gate-2.mp4"]
+    assert found.missing == [str(tmp_path / "nowhere.mp4"), str(tmp_path / "no-*.mp4")]
+
+
+def test_file_whose_name_looks_like_a_glob_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert names([touch(tmp_path / "take[1].mp4")]) == ["take[1].mp4"]
+
+
+def test_same_video_named_twice_is_found_once(tmp_path: Path) -> None:
+    video = touch(tmp_path / "a.mp4")
+    assert names([tmp_path, video]) == ["a.mp4"]
+
+
+def test_folder_of_numbered_pictures_is_one_video(tmp_path: Path) -> None:
+    for n in (1, 2, 10):
+        touch(tmp_path / "takes" / "walk" / f"frame{n}.jpg")
+    assert names([tmp_path]) == ["takes/walk"]
+    assert names([tmp_path / "takes" / "walk"]) == ["walk"]
+
+
+@pytest.mark.parametrize(
+    "files", [["1.jpg"], ["a1.jpg", "b2.jpg"], ["portrait.jpg", "1.jpg"], ["1.jpg", "2.jpg", "film.mp4"]]
+)
+def test_folder_of_other_pictures_is_no_video(tmp_path: Path, files: list[str]) -> None:
+    for name in files:
+        touch(tmp_path / "album" / name)
+    found = find_videos([tmp_path])
+    assert [v.name for v in found.videos] == ["album/film.mp4"] * ("film.mp4" in files)
+    assert found.ignored == {".jpg": sum(name.endswith("jpg") for name in files)}
+
+
+def test_content_hash_depends_on_bytes_not_on_the_name(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"same")
+    (tmp_path / "b.mp4").write_bytes(b"same")
+    (tmp_path / "c.mp4").write_bytes(b"other")
+    hashes = [content_hash(tmp_path / name) for name in ("a.mp4", "b.mp4", "c.mp4")]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert len(hashes[0]) == 64
+
+
+def test_content_hash_of_a_picture_folder_sees_a_changed_picture_and_name(tmp_path: Path) -> None:
+    folder = write_picture_folder(tmp_path / "walk", frames=3).path
+    before = content_hash(folder)
+    assert content_hash(folder) == before
+    (folder / "frame-2.png").rename(folder / "frame-3.png")
+    renamed = content_hash(folder)
+    (folder / "frame-1.png").write_bytes((folder / "frame-0.png").read_bytes())
+    assert len({before, renamed, content_hash(folder)}) == 3
+
+
+def test_content_hash_of_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(VideoOpenError, match="nowhere"):
+        content_hash(tmp_path / "nowhere.mp4")
+
+
+def test_clip_holds_the_interval_with_its_times(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "source.mkv", "libx264", ticks=[0, 1, 2, 5, 6, 10, 11, 12, 20, 21])
+    count = write_clip(source.path, 2 / 25, 12 / 25, tmp_path / "clip.mp4")
+    assert count == 5
+    with open_video(tmp_path / "clip.mp4") as reader:
+        frames = list(reader.frames())
+        assert reader.info.codec == "h264"
+        assert [number_in(f.luma()) for f in frames] == [2, 3, 4, 5, 6]
+        assert np.allclose([f.time_seconds for f in frames], np.array([0, 3, 4, 8, 9]) / 25, atol=1e-3)
+
+
+def test_clip_between_two_frames_shows_the_one_before(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "source.mp4", "libx264", frames=10)
+    assert write_clip(source.path, 0.13, 0.14, tmp_path / "clip.mp4") == 1
+    with open_video(tmp_path / "clip.mp4") as reader:
+        assert number_in(reader.frame_at(0).luma()) == 3
+
+
+def test_clip_draws_boxes_upright_in_their_frames_only(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "source.mp4", "libx264", frames=6, rotation=90)
+    write_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
+    with open_video(tmp_path / "clip.mp4") as reader:
+        pictures = [f.rgb().astype(int) for f in reader.frames()]
+    edge = [picture[51, 44:96].mean(axis=0) for picture in pictures]
+    assert np.abs(edge[2] - BOX_COLOR_RGB).max() < 40
+    assert np.abs(edge[1] - edge[3]).max() < 10
+    assert np.abs(edge[2] - edge[1]).max() > 20
+
+
+def test_clip_of_odd_size_is_written_even(tmp_path: Path) -> None:
+    source = write_picture_folder(tmp_path / "walk", frames=4)
+    for path in source.path.iterdir():
+        cv2.imwrite(str(path), cv2.imread(str(path))[:95, :127])
+    assert write_clip(source.path, 0, 1, tmp_path / "clip.mp4") == 4
+    with open_video(tmp_path / "clip.mp4") as reader:
+        assert (reader.info.width, reader.info.height) == (126, 94)
+
+
+def test_failed_clip_leaves_nothing_behind(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "source.mp4", "libx264", frames=4)
+    with pytest.raises(UsageError, match="start < stop"):
+        write_clip(source.path, 1, 1, tmp_path / "clip.mp4")
+    with pytest.raises(PanoramaError, match="cannot be written"):
+        write_clip(source.path, 0, 1, tmp_path / "absent" / "clip.mp4")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["source.mp4"]
