@@ -236,6 +236,8 @@ def _advice(path: Path, said: str, number: int | None) -> str:
         step = "free some space and run the same command again; what was committed before is safe"
     elif number in _DENIED or "readonly" in lower or "read-only" in lower or "permission" in lower:
         step = "check the permissions of the library's directory"
+    elif "disk i/o error" in lower:
+        step = "the disk is full or failing: free some space, check it, and run the same command again"
     elif "locked" in lower:
         step = f"another process has been writing for {BUSY_SECONDS:.0f} s; try again when it is done"
     else:

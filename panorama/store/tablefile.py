@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,7 +88,7 @@ class TableFile:
         self._pending = []
         # Nobody needs the Parquet footer, but a writer that is closed would write it, even to a full disk.
         self._writer.is_open = False
-        if not self._file.closed:
+        with contextlib.suppress(OSError):  # what a full disk did not take when it was written
             self._file.close()
         self._temporary.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
