@@ -13,8 +13,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,8 +76,11 @@ def render(
         for name in ("archive", "album", "lookalikes"):
             shutil.rmtree(out_dir / name, ignore_errors=True)
         (out_dir / STAMP).unlink(missing_ok=True)
-        _render_album(out_dir)
-        truths = _render_clips(QUICK_SCENES if quick else SCENES, out_dir / "archive", report)
+        with _two_at_a_time() as pool:
+            album = [pool.submit(_render_album, out_dir, entity) for entity in SUBJECTS]
+            truths = _render_clips(pool, QUICK_SCENES if quick else SCENES, out_dir / "archive", report)
+            for pictures in album:
+                pictures.result()
         (out_dir / "truth.json").write_text(json.dumps(truth_of(truths), indent=1) + "\n")
         (out_dir / STAMP).write_text(json.dumps(stamp) + "\n")
     return Sample(
@@ -91,10 +95,25 @@ def _stamped(out_dir: Path, stamp: dict[str, object]) -> bool:
         return False
 
 
+@contextmanager
+def _two_at_a_time() -> Iterator[ThreadPoolExecutor]:
+    """Two workers of one thread each; a drawing has its own random numbers, so order does not matter."""
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+    finally:
+        cv2.setNumThreads(threads)
+
+
 def _render_clips(
-    scripts: Iterable[Callable[[], Scene]], archive: Path, report: Callable[[str], None]
+    pool: ThreadPoolExecutor,
+    scripts: Iterable[Callable[[], Scene]],
+    archive: Path,
+    report: Callable[[str], None],
 ) -> dict[str, Truth]:
-    """Shoot the scenes, two at a time; each has its own random numbers, so the order does not matter."""
+    """Shoot the scenes: video -> what it shows."""
 
     def one(script: Callable[[], Scene]) -> tuple[str, Truth]:
         begun = time.perf_counter()
@@ -105,13 +124,7 @@ def _render_clips(
         report(f"{scene.video}: {truth.frames} frames, {size / 1000:.0f} kB, {seconds:.1f} s")
         return scene.video, truth
 
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(1)  # two clips at a time already fill two cores
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            return dict(pool.map(one, scripts))
-    finally:
-        cv2.setNumThreads(threads)
+    return dict(pool.map(one, scripts))
 
 
 def truth_of(truths: dict[str, Truth]) -> dict[str, dict[str, object]]:
@@ -131,13 +144,13 @@ def truth_of(truths: dict[str, Truth]) -> dict[str, dict[str, object]]:
     return table
 
 
-def _render_album(out_dir: Path) -> None:
-    """Photograph every subject and its look-alikes, elsewhere and otherwise than in the archive."""
-    for entity, subject in SUBJECTS.items():
-        for number in range(len(subject.headings)):
-            _save(out_dir / "album" / entity / f"{number + 1}.jpg", subject.model, subject, number)
-        for number, model in enumerate(subject.lookalikes):
-            _save(out_dir / "lookalikes" / entity / f"{number + 1}.jpg", model, subject, number)
+def _render_album(out_dir: Path, entity: str) -> None:
+    """Photograph one entity and its look-alikes, elsewhere and otherwise than in the archive."""
+    subject = SUBJECTS[entity]
+    for number in range(len(subject.headings)):
+        _save(out_dir / "album" / entity / f"{number + 1}.jpg", subject.model, subject, number)
+    for number, model in enumerate(subject.lookalikes):
+        _save(out_dir / "lookalikes" / entity / f"{number + 1}.jpg", model, subject, number)
 
 
 def _save(path: Path, model: Model, subject: Subject, number: int) -> None:
@@ -145,7 +158,7 @@ def _save(path: Path, model: Model, subject: Subject, number: int) -> None:
     reach = subject.reach
     height = (1.2, 0.75, 2.4, 4.2)[number] * reach
     distance = (4.6, 5.2, 4.2, 3.2)[number] * reach
-    camera = Camera((0.4 * reach, -distance, height), (0, 0, subject.middle), 40, 400, 400)
+    camera = Camera((0.4 * reach, -distance, height), (0, 0, subject.middle), 40, 360, 360)
     planes = photo_backdrop(subject.backdrops[number], 900 + 10 * number, reach)
     picture = photograph(model, camera, planes, subject.headings[number], SUNS[number], 0.12 + 0.25 * number)
     path.parent.mkdir(parents=True, exist_ok=True)

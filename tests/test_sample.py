@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import av
 import cv2
+import duckdb
 import numpy as np
 import pytest
 
@@ -63,7 +66,7 @@ def test_every_clip_decodes_to_the_frames_that_were_drawn(sample: Any) -> None:
         times = [time for time, _ in pictures(sample.archive / video)]
         assert len(times) == expected, video
         assert times[0] == pytest.approx(0, abs=0.002), video
-        assert all(b > a for a, b in zip(times, times[1:], strict=False)), video
+        assert all(b > a for a, b in pairwise(times)), video
 
 
 def test_boxes_lie_inside_the_frame_and_belong_to_visible_frames(sample: Any, truth: dict[str, Any]) -> None:
@@ -124,18 +127,19 @@ def test_every_entity_has_example_pictures_and_lookalikes(sample: Any, truth: di
 
 
 def test_the_same_code_draws_the_same_truth_and_pictures(
-    render: ModuleType, sample: Any, tmp_path: Path
+    render: ModuleType, sample: Any, truth: dict[str, Any], tmp_path: Path
 ) -> None:
-    again = render.render(tmp_path, quick=True)
-    assert again.truth.read_text() == sample.truth.read_text()
-    for path in sorted(sample.album.rglob("*.jpg")):
-        assert path.read_bytes() == (again.album / path.relative_to(sample.album)).read_bytes()
-    for (_, one), (_, other) in zip(
-        pictures(sample.archive / "gate/evening.mp4"),
-        pictures(again.archive / "gate/evening.mp4"),
-        strict=True,
-    ):
-        assert np.array_equal(one, other)
+    video = "gate/evening.mp4"
+    (script,) = [s for s in render.QUICK_SCENES if s().video == video]
+    again = render.truth_of({video: render.shoot(script(), tmp_path / "again.mp4")})
+    for entity, facts in truth.items():
+        assert again[entity]["boxes"].get(video) == facts["boxes"].get(video)
+        assert again[entity]["visible"].get(video) == facts["visible"].get(video)
+    both = zip(pictures(sample.archive / video), pictures(tmp_path / "again.mp4"), strict=True)
+    assert all(np.array_equal(one, other) for (_, one), (_, other) in both)
+    render._render_album(tmp_path, "toy-robot")
+    for path in sorted((sample.album / "toy-robot").glob("*.jpg")):
+        assert path.read_bytes() == (tmp_path / "album/toy-robot" / path.name).read_bytes()
 
 
 def test_what_is_rendered_is_not_rendered_again(render: ModuleType, sample: Any, tmp_path: Path) -> None:
@@ -177,3 +181,74 @@ def test_a_pillar_hides_the_courier_for_a_while(render: ModuleType, scenes: dict
         _, seen = stage.frame(float(seconds))
         shares.append(max((one.share for one in seen if one.entity == "courier"), default=0.0))
     assert max(shares[:4]) > 0.9 and min(shares) < 0.2 and max(shares[-4:]) > 0.9
+
+
+RELATIONS = """
+CREATE TABLE videos
+  (video VARCHAR, uri VARCHAR, camera VARCHAR, duration DOUBLE, width INT, height INT, frames BIGINT);
+CREATE TABLE tracks (video VARCHAR, track_id BIGINT, start_time DOUBLE, end_time DOUBLE);
+CREATE TABLE sightings
+  (entity VARCHAR, video VARCHAR, track_id BIGINT, score DOUBLE, start_time DOUBLE, end_time DOUBLE);
+CREATE TABLE moments (video VARCHAR, start_time DOUBLE, end_time DOUBLE, entity VARCHAR, score DOUBLE,
+  track_id BIGINT, frame BIGINT, x1 DOUBLE, y1 DOUBLE, x2 DOUBLE, y2 DOUBLE);
+"""
+
+
+@pytest.fixture(scope="module")
+def true_relations(sample: Any, truth: dict[str, Any], render: ModuleType) -> duckdb.DuckDBPyConnection:
+    """The relations as a perfect matcher would fill them, for the clips of the quick sample."""
+    connection = duckdb.connect()
+    connection.execute(RELATIONS)
+    number = 0
+    for scene in (script() for script in render.QUICK_SCENES):
+        times = np.array(scene.frame_times) + scene.start_seconds
+        camera, (width, height) = scene.video.split("/")[0], scene.size
+        row = [scene.video, scene.video, camera, float(times[-1]), width, height, len(times)]
+        connection.execute("INSERT INTO videos VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        for entity, facts in truth.items():
+            for first, last in facts["visible"].get(scene.video, []):
+                number += 1
+                span = [float(times[first]), float(times[last])]
+                connection.execute("INSERT INTO tracks VALUES (?, ?, ?, ?)", [scene.video, number, *span])
+                row = [entity, scene.video, number, 1.0, *span]
+                connection.execute("INSERT INTO sightings VALUES (?, ?, ?, ?, ?, ?)", row)
+                row = [scene.video, *span, entity, 1.0, number, first, 0, 0, 1, 1]
+                connection.execute("INSERT INTO moments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    return connection
+
+
+QUESTIONS = sorted(content_dir("queries").glob("*.sql"))
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_every_question_says_what_it_asks_and_names_entities_of_the_album(
+    path: Path, truth: dict[str, Any]
+) -> None:
+    text = path.read_text()
+    for heading in ("-- question: ", "-- sample: ", "-- expect: "):
+        assert text.count(heading) == 1
+    compared = re.findall(r"entity (?:=|<>) '([^']+)'", text)
+    assert set(compared) <= set(truth)
+
+
+def test_plain_questions_are_answered_right_from_true_relations(
+    true_relations: duckdb.DuckDBPyConnection,
+) -> None:
+    def ask(name: str) -> list[tuple[Any, ...]]:
+        (path,) = [p for p in QUESTIONS if p.stem.endswith(name)]
+        return true_relations.execute(path.read_text()).fetchall()
+
+    assert ask("clips-without-anyone") == [("road/night.mp4", "road", 1.9)]
+    together = ask("never-seen-without")
+    assert ("cereal-box", "toy-robot", 1) in together and ("striped-cat", "red-hatchback", 1) in together
+    assert ask("busiest-clip")[-1][0] == "road/night.mp4"
+    stays = {(entity, video): seconds for entity, video, _, seconds in ask("how-long-did-it-stay")}
+    assert 1 < stays["red-hatchback", "gate/evening.mp4"] <= 3
+    assert all(not row[0].startswith("road/") for row in ask("first-and-last-seen"))
+
+
+def test_every_plain_question_binds_to_the_relations(true_relations: duckdb.DuckDBPyConnection) -> None:
+    plain = [p for p in QUESTIONS if not re.search(r"SELECT (moments|frames) WHERE", p.read_text())]
+    assert len(plain) >= 9
+    for path in plain:
+        assert true_relations.execute(path.read_text()).description, path.name

@@ -72,7 +72,7 @@ class Actor:
 
     def cloud(self, distance: float, camera: Camera, phase: float) -> Cloud:
         """Its points around its own origin, as fine as this camera needs them at this distance."""
-        wanted = 1.25 * max(0.5, distance - 1.0) / (camera.focal_pixels * OVERSAMPLING)
+        wanted = 1.25 * 0.85 * distance / (camera.focal_pixels * OVERSAMPLING)
         spacing = 1.25 ** float(np.floor(np.log(wanted) / np.log(1.25)))
         return cloud_of(self.model, spacing, phase)
 

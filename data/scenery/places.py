@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
 
@@ -284,25 +286,34 @@ def park(seed: int) -> Planes:
     )
 
 
+@lru_cache(maxsize=16)
+def _photo_textures(kind: str, seed: int) -> tuple[Picture, Picture]:
+    """Wall and floor of a place to take photos in."""
+    size = (360, 360)
+    if kind == "lawn":
+        return leaves(*size, seed + 1, (88, 118, 66)), grass(*size, seed, (104, 130, 70))
+    if kind == "gravel":
+        wall = bricks(*size, seed + 1, (36, 12), (172, 128, 104))
+        return wall, tinted((176, 168, 150), clouds(*size, seed, 8, 3), 0.15)
+    if kind == "table":
+        return tinted((214, 206, 190), clouds(*size, seed + 1, 90, 3), 0.08), wood(
+            *size, seed, (182, 142, 100)
+        )
+    if kind == "asphalt":
+        wall = tinted((176, 180, 178), clouds(*size, seed + 1, 120, 4), 0.16)
+        return wall, asphalt(*size, seed, (112, 112, 114))
+    if kind == "cloth":
+        return tinted((120, 104, 96), clouds(*size, seed + 1, 100, 4), 0.14), cloth(
+            (150, 160, 176), seed, *size
+        )
+    raise ValueError(f"a photo is taken on lawn, gravel, table, asphalt or cloth, got {kind!r}")
+
+
 def photo_backdrop(kind: str, seed: int, reach: float) -> Planes:
     """A simple place for an album photo, `reach` metres around the origin."""
-    size = (420, 420)
-    floors = {
-        "lawn": lambda: grass(*size, seed, (104, 130, 70)),
-        "gravel": lambda: tinted((176, 168, 150), clouds(*size, seed, 8, 3), 0.15),
-        "table": lambda: wood(*size, seed, (182, 142, 100)),
-        "asphalt": lambda: asphalt(*size, seed, (112, 112, 114)),
-        "cloth": lambda: cloth((150, 160, 176), seed, *size),
-    }
-    walls = {
-        "lawn": lambda: leaves(*size, seed + 1, (88, 118, 66)),
-        "gravel": lambda: bricks(*size, seed + 1, (40, 14), (172, 128, 104)),
-        "table": lambda: tinted((214, 206, 190), clouds(*size, seed + 1, 90, 3), 0.08),
-        "asphalt": lambda: tinted((176, 180, 178), clouds(*size, seed + 1, 120, 4), 0.16),
-        "cloth": lambda: tinted((120, 104, 96), clouds(*size, seed + 1, 100, 4), 0.14),
-    }
+    wall, floor = _photo_textures(kind, seed)
     span = (-3 * reach, 3 * reach)
     return (
-        _upright(walls[kind](), span, 2.2 * reach, (0, 5 * reach)),
-        _ground(floors[kind](), span, (-2.5 * reach, 2.2 * reach)),
+        _upright(wall, span, 2.2 * reach, (0, 5 * reach)),
+        _ground(floor, span, (-2.5 * reach, 2.2 * reach)),
     )
