@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 
 SETTING = "calibration:"
 """Key of a library's own calibration, followed by the model's hash."""
+
+SHIPPED = "calibration.json"
+"""In a model's folder: what applies where a library has none of its own."""
 
 
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:
@@ -19,7 +24,7 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
     Raises:
         ModelError: the model ships with none, or with a malformed one.
     """
-    rows = settings.get(SETTING + embedder.hash) or embedder.calibration
+    rows = settings.get(SETTING + embedder.hash) or _shipped(embedder)
     if len(rows) != embedder.exits:
         raise ModelError(
             f"{embedder.name} has {embedder.exits} exits but {len(rows)} calibrations; run panorama calibrate"
@@ -28,3 +33,13 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
         return tuple(Calibration(**row) for row in rows)
     except (TypeError, ValueError) as exc:
         raise ModelError(f"the calibration of {embedder.name} is malformed: {exc}") from exc
+
+
+def _shipped(embedder: Embedder) -> list[dict[str, float]]:
+    folder = embedder.folder or content_dir("embeddings") / embedder.name
+    path = folder / SHIPPED
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["exits"]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise ModelError(f"{path} is no calibration: {exc}; make one with panorama calibrate") from exc
+    return list(rows)

@@ -11,12 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError
-from panorama.library import Library
+
+if TYPE_CHECKING:
+    from panorama.library import Library
 
 ENTITY_FRAMES = "SELECT frames WHERE entity = ?"
 RANKED_FRAMES = "SELECT frames WHERE entity = ? AND score >= 0"

@@ -184,7 +184,8 @@ class _Pass:
     def _events(self) -> Iterator[_Sample | _Hold]:
         """Every sampled frame, gated; the frame rows are written on the way."""
         gate = ChangeGate()
-        motion = MotionProposer(self._reader.info)
+        info = self._reader.info
+        motion = MotionProposer(info.width, info.height, info.rotation)
         schedule = _Schedule(self._settings)
         shots = _ShotFinder()
         told = time.perf_counter()

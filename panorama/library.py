@@ -13,19 +13,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama import registering
+from panorama import registering, vocabulary
 from panorama.archive import Hooks, IndexReport, embed_exemplars, index_paths
 from panorama.calibration import calibrations_for
 from panorama.errors import ModelError, UsageError
 from panorama.ingest import Indexer, IngestSettings
 from panorama.models.base import Embedder, Proposer
-from panorama.models.proposer import load_proposer
 from panorama.models.registry import load_embedder
+from panorama.query.decide import Calibration
+from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.matches import BAND_NAMES
 from panorama.query.matching import AlbumMatcher
 from panorama.query.relations import Limits
 from panorama.query.result import Result
+from panorama.query.statements import ShowEntities, parse_statement
 from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 
@@ -105,6 +107,9 @@ class Library:
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
         if self._proposer is None:
+            # torch takes seconds to import; a query does not need it.
+            from panorama.models.proposer import load_proposer
+
             self._proposer = load_proposer()
         return self._proposer
 
@@ -161,13 +166,17 @@ class Library:
         """
         self._store.remove_video(video)
 
+    def compact(self) -> int:
+        """Merge many small data files into few large ones; how many were replaced."""
+        return self._store.compact()
+
     def info(self) -> LibraryInfo:
         """Counts, bytes by kind, models."""
         return self._store.info()
 
     def videos(self) -> pa.Table:
         """The videos, one row each, in order of name."""
-        return self._snapshot().videos
+        return self.snapshot().videos
 
     # Album
 
@@ -240,7 +249,7 @@ class Library:
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""
-        rows = self._snapshot().entities.to_pylist()
+        rows = self.snapshot().entities.to_pylist()
         return [Entity(r["entity"], r["exemplars"], r["negatives"]) for r in rows]
 
     def entity(self, name: str) -> Entity:
@@ -294,24 +303,37 @@ class Library:
         Raises:
             QueryError: the statement cannot be answered; it points at the place.
         """
-        snapshot = self._snapshot()
+        root = Path.cwd() if picture_root is None else picture_root
+        statement = parse_statement(tokenize(sql), sql)
+        if statement is not None and not isinstance(statement, ShowEntities):
+            return vocabulary.execute(self, statement, root)
+        snapshot = self.snapshot()
         engine = Engine(
             snapshot,
             self._matcher(snapshot),
-            picture_root=Path.cwd() if picture_root is None else picture_root,
+            picture_root=root,
             read_picture=lambda path: registering.read_picture(path).rgb,
             limits=limits or Limits(),
         )
-        return engine.query(sql, parameters)
+        try:
+            return engine.query(sql, parameters)
+        finally:
+            engine.close()
 
     def verify(self, first: str | Path, second: str | Path) -> Verdict:
         """Whether two pictures show the same entity."""
         a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
-        score, band, exit = self._matcher(self._snapshot()).verify(a, b)
+        score, band, exit = self._matcher(self.snapshot()).verify(a, b)
         return Verdict(score, BAND_NAMES[band], exit)
 
-    def _snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """One consistent view of what the library holds now."""
         return self._store.snapshot()
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """How scores become bands at each exit: the library's own calibration, else the model's."""
+        return calibrations_for(self.embedder, self.snapshot().settings)
 
     def _matcher(self, snapshot: Snapshot) -> AlbumMatcher:
         """Kept while the library does not change: it holds the vectors in memory."""

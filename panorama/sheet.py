@@ -33,6 +33,7 @@ class Hit:
     box_xyxy: tuple[float, float, float, float] | None
     end_seconds: float | None = None
     track_id: int | None = None
+    frame: int | None = None
 
 
 def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
@@ -60,6 +61,7 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
                 box,  # type: ignore[arg-type]
                 None if row.get("end_time") is None else float(row["end_time"]),
                 row.get("track_id"),
+                row.get("frame"),
             )
         )
     return hits
@@ -189,10 +191,10 @@ def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> 
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
             stop = max(h.end_seconds or h.time_seconds for h in stretch) + CLIP_MARGIN_SECONDS
             name = f"{_safe(video)}-{_safe(entity) or 'hit'}-{start:09.2f}.mp4"
-            boxes: dict[float, list[tuple[float, float, float, float]]] = defaultdict(list)
+            boxes: dict[int, list[tuple[float, float, float, float]]] = defaultdict(list)
             for hit in stretch:
-                if hit.box_xyxy is not None and hit.end_seconds is None:
-                    boxes[hit.time_seconds].append(hit.box_xyxy)
+                if hit.box_xyxy is not None and hit.frame is not None:
+                    boxes[hit.frame].append(hit.box_xyxy)
             write_clip(paths[video], start, stop, folder / name, boxes=boxes)
             written.append(folder / name)
     return written

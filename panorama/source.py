@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.models.base import Embedder
-from panorama.store import Album, Snapshot, Store, VectorIndex, VectorTable
+from panorama.store import Album, Snapshot, Store
+from panorama.store.vectors import VectorIndex, VectorTable
 
 DEEPEN_BATCH = 64
 
@@ -38,7 +39,8 @@ class SnapshotVectors:
 
     def _index(self, exit: int) -> VectorIndex:
         if exit not in self._indexes:
-            self._indexes[exit] = self._store.vector_index(self._snapshot, self._embedder.hash, exit)
+            table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
+            self._indexes[exit] = VectorIndex(table, build=True)
         return self._indexes[exit]
 
     def stored(self, exit: int) -> VectorTable:
@@ -52,10 +54,7 @@ class SnapshotVectors:
     def near(
         self, exit: int, queries: NDArray[np.float32], least: NDArray[np.float32]
     ) -> NDArray[np.intp] | None:
-        index = self._index(exit)
-        if not index.approximate:
-            return None
-        return np.unique(index.range_search(queries, least).rows)
+        return self._index(exit).near(queries, least)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)

@@ -26,8 +26,8 @@ class TrackerSettings:
     """
 
     sure_iou: float = 0.5
-    min_cosine: float = 0.7
-    jump_cosine: float = 0.4
+    min_cosine: float = 0.8
+    jump_cosine: float = 0.75
     reach: float = 1.2
     max_size_ratio: float = 2.5
     max_gap_seconds: float = 1.0

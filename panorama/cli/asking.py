@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import opened, say
-from panorama.errors import QueryError
+from panorama.errors import LibraryWriteError, QueryError
 from panorama.library import Library
 from panorama.query.relations import Limits
 from panorama.query.result import Result
@@ -77,16 +77,30 @@ def _format(form: str | None, out: str | None) -> str:
 
 def _show(result: Result, form: str, out: str | None) -> None:
     if out is not None:
-        result.write(Path(out), form)
+        path = Path(out)
+        # The suffix of the file may be another than the format asked for.
+        partial = path.with_name(f".{path.name}.{'csv' if form == 'table' else form}")
+        try:
+            if form == "table":
+                partial.write_text(result.to_table(None) + "\n", encoding="utf-8")
+            else:
+                result.write(partial)
+            partial.replace(path)
+        except OSError as exc:
+            raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        finally:
+            partial.unlink(missing_ok=True)
         say(f"{len(result)} rows written to {out}")
     elif form == "parquet":
         raise click.UsageError("--format parquet needs --out FILE")
+    elif form == "csv":
+        click.echo(result.to_csv(), nl=False)
     else:
-        click.echo(result.text(form))
+        click.echo(result.to_json() if form == "json" else result.to_table())
 
 
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
-    hits = hits_of(result.columns, result.to_dicts())
+    hits = hits_of(result.columns, result.arrow().to_pylist())
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
     if sheet:
         report = write_sheet(hits, paths, Path(sheet))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -55,7 +56,7 @@ class ProgressLine:
 def describe(outcome: FileOutcome) -> str:
     """One line about one file."""
     if outcome.status == FAILED:
-        return f"failed   {outcome.path}: {outcome.note}"
+        return f"failed   {outcome.note}"
     if outcome.status == SKIPPED:
         return f"skipped  {outcome.video}: {outcome.note}"
     speed = outcome.video_seconds / max(outcome.seconds, 1e-6)
@@ -126,7 +127,8 @@ def _summary(report: IndexReport, as_json: bool) -> None:
         if files:
             say(f"{title}:")
             for file in files:
-                say(f"  {file.path}: {file.note}")
+                note = str(file.note)
+                say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
     for path in report.missing:
         say(f"  {path}: no such file or folder, and no file matches it as a pattern")
 
@@ -160,17 +162,23 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
 def info_command(ctx: click.Context, as_json: bool) -> None:
     """Say what the library holds and how large it is."""
     info = opened(ctx).info()
+    facts: dict[str, Any] = {
+        "library": str(info.path),
+        "schema_version": info.schema_version,
+        "counts": dict(info.counts),
+        "files": dict(info.files),
+        "bytes": dict(info.bytes),
+        "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
+        "models": {m.name: m.hash[:12] for m in info.models},
+    }
     if as_json:
-        click.echo(json.dumps(info.as_dict(), indent=1))
+        click.echo(json.dumps(facts, indent=1))
         return
-    for key, value in info.as_dict().items():
-        if key == "bytes":
-            total = sum(value.values())
-            click.echo(f"bytes: {size(total)} ({', '.join(f'{k} {size(v)}' for k, v in value.items())})")
-        elif isinstance(value, dict):
-            click.echo(f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items()))
-        else:
-            click.echo(f"{key}: {value}")
+    facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
+    facts["total"] = size(sum(info.bytes.values()))
+    for key, value in facts.items():
+        shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        click.echo(f"{key}: {shown}")
 
 
 @click.command("compact")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,10 @@ class Embedder(ABC):
         dim: length of a vector, the same at every exit.
         exits: how many exits there are; exit numbers run from 1 (cheapest) to `exits` (deepest).
         macs: multiply-adds per picture up to and including each exit.
+        folder: where its recipe, weights and calibration lie; None for what is not made of files.
     """
 
+    folder: Path | None = None
     name: str
     hash: str
     dim: int
@@ -55,7 +57,7 @@ class Embedder(ABC):
 class Proposer(ABC):
     """Finds regions that may hold an entity, whatever it is."""
 
-    name: ClassVar[str] | str
+    name: str
     hash: str
 
     @abstractmethod

@@ -31,21 +31,29 @@ SCAN_ROWS = 65_536
 
 
 class Vectors(Protocol):
-    """Crops with vectors at one exit, ordered so that the crops of a track stand together."""
+    """Crops with vectors at one exit; `panorama.store.vectors.VectorTable` is one."""
 
-    crop_ids: NDArray[np.int64]
-    track_ids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+    @property
+    def crop_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def track_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def vectors(self) -> NDArray[np.float32]: ...
 
 
 class Exemplars(Protocol):
     """The album at one exit; `panorama.store.Album` is one."""
 
-    entities: tuple[str, ...]
-    entity_index: NDArray[np.int32]
-    exemplar_ids: NDArray[np.int64]
-    negative: NDArray[np.bool_]
-    vectors: NDArray[np.float32]
+    @property
+    def entities(self) -> tuple[str, ...]: ...
+    @property
+    def entity_index(self) -> NDArray[np.int32]: ...
+    @property
+    def exemplar_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def negative(self) -> NDArray[np.bool_]: ...
+    @property
+    def vectors(self) -> NDArray[np.float32]: ...
 
 
 class VectorSource(Protocol):

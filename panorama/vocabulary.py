@@ -1,0 +1,145 @@
+"""Statements about entities enter; the library's album changes, and a small result that says so leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
+from panorama.query.decide import cohort_level
+from panorama.query.result import Result
+from panorama.query.statements import (
+    AddExemplars,
+    CreateEntity,
+    DescribeEntity,
+    DropEntity,
+    EntityStatement,
+    ForgetEntity,
+    RemoveExemplars,
+    RenameEntity,
+)
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+
+def execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
+    """Carry out one statement; pictures that it names lie below `picture_root`.
+
+    Raises:
+        QueryError: a picture lies elsewhere, or no picture may be read here.
+        UnknownEntity, EntityError, BadImage: as the methods of Library do.
+    """
+    match statement:
+        case CreateEntity(name, pictures, negatives):
+            if name in {e.name for e in library.entities()}:
+                raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
+            library.register(name, below(picture_root, pictures), unlike=below(picture_root, negatives))
+            return _told("created", name)
+        case AddExemplars(name, pictures, negative):
+            library.entity(name)
+            found = below(picture_root, pictures)
+            library.register(name, () if negative else found, unlike=found if negative else ())
+            return _told("added to", name)
+        case RemoveExemplars(name, pictures):
+            _remove(library, name, pictures)
+            return _told("removed from", name)
+        case RenameEntity(name, new):
+            library.rename(name, new)
+            return _told("renamed", new)
+        case DropEntity(name, if_exists):
+            try:
+                library.drop(name)
+            except UnknownEntity:
+                if not if_exists:
+                    raise
+            return _told("dropped", name)
+        case ForgetEntity(name, with_sightings):
+            library.forget(name, with_sightings=with_sightings)
+            return _told("forgot", "")
+        case DescribeEntity(name):
+            return describe(library, name)
+    raise QueryError(f"no way to execute {type(statement).__name__}")
+
+
+def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
+    """The paths, each below the root.
+
+    Raises:
+        QueryError: there is no root here, or a path leads out of it.
+    """
+    if not pictures:
+        return []
+    if root is None:
+        raise QueryError(
+            "pictures cannot be named in SQL here; register them from Python or the command line"
+        )
+    base = root.resolve()
+    paths = [base / picture for picture in pictures]
+    for path, picture in zip(paths, pictures, strict=True):
+        # A pattern is resolved up to its first wildcard: what it matches lies below that folder.
+        fixed = Path(*[part for part in path.parts if not set(part) & set("*?[")])
+        if not fixed.resolve().is_relative_to(base):
+            raise QueryError(
+                f"the picture {picture!r} lies outside {base}; only pictures below it may be named"
+            )
+    return paths
+
+
+def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
+    known = library.exemplars(name)
+    for source in sources:
+        hits = [e for e in known if source in (e.source, Path(e.source).name, str(e.exemplar_id))]
+        if not hits:
+            raise BadImage(
+                f"{name!r} has no exemplar {source!r}; it has {', '.join(e.source for e in known)}"
+            )
+        for exemplar in hits:
+            library.remove_exemplar(exemplar.exemplar_id)
+
+
+def _told(action: str, entity: str) -> Result:
+    return Result(pa.table({"action": [action], "entity": [entity]}), ["VARCHAR", "VARCHAR"])
+
+
+def describe(library: Library, name: str) -> Result:
+    """One row about an entity: exemplars, threshold, spread of its exemplars, nearest other entity.
+
+    threshold is the similarity from which a single crop scores as accepted; spread is the mean distance
+    (1 - similarity) between its exemplars, NULL for a single one.
+    """
+    entity = library.entity(name)
+    embedder, exit = library.embedder, library.embedder.exits
+    album = library.snapshot().album(embedder.hash, exit)
+    mine = album.entity_index == album.entities.index(entity.name)
+    positive = album.vectors[mine & ~album.negative]  # (P, dim)
+    calibration = library.calibrations[exit - 1]
+    threshold = spread = nearest = similarity = None
+    if len(positive):
+        level = cohort_level(positive, embedder.cohort()[exit - 1])
+        needed = calibration.normalised(calibration.high)
+        threshold = float((1 - (1 - needed) * (1 - level)).mean())
+        others = ~mine & ~album.negative
+        if others.any():
+            table = positive @ album.vectors[others].T  # (P, O)
+            column = int(table.max(axis=0).argmax())
+            nearest = album.entities[int(album.entity_index[others][column])]
+            similarity = float(table.max())
+        if len(positive) > 1:
+            pairs = positive @ positive.T
+            spread = float(1 - pairs[~np.eye(len(positive), dtype=bool)].mean())
+    row = {
+        "entity": pa.array([entity.name], pa.string()),
+        "exemplars": pa.array([entity.exemplars], pa.int64()),
+        "negatives": pa.array([entity.negatives], pa.int64()),
+        "threshold": pa.array([threshold], pa.float64()),
+        "spread": pa.array([spread], pa.float64()),
+        "nearest": pa.array([nearest], pa.string()),
+        "nearest_similarity": pa.array([similarity], pa.float64()),
+    }
+    types = ["VARCHAR", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE", "VARCHAR", "DOUBLE"]
+    return Result(pa.table(row), types)
