@@ -26,6 +26,7 @@ RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 LENGTH_TOLERANCE_SECONDS = 0.5
+GIF_TRAILER = b";"
 MAX_READ_ERRORS = 16
 
 
@@ -41,6 +42,7 @@ class Source:
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
         claimed_seconds: where the container says that it ends, None where it does not.
+        gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
     """
 
     path: Path
@@ -53,6 +55,7 @@ class Source:
     ticks_per_frame: int
     claimed_packets: int
     claimed_seconds: float | None
+    gapless: bool
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class PassCount:
     decoded: int = 0
     interlaced: bool = False
     end_seconds: float = 0.0
+    end_byte: int = 0
     last_pts: int | None = None
     last_key_pts: int | None = None
 
@@ -128,7 +132,10 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
         kinds = ", ".join(sorted({s.type for s in container.streams})) or "nothing"
         raise VideoOpenError(f"{path} has no video stream (it holds: {kinds})")
     best = container.streams.best("video")
-    return best if best in moving else moving[0]
+    stream = best if isinstance(best, VideoStream) and best in moving else moving[0]
+    if stream.codec_context is None:
+        raise VideoOpenError(f"{path} holds video in a format that no decoder is known for")
+    return stream
 
 
 def _first_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
@@ -173,6 +180,7 @@ def _source(
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
+        gapless=format_name == "gif",
     )
 
 
@@ -261,6 +269,7 @@ def _count_packet(source: Source, count: PassCount, packet: av.Packet) -> None:
     if not packet.size:
         return
     count.packets += 1
+    count.end_byte = max(count.end_byte, (packet.pos or 0) + packet.size)
     if packet.pts is not None:
         end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
         count.end_seconds = max(count.end_seconds, end)
@@ -298,13 +307,30 @@ def _count_lost(source: Source, report: DecodeReport, count: PassCount) -> None:
     if silent > 0 and not count.interlaced:
         report.lost_packets += silent
         report.note("packets gave no frame")
-    if source.claimed_packets > count.packets:
-        report.lost_packets += source.claimed_packets - count.packets
-        report.note(f"the file ends early: {count.packets} of {source.claimed_packets} packets could be read")
-    elif source.claimed_seconds is not None:
+    missing, where = _missing_end(source, count)
+    if missing > 0:
+        report.lost_packets += missing
+        report.note(f"the file ends early: {where}")
+
+
+def _missing_end(source: Source, count: PassCount) -> tuple[int, str]:
+    """About how many packets the file lacks by its own account, and how that is known."""
+    if source.gapless:
+        with source.path.open("rb") as file:
+            file.seek(max(0, count.end_byte - 1))
+            rest = file.read()
+        size = count.end_byte + max(0, len(rest) - 1)
+        if count.end_byte >= size - 1 and rest.endswith(GIF_TRAILER):
+            return 0, ""
+        per_packet = max(1, count.end_byte // max(1, count.packets))
+        return max(1, round((size - count.end_byte) / per_packet)), f"at byte {count.end_byte} of {size}"
+    if source.claimed_packets:
+        where = f"{count.packets} of {source.claimed_packets} packets could be read"
+        return source.claimed_packets - count.packets, where
+    if source.claimed_seconds is not None:
         gap = source.claimed_seconds - count.end_seconds
-        if gap > max(LENGTH_TOLERANCE_SECONDS, 2 * source.ticks_per_frame * float(source.info.time_base)):
-            report.lost_packets += max(1, round(gap * (source.info.average_rate or 1)))
-            report.note(
-                f"the file ends early: at {count.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
-            )
+        frame_seconds = source.ticks_per_frame * float(source.info.time_base)
+        where = f"at {count.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
+        late = gap > max(LENGTH_TOLERANCE_SECONDS, 2 * frame_seconds)
+        return (max(1, round(gap * (source.info.average_rate or 1))) if late else 0), where
+    return 0, ""
