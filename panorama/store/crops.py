@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
-from panorama.store.schema import segment_of
+from panorama.store.schema import CROPS, segment_of
 
 _FILES_OF = """
 SELECT DISTINCT f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
@@ -75,6 +74,8 @@ def _group_crops(
     wanted: NDArray[np.int64] | None,
     batch_size: int,
 ) -> Iterator[CropBatch]:
+    if wanted is not None and not _may_hold(file, group, wanted):
+        return
     ids = file.read_row_group(group, columns=["segment", "crop_id"])
     mine = np.isin(ids.column("segment").to_numpy(), live)
     if wanted is not None:
@@ -87,5 +88,14 @@ def _group_crops(
         yield CropBatch(
             part.column("crop_id").to_numpy(),
             part.column("track_id").to_numpy(),
-            tuple(pc.cast(part.column("jpeg"), pa.binary()).to_pylist()),
+            tuple(part.column("jpeg").to_pylist()),
         )
+
+
+def _may_hold(file: pq.ParquetFile, group: int, wanted: NDArray[np.int64]) -> bool:
+    """Whether the group's smallest and largest crop id admit one of the sorted ids."""
+    statistics = file.metadata.row_group(group).column(CROPS.get_field_index("crop_id")).statistics
+    if statistics is None:
+        return True
+    first = np.searchsorted(wanted, statistics.min)
+    return bool(first < len(wanted) and wanted[first] <= statistics.max)

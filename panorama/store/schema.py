@@ -63,7 +63,6 @@ class TableFormat:
         encoding: Parquet encoding of the columns that have a better one than plain.
         statistics: columns with minimum and maximum per row group, so that predicates prune.
         group_rows, group_bytes: a row group is closed when either is reached.
-        order: columns that compaction sorts by.
     """
 
     schema: pa.Schema
@@ -71,7 +70,12 @@ class TableFormat:
     statistics: tuple[str, ...]
     group_rows: int
     group_bytes: int
-    order: tuple[str, ...]
+
+    @property
+    def compression(self) -> dict[str, str]:
+        """By column: what is compressed already stays as it is."""
+        leaves = {"vector": "vector.list.element"}
+        return {leaves.get(f.name, f.name): "none" if f.name == "jpeg" else "zstd" for f in self.schema}
 
 
 _FIXED = {
@@ -81,7 +85,6 @@ _FIXED = {
         ("segment", "frame", "time"),
         131_072,
         8 << 20,
-        ("segment", "frame"),
     ),
     "tracks": TableFormat(
         TRACKS,
@@ -89,7 +92,6 @@ _FIXED = {
         ("segment", "track_id", "start_time", "end_time"),
         131_072,
         8 << 20,
-        ("segment", "track_id"),
     ),
     "boxes": TableFormat(
         BOXES,
@@ -97,7 +99,6 @@ _FIXED = {
         ("segment", "track_id", "frame", "time"),
         131_072,
         8 << 20,
-        ("segment", "frame", "track_id"),
     ),
     "crops": TableFormat(
         CROPS,
@@ -110,9 +111,9 @@ _FIXED = {
             **_BOX_ENCODING,
         },
         ("segment", "crop_id", "track_id", "time"),
-        2_048,
-        8 << 20,
-        ("segment", "crop_id"),
+        # Small: a query that refines a few crops here and there reads whole groups.
+        512,
+        1 << 20,
     ),
 }
 
@@ -140,7 +141,6 @@ def table_format(table: str, dim: int | None = None) -> TableFormat:
         ("segment", "crop_id"),
         16_384,
         8 << 20,
-        ("segment", "crop_id"),
     )
 
 

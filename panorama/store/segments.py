@@ -291,7 +291,8 @@ class EmbeddingsWriter:
             listed = self._files.finish()
             with self._place.catalog.write() as tx:
                 list_files(tx, listed)
-                videos.retire_unused(tx, tx.bump("data"))
+                # The videos may have been replaced while their vectors were computed.
+                videos.retire_dead_files(tx, tx.bump("data"))
         except BaseException:
             self.abort()
             raise

@@ -39,8 +39,7 @@ class TableFile:
         self._writer = pq.ParquetWriter(
             self._file,
             form.schema,
-            compression="zstd",
-            compression_level=1,
+            compression=form.compression,
             use_dictionary=["segment"],
             column_encoding=dict(form.encoding),
             write_statistics=list(form.statistics),

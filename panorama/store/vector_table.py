@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.schema import segment_of
@@ -83,3 +84,18 @@ class VectorTable:
         counts = stops - starts
         places = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
         return places if self._order is None else np.sort(self._order[places])
+
+
+def read_crop_ids(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Crop and track ids of every crop of a snapshot, with vectors or without, in the order of the files."""
+    crop_ids, track_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for path in snapshot.files["crops"]:
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns=["crop_id", "track_id"])
+        crop_ids.append(table.column("crop_id").to_numpy())
+        track_ids.append(table.column("track_id").to_numpy())
+    crops, tracks = np.concatenate(crop_ids), np.concatenate(track_ids)
+    if not snapshot.has_dead_rows:
+        return crops, tracks
+    live = np.isin(segment_of(crops), snapshot.live_segments)
+    return crops[live], tracks[live]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.store.inverted import InvertedFile
-from panorama.store.vector_table import VectorTable
+from panorama.store.vector_table import VectorTable, read_crop_ids
 
-__all__ = ["Neighbours", "Restriction", "VectorIndex", "VectorTable"]
+__all__ = ["Neighbours", "Restriction", "VectorIndex", "VectorTable", "read_crop_ids"]
 
 BLOCK_ROWS = 131_072
 """Rows compared at once, so that the similarities stay in tens of megabytes."""

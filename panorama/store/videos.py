@@ -195,7 +195,12 @@ def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:
 
 def retire_unused(tx: Transaction, data_version: int) -> None:
     """Retire segments that no video names any more, and files that hold nothing else."""
-    tx.run(_RETIRE_UNUSED)
+    if tx.run(_RETIRE_UNUSED):
+        retire_dead_files(tx, data_version)
+
+
+def retire_dead_files(tx: Transaction, data_version: int) -> None:
+    """Retire files that hold rows of no live segment."""
     tx.run(_RETIRE_FILES, version=data_version, now=time.time())
 
 
