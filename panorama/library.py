@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering, vocabulary
-from panorama.archive import Hooks, IndexReport, embed_exemplars, index_paths
 from panorama.calibration import calibrations_for
 from panorama.errors import ModelError, UsageError
-from panorama.ingest import Indexer, IngestSettings
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import load_embedder
 from panorama.query.decide import Calibration
@@ -30,6 +28,10 @@ from panorama.query.result import Result
 from panorama.query.statements import ShowEntities, parse_statement
 from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
+
+if TYPE_CHECKING:
+    from panorama.archive import Hooks, IndexReport
+    from panorama.ingest import IngestSettings
 
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
@@ -148,6 +150,10 @@ class Library:
         Returns:
             What became of every file; failures are listed in it, not raised.
         """
+        # Loaded here: a query does not need what only indexing uses.
+        from panorama.archive import embed_exemplars, index_paths
+        from panorama.ingest import Indexer, IngestSettings
+
         if model is not None:
             self.use_model(model)
         indexer = Indexer(self.embedder, self.proposer, settings or IngestSettings())

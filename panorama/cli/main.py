@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 
@@ -12,41 +13,41 @@ from panorama.errors import PanoramaError
 INTERRUPTED = 130
 FAILED = 1
 
-_MODULES = {
-    "index": "indexing",
-    "videos": "indexing",
-    "remove": "indexing",
-    "info": "indexing",
-    "compact": "indexing",
-    "register": "album",
-    "entities": "album",
-    "exemplars": "album",
-    "rename": "album",
-    "drop": "album",
-    "forget": "album",
-    "query": "asking",
-    "verify": "asking",
-    "demo": "demo",
-    "evaluate": "modelling",
-    "calibrate": "modelling",
-    "train": "modelling",
-    "models": "modelling",
+_COMMANDS = {
+    "index": ("indexing", "Index videos: files, folders or globs."),
+    "register": ("album", "Register an entity by example images."),
+    "query": ("asking", "Answer SQL; contact sheets and clips of the hits."),
+    "entities": ("album", "List the vocabulary."),
+    "exemplars": ("album", "List or remove the pictures of an entity."),
+    "rename": ("album", "Give an entity another name."),
+    "drop": ("album", "Unregister entities."),
+    "forget": ("album", "Erase an entity for good."),
+    "videos": ("indexing", "List the videos of the library."),
+    "remove": ("indexing", "Take videos out of the library."),
+    "info": ("indexing", "Say what the library holds."),
+    "compact": ("indexing", "Merge many small data files into few large ones."),
+    "verify": ("asking", "Say whether two pictures show the same entity."),
+    "demo": ("demo", "Index, register and query a sample archive, or a video of yours."),
 }
-"""Which file of this folder holds which command: `panorama --help` must not wait for torch to load."""
+"""Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""
 
 
 class Commands(click.Group):
     """Loads a command's file when the command is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_MODULES)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _MODULES:
+        if name not in _COMMANDS:
             return None
-        module = __import__(f"panorama.cli.{_MODULES[name]}", fromlist=[name])
+        module = importlib.import_module(f"panorama.cli.{_COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name}_command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

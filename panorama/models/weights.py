@@ -7,14 +7,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load as parse_safetensors
 
 from panorama.content import content_dir
 from panorama.errors import ModelError, unknown
+
+if TYPE_CHECKING:
+    import torch
 
 RECIPE = "recipe.toml"
 WEIGHTS = "model.safetensors"
@@ -52,8 +53,8 @@ class ModelFolder:
         digests = self.recipe.get("sha256", {})
         if file not in digests:
             raise ModelError(
-                f"{self.path / RECIPE} states no SHA-256 for {file!r} but for {', '.join(digests) or 'none'}, "
-                f"and weights are not loaded unchecked"
+                f"{self.path / RECIPE} states no SHA-256 for {file!r}, only for "
+                f"{', '.join(digests) or 'none'}; weights are not loaded unchecked"
             )
         return str(digests[file])
 
@@ -63,6 +64,9 @@ class ModelFolder:
         Raises:
             ModelError: the file is missing, is not the one the recipe names, or is no safetensors file.
         """
+        # torch takes seconds to import; the names of models do not need it.
+        from safetensors.torch import load as parse_safetensors
+
         stated = self.sha256(file)
         path = self.path / file
         try:
@@ -74,8 +78,8 @@ class ModelFolder:
         found = hashlib.sha256(data).hexdigest()
         if found != stated:
             raise ModelError(
-                f"the weights {path} have SHA-256 {found}, but {RECIPE} states {stated}: the file is damaged or "
-                f"was changed; restore it, or record the new digest if the change was meant"
+                f"the weights {path} have SHA-256 {found}, but {RECIPE} states {stated}: the file is damaged "
+                f"or was changed; restore it, or record the new digest if the change was meant"
             )
         try:
             tensors: dict[str, torch.Tensor] = parse_safetensors(data)
