@@ -52,10 +52,11 @@ class Batches(Dataset[dict[str, Any]]):
             self._open()
         training = self.recipe["training"]
         number = self.first + index
-        sizes = training["canvases"]
+        phase = phase_at(self.recipe, number)
+        sizes = phase["canvases"]
         height, width = sizes[number % len(sizes)]
         rngs = [np.random.default_rng((training["seed"], number, i)) for i in range(training["batch"])]
-        samples = [compose(rng, self.store, height, width, self.recipe["mix"]) for rng in rngs]
+        samples = [compose(rng, self.store, height, width, phase) for rng in rngs]
         images = np.stack([sample.image for sample in samples])
         answer = self.teacher(images)
         boxes, real = padded([sample.boxes for sample in samples])
@@ -69,6 +70,12 @@ class Batches(Dataset[dict[str, Any]]):
             "teacher_boxes": torch.from_numpy(answer.boxes),
             "features": [torch.from_numpy(f) for f in answer.features],
         }
+
+
+def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:
+    """What samples are made of at a step: the last phase that has begun."""
+    begun: list[dict[str, Any]] = [phase for phase in recipe["phase"] if phase["from_step"] <= step]
+    return begun[-1]
 
 
 def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:

@@ -159,7 +159,7 @@ def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable
         ("grocery", SILENT),
         ("clothing", SILENT),
     ):
-        for file in pick(rng, images[name], settings["scenes"]):
+        for file in pick(rng, images[name], settings["scenes"][name]):
             add(name, state, read_rgb(data / file))
     for file in permitted(p.relative_to(data).as_posix() for p in (data / "video").iterdir()):
         for frame in read_frames(data / file, settings["frames_a_clip"]):
@@ -193,8 +193,8 @@ def build_cutouts(
             add("coco", None if picture is None else from_polygon(picture, outline))
     for name, wanted, cut in (
         ("clothing", settings["garments"], from_segmentation),
-        ("iconic", settings["scenes"], from_plain_background),
-        ("caltech101", settings["scenes"] * 2, from_plain_background),
+        ("iconic", settings["objects"], from_plain_background),
+        ("caltech101", settings["objects"], from_plain_background),
     ):
         for file in pick(rng, images[name], wanted):
             picture = read_rgb(data / file)
