@@ -364,6 +364,13 @@ def test_damage_in_the_middle_loses_little_and_is_reported(
     assert min(counts) >= whole.frames - 4
 
 
+def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:
+    clip = write_video(tmp_path / "slides.mkv", "libx264", ticks=[0, 100, 900, 903], time_base=TICK)
+    with open_video(clip.path) as reader:
+        assert len(list(reader.frames())) == 4
+        assert reader.report.complete, reader.report
+
+
 def test_loss_at_the_very_end_keeps_the_frames_before_it(
     tmp_path: Path, clips: Callable[[str], Clip]
 ) -> None:

@@ -14,6 +14,7 @@ from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
+from panorama.video.declared import matroska_bytes
 from panorama.video.stamps import shows_frame
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
@@ -42,6 +43,7 @@ class Source:
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
         claimed_seconds: where the container says that it ends, None where it does not.
+        claimed_bytes: how long the file says that it is, None where it does not.
         gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
     """
 
@@ -55,6 +57,7 @@ class Source:
     ticks_per_frame: int
     claimed_packets: int
     claimed_seconds: float | None
+    claimed_bytes: int | None
     gapless: bool
 
 
@@ -68,6 +71,7 @@ class PassCount:
     interlaced: bool = False
     end_seconds: float = 0.0
     end_byte: int = 0
+    widest_ticks: int = 0
     last_pts: int | None = None
     last_key_pts: int | None = None
 
@@ -180,6 +184,7 @@ def _source(
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
+        claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
     )
 
@@ -281,6 +286,8 @@ def _count_packet(source: Source, count: PassCount, packet: av.Packet) -> None:
 def _count_frame(report: DecodeReport, count: PassCount, frame: av.VideoFrame) -> None:
     count.decoded += 1
     count.interlaced |= frame.interlaced_frame
+    if frame.pts is not None and count.last_pts is not None:
+        count.widest_ticks = max(count.widest_ticks, frame.pts - count.last_pts)
     count.last_pts = frame.pts
     if frame.key_frame:
         count.last_key_pts = frame.pts
@@ -329,8 +336,10 @@ def _missing_end(source: Source, count: PassCount) -> tuple[int, str]:
         return source.claimed_packets - count.packets, where
     if source.claimed_seconds is not None:
         gap = source.claimed_seconds - count.end_seconds
-        frame_seconds = source.ticks_per_frame * float(source.info.time_base)
+        # A last frame may be shown for long, as others were; a file shorter than it declares leaves no doubt.
+        widest = 2 * count.widest_ticks * float(source.info.time_base)
+        short = (source.claimed_bytes or 0) > source.path.stat().st_size
+        late = short or gap > max(LENGTH_TOLERANCE_SECONDS, widest)
         where = f"at {count.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
-        late = gap > max(LENGTH_TOLERANCE_SECONDS, 2 * frame_seconds)
         return (max(1, round(gap * (source.info.average_rate or 1))) if late else 0), where
     return 0, ""
