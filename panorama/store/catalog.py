@@ -41,6 +41,15 @@ class Transaction:
         """All rows of a query. A value that is a list stands for `IN (...)`: write `IN :name`."""
         return self._connection.execute(_statement(sql, values), values).fetchall()
 
+    def tuples(self, sql: str) -> list[Any]:
+        """All rows of a query without values, as bare tuples: several times quicker for thousands of rows."""
+        cursor = self._connection.connection.cursor()
+        try:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
     def row(self, sql: str, **values: Any) -> Any | None:
         """The first row, or None."""
         return self._connection.execute(_statement(sql, values), values).fetchone()

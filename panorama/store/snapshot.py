@@ -51,14 +51,18 @@ SELECT name, uri, camera, duration, width, height, frames, segment_id, start_tim
 FROM videos ORDER BY name
 """
 _FILES = """
-SELECT table_name, path, file_id, row_count, model_hash, exit, dim FROM files
-WHERE retired_version IS NULL ORDER BY file_id
+SELECT table_name, path FROM files
+WHERE retired_version IS NULL AND table_name <> 'embeddings' ORDER BY file_id
+"""
+_EMBEDDINGS = """
+SELECT path, file_id, row_count, model_hash, exit, dim FROM files
+WHERE retired_version IS NULL AND table_name = 'embeddings' ORDER BY file_id
 """
 _LIVE = "SELECT segment_id FROM segments WHERE state = 'live' ORDER BY segment_id"
 _FILES_WITH_DEAD_ROWS = """
-SELECT DISTINCT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
-JOIN files f ON f.file_id = fs.file_id
-WHERE s.state <> 'live' AND f.retired_version IS NULL
+SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
+AND f.retired_version IS NULL
 """
 _ENTITIES = """
 SELECT e.name, e.entity_id,
@@ -219,7 +223,7 @@ class Snapshots:
         else:
             videos = _read_videos(tx)
             files, embeddings, dead = _read_files(tx, self._place.root)
-            live = np.array([row[0] for row in tx.rows(_LIVE)], np.int32)
+            live = np.array([row[0] for row in tx.tuples(_LIVE)], np.int32)
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
         else:
@@ -261,7 +265,7 @@ def _versions(tx: Transaction) -> tuple[int, int, int]:
 
 
 def _read_videos(tx: Transaction) -> pa.Table:
-    rows = tx.rows(_VIDEOS)
+    rows = tx.tuples(_VIDEOS)
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
     return pa.table(arrays, schema=VIDEOS)
@@ -273,13 +277,13 @@ def _read_files(
     dead = {row[0] for row in tx.rows(_FILES_WITH_DEAD_ROWS)}
     files: dict[str, list[str]] = {table: [] for table in TABLES}
     embeddings: dict[tuple[str, int], list[DataFile]] = defaultdict(list)
-    for table, path, file_id, rows, model_hash, exit, dim in tx.rows(_FILES):
-        absolute = f"{root}/{path}"
-        files[table].append(absolute)
-        if table == "embeddings":
-            embeddings[model_hash, exit].append(
-                DataFile(absolute, file_id, rows, file_id in dead, model_hash, exit, dim)
-            )
+    folder = f"{root}/"
+    for table, path in tx.tuples(_FILES):
+        files[table].append(folder + path)
+    for path, file_id, rows, model_hash, exit, dim in tx.tuples(_EMBEDDINGS):
+        file = DataFile(folder + path, file_id, rows, file_id in dead, model_hash, exit, dim)
+        files["embeddings"].append(file.path)
+        embeddings[model_hash, exit].append(file)
     return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)
 
 
