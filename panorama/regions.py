@@ -78,13 +78,14 @@ class Regions:
 
 def iou(a_xyxy: NDArray[np.floating], b_xyxy: NDArray[np.floating]) -> NDArray[np.float32]:
     """Intersection over union of every box in `a` (N, 4) with every box in `b` (M, 4): (N, M)."""
-    a = np.asarray(a_xyxy, np.float32).reshape(-1, 1, 4)
-    b = np.asarray(b_xyxy, np.float32).reshape(1, -1, 4)
-    overlap = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
-    inner = np.prod(np.clip(overlap, 0, None), axis=-1)
-    area_a = np.prod(a[..., 2:] - a[..., :2], axis=-1)
-    area_b = np.prod(b[..., 2:] - b[..., :2], axis=-1)
-    return (inner / np.maximum(area_a + area_b - inner, 1e-9)).astype(np.float32)
+    # Side by side, not along the last axis: reducing over two numbers at a time is ten times slower.
+    ax1, ay1, ax2, ay2 = np.asarray(a_xyxy, np.float32).reshape(-1, 4).T[:, :, None]  # each (N, 1)
+    bx1, by1, bx2, by2 = np.asarray(b_xyxy, np.float32).reshape(-1, 4).T[:, None, :]  # each (1, M)
+    width = np.clip(np.minimum(ax2, bx2) - np.maximum(ax1, bx1), 0, None)
+    height = np.clip(np.minimum(ay2, by2) - np.maximum(ay1, by1), 0, None)
+    inner = width * height
+    outer = (ax2 - ax1) * (ay2 - ay1) + (bx2 - bx1) * (by2 - by1)
+    return inner / np.maximum(outer - inner, 1e-9)
 
 
 def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regions:

@@ -201,9 +201,15 @@ def test_canvas_is_a_multiple_of_32_and_keeps_the_aspect() -> None:
 
 def test_distances_and_boxes_are_inverse() -> None:
     centres, strides = grid([(4, 6), (2, 3), (1, 2)])
-    raw = torch.randn(3, len(centres), 4)
+    raw = torch.rand(3, len(centres), 4, generator=torch.Generator().manual_seed(0)) * 4 - 2
     boxes = distances_to_boxes(raw, centres, strides)
     torch.testing.assert_close(boxes_to_distances(boxes, centres, strides), raw, rtol=1e-3, atol=1e-3)
+
+
+def test_pictures_are_prepared_without_loss_in_bfloat16() -> None:
+    grey = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 256, 1).expand(1, 2, 256, 3)
+    torch.testing.assert_close(prepare(grey, torch.bfloat16).float(), prepare(grey), rtol=0, atol=0)
+    assert float(prepare(grey)[0, 0, 0, 114]) == 0.0
 
 
 def test_folding_norms_does_not_change_the_answer() -> None:

@@ -139,7 +139,7 @@ class PanoramaProposer(Proposer):
     def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""
         with torch.inference_mode():
-            x = prepare(torch.from_numpy(batch)).to(self._dtype)
+            x = prepare(torch.from_numpy(batch), self._dtype)
             logits, boxes = self._net(x)
         return logits, boxes
 

@@ -153,9 +153,9 @@ class ProposerNet(nn.Module):
         return self
 
 
-def prepare(images: Tensor) -> Tensor:
-    """(B, H, W, 3) uint8 RGB to (B, 3, H, W) float32 around zero, channels last in memory."""
-    return (images.permute(0, 3, 1, 2).float() - 114.0) / 64.0
+def prepare(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """(B, H, W, 3) uint8 RGB to (B, 3, H, W) around zero, channels last in memory; exact in bfloat16 too."""
+    return images.permute(0, 3, 1, 2).to(dtype).sub_(114.0).div_(64.0)
 
 
 def grid(shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
