@@ -122,20 +122,24 @@ def shade(
     colours = cloud.colours * (sky + sunlight * np.maximum(_dot(cloud.normals, towards_sun), 0))[:, None]
     shiny = np.flatnonzero(cloud.shine > 0)
     if len(shiny):
-        view = np.asarray(camera_position, np.float32)[:, None] - cloud.points[:, shiny]
+        glossy = cloud.part(shiny)
+        view = np.asarray(camera_position, np.float32)[:, None] - glossy.points
         half = view / np.sqrt(_dot(view, view)) + towards_sun[:, None]
-        glint = np.maximum(_dot(half, cloud.normals[:, shiny]) / np.sqrt(_dot(half, half)), 0) ** 24
-        colours[shiny] += (glint * cloud.shine[shiny] * 255 * sunlight)[:, None]
+        glint = np.maximum(_dot(half, glossy.normals), 0) ** 2 / _dot(half, half)
+        glint = (glint * glint) ** 2  # the cosine to the 8th
+        colours[shiny] += (glint**2 * glint * glossy.shine * 255 * sunlight)[:, None]
     return np.clip(colours, 0, 255)
 
 
 def draw(cloud: Cloud, camera: Camera, sun: Triple = SUN, sunlight: float = 0.75) -> Sprite | None:
     """The cloud as the camera sees it; None where it lies behind the camera or outside the picture."""
+    if not _in_view(cloud, camera):
+        return None
     position = np.asarray(camera.position, np.float32)
     facing = np.flatnonzero(_dot(cloud.normals, position) > _dot(cloud.normals, cloud.points))
     if not len(facing):
         return None
-    x, y, depth = camera.project(cloud.points[:, facing])
+    x, y, depth = camera.project(cloud.points.take(facing, axis=1))
     if float(depth.min()) < 0.2:
         return None
     left, top = int(np.floor(x.min())) - 1, int(np.floor(y.min())) - 1
@@ -149,13 +153,23 @@ def draw(cloud: Cloud, camera: Camera, sun: Triple = SUN, sunlight: float = 0.75
     winner = _nearest(flat, depth, rows * columns, (0, 1, columns, columns + 1))
     shown = np.flatnonzero(winner >= 0)
     index = facing[winner[shown]]
-    used = Cloud(cloud.points[:, index], cloud.normals[:, index], cloud.colours[index], cloud.shine[index])
+    used = cloud.part(index)
     paint = np.zeros((rows * columns, 4), np.float32)
     paint[shown, :3] = shade(used, camera.position, sun, sunlight)
     paint[shown, 3] = 1
     size = (right - left, bottom - top)
     small = cv2.resize(paint.reshape(rows, columns, 4), size, interpolation=cv2.INTER_AREA)
     return Sprite(left, top, small[..., :3], small[..., 3])
+
+
+def _in_view(cloud: Cloud, camera: Camera) -> bool:
+    """Whether the cloud may be in the picture, judged by few of its points and a wide margin."""
+    x, y, depth = camera.project(cloud.points[:, :: max(1, cloud.points.shape[1] // 500)])
+    if float(depth.max()) < 0.2:
+        return False
+    margin_x, margin_y = 0.2 * float(np.ptp(x)) + 4, 0.2 * float(np.ptp(y)) + 4
+    beside = float(x.max()) < -margin_x or float(x.min()) > camera.width + margin_x
+    return not (beside or float(y.max()) < -margin_y or float(y.min()) > camera.height + margin_y)
 
 
 def _nearest(flat: NDArray[np.int32], depth: Floats, pixels: int, dab: Sequence[int]) -> NDArray[np.int32]:

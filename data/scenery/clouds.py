@@ -45,6 +45,15 @@ class Cloud:
         points = self.points * np.float32(scale) + np.asarray(offset, np.float32)[:, None]
         return Cloud(points, self.normals, self.colours, self.shine)
 
+    def part(self, index: NDArray[np.integer]) -> Cloud:
+        """The points of these numbers."""
+        return Cloud(
+            self.points.take(index, axis=1),
+            self.normals.take(index, axis=1),
+            self.colours.take(index, axis=0),
+            self.shine.take(index),
+        )
+
     def both_sides(self) -> Cloud:
         """The cloud as thin cloth: visible from behind as well, a little darker there."""
         behind = Cloud(self.points, -self.normals, self.colours * np.float32(0.7), self.shine)
@@ -89,8 +98,7 @@ def surface(
         (np.arange(rows, dtype=np.float32) + 0.5) / rows,
     )
     grid = np.stack(np.broadcast_arrays(*shape(u, v)), axis=-1).astype(np.float32)  # (rows, columns, 3)
-    normals = np.cross(np.gradient(grid, axis=1), np.gradient(grid, axis=0))
-    normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-9)
+    normals = _normals(grid)
     picture = np.full((1, 1, 3), texture, np.uint8) if isinstance(texture, tuple) else texture
     shrink = picture.shape[1] > columns or picture.shape[0] > rows
     picture = cv2.resize(
@@ -104,6 +112,19 @@ def surface(
         colours[keep, :3],
         np.full(int(keep.sum()), shine, np.float32),
     )
+
+
+def _normals(grid: Floats) -> Floats:
+    """(rows, columns, 3) unit normals of a grid of points: the cross product of its slopes along u and v."""
+    along_u, along_v = np.empty_like(grid), np.empty_like(grid)
+    along_u[:, 1:-1] = grid[:, 2:] - grid[:, :-2]
+    along_v[1:-1] = grid[2:] - grid[:-2]
+    along_u[:, 0], along_u[:, -1] = grid[:, 1] - grid[:, 0], grid[:, -1] - grid[:, -2]
+    along_v[0], along_v[-1] = grid[1] - grid[0], grid[-1] - grid[-2]
+    (ux, uy, uz), (vx, vy, vz) = np.moveaxis(along_u, -1, 0), np.moveaxis(along_v, -1, 0)
+    normals = np.stack([uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx], axis=-1)
+    length = np.sqrt(np.einsum("ijk,ijk->ij", normals, normals))
+    return normals / np.maximum(length, np.float32(1e-12))[..., None]
 
 
 def patch(corners: Sequence[Triple], texture: Texture, spacing: float, shine: float = 0.0) -> Cloud:
