@@ -46,6 +46,14 @@ def test_an_entity_has_its_pictures_and_vectors(store):
     assert [e.picture.read_bytes() for e in store.exemplars("blue-van")] == [b"one", b"two", b"look-alike"]
 
 
+def test_an_album_is_registered_whole_or_not_at_all(store):
+    with pytest.raises(EntityError, match="both an exemplar and a look-alike of 'dog'"):
+        store.add_album({"cat": [exemplar(b"1")], "dog": [exemplar(b"2"), exemplar(b"2", negative=True)]})
+    assert store.entities() == [] and list((store.path / "album").rglob("*")) == []
+    ids = store.add_album({"cat": [exemplar(b"1")], "dog": [exemplar(b"2"), exemplar(b"3")]})
+    assert [[e.exemplar_id for e in store.exemplars(name)] for name in ("cat", "dog")] == ids
+
+
 def test_the_same_picture_is_registered_once(store):
     first = store.add_exemplars("cat", [exemplar(b"one")])
     assert store.add_exemplars("cat", [exemplar(b"one", vector=unit_vectors(1)[0])]) == first

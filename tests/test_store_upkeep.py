@@ -77,6 +77,13 @@ def test_compaction_respects_its_target_size(store):
     assert len(store.snapshot().files["crops"]) == 2
 
 
+def test_compaction_leaves_a_few_files_alone_when_told_so(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    assert store.compact(least_files=4) == 0
+    assert store.compact(least_files=3) == 3 * 5
+
+
 def test_replaced_files_stay_while_a_reader_may_hold_them(store):
     index(store, "a.mp4")
     held = store.snapshot()

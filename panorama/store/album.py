@@ -117,29 +117,43 @@ def check_name(name: str) -> str:
 
 
 def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> list[int]:
-    """Register pictures, creating the entity if it is new; ids in the order of `items`.
+    """Register pictures of one entity, see `add_album`; ids in the order of `items`."""
+    return add_album(place, {entity: items})[0]
 
-    A picture that the entity already has keeps its id; its vectors are updated.
+
+def add_album(place: Place, entries: Mapping[str, Sequence[NewExemplar]]) -> list[list[int]]:
+    """Register pictures of several entities, creating those that are new: all or none.
+
+    A picture that an entity already has keeps its id; its vectors are updated.
+
+    Returns:
+        Exemplar ids, in the order of `entries` and of the pictures of each.
 
     Raises:
         EntityError: a bad name, no picture, or one that is registered with the other sign.
     """
-    name = check_name(entity)
-    if not items:
-        raise EntityError(f"no picture given for entity {name!r}; name at least one image")
+    checked = [(check_name(entity), items) for entity, items in entries.items()]
+    for name, items in checked:
+        if not items:
+            raise EntityError(f"no picture given for entity {name!r}; name at least one image")
     written: list[Path] = []
     try:
         with place.catalog.write() as tx:
-            entity_id = tx.scalar(_ENTITY, name=name)
-            if entity_id is None:
-                entity_id = tx.scalar(_NEW_ENTITY, name=name, now=time.time())
-            ids = [_add(tx, place, name, int(entity_id), item, written) for item in items]
+            ids = [
+                [_add(tx, place, name, _find_or_make(tx, name), item, written) for item in items]
+                for name, items in checked
+            ]
             tx.bump("album")
     except BaseException:
         with contextlib.suppress(LibraryWriteError):  # what went wrong first is what the user needs to know
             remove_unlisted(place, written)
         raise
     return ids
+
+
+def _find_or_make(tx: Transaction, name: str) -> int:
+    found = tx.scalar(_ENTITY, name=name)
+    return int(tx.scalar(_NEW_ENTITY, name=name, now=time.time()) if found is None else found)
 
 
 def _add(

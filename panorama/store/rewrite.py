@@ -71,8 +71,10 @@ class Source:
         return self.table, self.model_hash, self.exit
 
 
-def compact(place: Place, target_bytes: int = TARGET_BYTES) -> int:
+def compact(place: Place, target_bytes: int = TARGET_BYTES, least_files: int = 1) -> int:
     """Merge small files into files of about `target_bytes`, dropping rows of segments that are not live.
+
+    Where fewer than `least_files` would be merged, they stay: rewriting costs more than they do.
 
     Returns:
         How many files were replaced. They go when no reader can hold them (see `sweep`).
@@ -86,7 +88,8 @@ def compact(place: Place, target_bytes: int = TARGET_BYTES) -> int:
         for group in groups.values():
             ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
             for part in _parts(ordered, target_bytes):
-                if (len(part) > 1 or part[0].dead) and _swap(place, part, None, erase=False):
+                worth = len(part) >= least_files and (len(part) > 1 or part[0].dead)
+                if worth and _swap(place, part, None, erase=False):
                     replaced += len(part)
     return replaced
 

@@ -218,6 +218,10 @@ class Store:
         """Register pictures, creating the entity if it is new; their ids."""
         return album.add_exemplars(self._place, entity, items)
 
+    def add_album(self, entries: Mapping[str, Sequence[NewExemplar]]) -> list[list[int]]:
+        """Register pictures of several entities, all or none; their ids."""
+        return album.add_album(self._place, entries)
+
     def entities(self) -> list[str]:
         """All names, sorted."""
         with self._place.catalog.read() as tx:
@@ -319,9 +323,9 @@ class Store:
         self._snapshots.forget()
         return sweep.sweep(self._place, grace_seconds)
 
-    def compact(self, target_bytes: int = rewrite.TARGET_BYTES) -> int:
-        """Merge many small data files into few large ones; how many were replaced."""
-        return rewrite.compact(self._place, target_bytes)
+    def compact(self, target_bytes: int = rewrite.TARGET_BYTES, least_files: int = 1) -> int:
+        """Merge small data files into large ones, `least_files` or more at a time; how many were replaced."""
+        return rewrite.compact(self._place, target_bytes, least_files)
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
