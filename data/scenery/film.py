@@ -283,7 +283,8 @@ def _frames(scene: Scene, truth: Truth) -> Iterator[Picture]:
 def write_clip(path: Path, scene: Scene, pictures: Iterator[Picture]) -> None:
     """Encode pictures at the scene's frame times, exact to a tick of the encoder's clock."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    rate = round((len(scene.frame_times) - 1) / (scene.frame_times[-1] - scene.frame_times[0]))
+    span = scene.frame_times[-1] - scene.frame_times[0]
+    rate = Fraction((len(scene.frame_times) - 1) / span).limit_denominator(100)
     with av.open(str(path), "w") as container:
         stream = container.add_stream(scene.codec, rate=rate, options=scene.options)
         stream.width, stream.height = scene.size
