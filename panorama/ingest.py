@@ -235,6 +235,8 @@ class _Pass:
         shots: _ShotFinder,
     ) -> _Sample | _Hold:
         seen = gate.update(luma)
+        if seen.cut:
+            motion.reset()
         moving = motion.update(luma)
         cut_at = shots.first_frame() if seen.cut else None
         shots.clear()

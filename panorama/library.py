@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from panorama import registering, vocabulary
 from panorama.calibration import calibrations_for
+from panorama.crops import decode_picture
 from panorama.errors import ModelError, UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import load_embedder
@@ -331,6 +332,18 @@ class Library:
         a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
         score, band, exit = self._matcher(self.snapshot()).verify(a, b)
         return Verdict(score, BAND_NAMES[band], exit)
+
+    def crop(self, crop_id: int) -> NDArray[np.uint8]:
+        """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
+        for batch in self._store.read_crops(crop_ids=np.array([crop_id], np.int64)):
+            return decode_picture(batch.jpegs[0])
+        raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
+
+    def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
+        """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim)."""
+        found = self._matcher(self.snapshot()).source.deepen(np.unique(crop_ids), exit)
+        order = np.argsort(found.crop_ids)
+        return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
 
     def snapshot(self) -> Snapshot:
         """One consistent view of what the library holds now."""

@@ -1,0 +1,119 @@
+"""The command `demo`: the main job, on a sample archive drawn on the spot or on a video of the user."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from panorama.archive import Hooks
+from panorama.cli.common import say
+from panorama.cli.indexing import ProgressLine
+from panorama.content import content_dir
+from panorama.errors import VideoError
+from panorama.library import Library, open_library
+from panorama.recurring import most_recurrent
+from panorama.sheet import clock, hits_of, write_sheet
+
+EXAMPLE = "most-seen"
+"""The name under which `demo VIDEO` registers what it chose."""
+
+
+@click.command("demo")
+@click.argument("video", required=False)
+@click.option(
+    "--folder", type=click.Path(file_okay=False), default="panorama-demo", show_default=True,
+    help="Where the library and the contact sheet go.",
+)  # fmt: skip
+@click.option(
+    "--sample", type=click.Path(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
+)
+def demo_command(video: str | None, folder: str, sample: str | None) -> None:
+    """Index, register and query: a sample archive, or VIDEO with its most recurrent entity as the example."""
+    place = Path(folder)
+    if video is not None:
+        _own_video(Path(video), place)
+    else:
+        _sample(place, Path(sample) if sample else place / "sample")
+
+
+def _sample(place: Path, where: Path) -> None:
+    say("drawing the sample archive (about a minute, once) ...")
+    sample = renderer().render(where)
+    with open_library(place / "library", create=True) as library:
+        _index(library, sample.archive)
+        for entity in library.register_album(sample.album):
+            say(f"registered {entity.name} from {entity.exemplars} pictures")
+        for path in sorted(content_dir("queries").glob("*.sql")):
+            sql = path.read_text(encoding="utf-8")
+            click.echo(f"\n{path.name}: {question(sql)}")
+            result = library.query(sql)
+            click.echo(result.to_table(8))
+            if result.uncertain:
+                click.echo(f"({result.uncertain} tracks uncertain)")
+        names = [entity.name for entity in library.entities()]
+        _sheet(library, names, place / "contact-sheet.jpg")
+
+
+def _own_video(video: Path, place: Path) -> None:
+    with open_library(place / "library", create=True) as library:
+        _index(library, video)
+        found = most_recurrent(library)
+        if found is None:
+            raise VideoError(f"nothing was found in {video} that could be followed; try another video")
+        library.register(EXAMPLE, [library.crop(found.crop_id)])
+        say(
+            f"chose what appears most often ({found.appearances} times, {found.seconds:.1f} s in all) "
+            f"and registered it as {EXAMPLE!r}"
+        )
+        sql = f"SELECT moments WHERE entity = '{EXAMPLE}'"
+        click.echo(f"\n{sql}")
+        result = library.query(sql)
+        click.echo(result.to_table())
+        total = sum(row["end_time"] - row["start_time"] for row in result)
+        click.echo(f"{len(result)} moments, {clock(total)} in all, {result.uncertain} tracks uncertain")
+        _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
+
+
+def _index(library: Library, path: Path) -> None:
+    line = ProgressLine(quiet=False)
+    report = library.index(path, hooks=Hooks(line.start, line.progress, line.done))
+    if not report.complete:
+        raise VideoError(f"{path} could not be indexed; see above")
+
+
+def _sheet(library: Library, names: list[str], out: Path) -> None:
+    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    hits = []
+    for name in names:
+        result = library.query("SELECT frames WHERE entity = ?", [name])
+        hits += hits_of(result.columns, result.arrow().to_pylist())
+    report = write_sheet(hits, paths, out, limit=4 * len(names) if len(names) > 1 else 16)
+    say(f"\ncontact sheet of {report.drawn} hits: {out}")
+
+
+def question(sql: str) -> str:
+    """The question in the header of a query file."""
+    for line in sql.splitlines():
+        text = line.removeprefix("--").strip()
+        if line.startswith("--") and text.startswith("question:"):
+            return text.removeprefix("question:").strip()
+    return ""
+
+
+def renderer() -> ModuleType:
+    """The module data/render.py, which draws the sample archive."""
+    path = content_dir("data") / "render.py"
+    name = "panorama_sample_render"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
