@@ -1,0 +1,157 @@
+"""The package's imports, read from its source: they point one way, and nothing heavy is loaded too early."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
+
+
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "content": frozenset({"errors"}),
+    "frames": frozenset({"errors"}),
+    "regions": frozenset({"errors", "frames"}),
+    "video": frozenset({"errors", "frames", "regions"}),
+    "models": frozenset({"errors", "content", "frames", "regions"}),
+    "store": frozenset({"errors", "frames", "regions"}),
+    # The query engine gets the embedder passed in: it knows the interface, not the models.
+    "query": frozenset({"errors", "frames", "regions", "store", "models.base"}),
+}
+"""The lower layers: part of the package -> the parts that it may import, besides itself."""
+
+BELOW_LIBRARY = frozenset({"library", "vocabulary", "evaluate", "tune", "demo", "cli", "web", "__main__"})
+FRONT = frozenset({"cli", "web", "__main__"})
+
+ONLY_IMPORTERS = {
+    "av": ("video/",),
+    "sqlalchemy": ("store/",),
+    "faiss": ("store/vector", "store/inverted"),
+    "duckdb": ("query/",),
+    "sqlglot": ("query/",),
+    "torch": ("models/",),
+    "click": ("cli/",),
+}
+"""Package -> the beginnings of the files that may import it."""
+
+HEAVY = ("torch", "duckdb", "av", "faiss", "cv2", "sqlalchemy", "sqlglot", "pyarrow", "scipy")
+
+
+def files() -> list[str]:
+    return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def part_of(file: str) -> str:
+    """The layer that a file belongs to: 'video/clip.py' -> 'video', 'ingest.py' -> 'ingest'."""
+    return file.split("/")[0].removesuffix(".py")
+
+
+def imports(file: str) -> Iterator[tuple[str, bool]]:
+    """Every module that a file names in an import, wherever it stands; and whether it is for types only."""
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"), file)
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            names = [str(node.module)]
+            if node.module == "panorama":
+                names = [f"panorama.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield name, id(node) in typing_only
+
+
+def own_imports(file: str) -> set[str]:
+    """The modules of this package that a file imports at run time, without the leading 'panorama.'."""
+    return {
+        name.removeprefix("panorama.")
+        for name, typing_only in imports(file)
+        if name.startswith("panorama.") and not typing_only
+    }
+
+
+def test_every_part_that_the_rules_name_is_there() -> None:
+    parts = {part_of(file) for file in files()}
+    assert set(MAY_IMPORT) <= parts
+    for starts in ONLY_IMPORTERS.values():
+        for start in starts:
+            assert any(file.startswith(start) for file in files()), start
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_a_lower_layer_imports_only_what_lies_below_it(part: str) -> None:
+    allowed = MAY_IMPORT[part] | {part}
+    for file in files():
+        if part_of(file) != part:
+            continue
+        wrong = {
+            name for name in own_imports(file) if name not in allowed and name.split(".")[0] not in allowed
+        }
+        assert not wrong, f"{file} imports {sorted(wrong)}; {part} may import {sorted(allowed)}"
+
+
+def test_only_the_command_line_and_the_like_import_the_library() -> None:
+    for file in files():
+        if part_of(file) in BELOW_LIBRARY or file == "__init__.py":
+            continue
+        assert "library" not in {name.split(".")[0] for name in own_imports(file)}, file
+
+
+def test_nothing_imports_the_command_line_but_itself() -> None:
+    for file in files():
+        if part_of(file) not in FRONT:
+            wrong = {name for name in own_imports(file) if name.split(".")[0] in FRONT}
+            assert not wrong, f"{file} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("package", ONLY_IMPORTERS)
+def test_each_large_dependency_is_imported_in_one_place(package: str) -> None:
+    importers = {file for file in files() for name, _ in imports(file) if name.split(".")[0] == package}
+    assert importers, f"nothing imports {package}: the rule is out of date"
+    assert {file for file in importers if not file.startswith(ONLY_IMPORTERS[package])} == set()
+
+
+def loaded_by(code: str) -> set[str]:
+    """Which of the heavy packages a fresh interpreter has loaded after some code."""
+    report = f"\nimport sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code + report], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", ["panorama", "panorama.errors", "panorama.cli", "panorama.content"])
+def test_importing_loads_nothing_heavy(module: str) -> None:
+    assert loaded_by(f"import {module}") == set()
+
+
+def test_asking_for_help_loads_nothing_heavy() -> None:
+    code = """
+import sys
+from panorama.cli import main
+sys.argv = ["panorama", "--help"]
+try:
+    main()
+except SystemExit:
+    pass
+"""
+    assert loaded_by(code) == set()
+
+
+def test_a_query_over_the_colour_baseline_does_not_wait_for_torch() -> None:
+    assert "torch" not in loaded_by("import panorama; panorama.open; panorama.Library")
