@@ -18,6 +18,7 @@ from panorama.errors import (
     LibraryNotFound,
     LibraryVersionError,
     LibraryWriteError,
+    PanoramaError,
     UsageError,
 )
 from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, settings, videos
@@ -39,8 +40,21 @@ def test_open_refuses_a_folder_without_a_library(tmp_path):
 
 def test_open_refuses_a_catalog_that_is_no_database(tmp_path):
     (tmp_path / "catalog.sqlite").write_text("this is a letter to a friend, not a database " * 50)
-    with pytest.raises(LibraryNotFound, match="not a Panorama catalog"):
+    with pytest.raises(LibraryNotFound, match=r"no library at .*not a database"):
         Store.open(tmp_path)
+
+
+def test_a_damaged_catalog_gives_a_clear_error(tmp_path):
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+    catalog = tmp_path / "x" / "catalog.sqlite"
+    content = catalog.read_bytes()
+    catalog.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with (
+        pytest.raises(PanoramaError, match=r"catalog.sqlite.*malformed"),
+        Store.open(tmp_path / "x") as store,
+    ):
+        store.snapshot()
 
 
 def test_create_refuses_a_library_that_is_there_unless_told(tmp_path):

@@ -14,6 +14,7 @@ from store_samples import MODEL, check_whole, data_files, exemplar, fill, index,
 
 from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog import Catalog
+from panorama.store.locks import FileLock
 from panorama.store.segments import FileSet
 
 
@@ -107,6 +108,16 @@ def test_a_reader_in_another_store_keeps_its_files_too(store):
         rows(held)
         del held
     assert store.sweep(grace_seconds=0).retired == 5
+
+
+def test_a_full_disk_can_still_be_read(store, monkeypatch):
+    index(store, "a.mp4")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FileLock, "take", full)
+    check_whole(store.snapshot())
 
 
 def test_a_sweep_spares_what_a_living_writer_has_not_listed_yet(store):

@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from panorama.errors import LibraryNotFound, LibraryVersionError, LibraryWriteError
+from panorama.errors import LibraryNotFound, LibraryVersionError, LibraryWriteError, PanoramaError
 from panorama.store.migrations import MIGRATIONS
 
 CATALOG_NAME = "catalog.sqlite"
@@ -121,9 +121,18 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """One consistent view; never waits for a writer."""
-        with self._engine.connect() as connection, connection.begin():
-            yield Transaction(connection)
+        """One consistent view; never waits for a writer.
+
+        Raises:
+            PanoramaError: the file is damaged, or cannot be read.
+        """
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                yield Transaction(connection)
+        except sa.exc.DBAPIError as exc:
+            raise PanoramaError(
+                f"cannot read {self.path}: {exc.orig}; check that it is readable and undamaged"
+            ) from exc
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -170,8 +179,8 @@ class Catalog:
                 if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
                     return 0
                 return int(tx.scalar(_SELECT_VERSION))
-        except sa.exc.DatabaseError as exc:
-            raise LibraryNotFound(f"{self.path} is not a Panorama catalog: {exc.orig}") from exc
+        except PanoramaError as exc:
+            raise LibraryNotFound(f"no library at {self.path.parent}: {exc}") from exc
 
     def migrate(self, steps: Sequence[Sequence[str]] = MIGRATIONS) -> int:
         """Bring the file to the version of `steps`; how many steps ran.

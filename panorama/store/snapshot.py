@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections import defaultdict
@@ -41,9 +42,6 @@ ENTITIES = pa.schema(
         pa.field("negatives", pa.int64(), nullable=False),
     ]
 )
-
-HOLDS_ALL = "0"
-"""What a lease says before its data version is known."""
 
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
@@ -209,7 +207,9 @@ class Snapshots:
         with self._place.catalog.read() as tx:
             taken = self._read(tx, last, lease)
         if lease is not None:
-            lease.write(str(taken.data_version))
+            # Until this is written, and where it cannot be, the lease is empty: it holds every file.
+            with contextlib.suppress(OSError):
+                lease.write(str(taken.data_version))
         self._last = taken
         return taken
 
@@ -254,9 +254,10 @@ def _take_lease(place: Place) -> FileLock | None:
     # A library on a read-only file system cannot be swept from here, and has no place for a lease.
     if not place.catalog.writable:
         return None
-    lease = FileLock.take(place.locks / f"reader-{os.getpid()}-{uuid.uuid4().hex}.lock")
-    lease.write(HOLDS_ALL)
-    return lease
+    try:
+        return FileLock.take(place.locks / f"reader-{os.getpid()}-{uuid.uuid4().hex}.lock")
+    except OSError:
+        return None  # a full disk can still be queried; the sweep's grace has to do
 
 
 def _versions(tx: Transaction) -> tuple[int, int, int]:
