@@ -1,4 +1,4 @@
-"""Views of a track enter as it is followed; the few worth keeping leave as small JPEGs."""
+"""Views of a track enter as it is followed; the few worth keeping leave; and pictures as bytes and back."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ MAX_SIDE = 256
 JPEG_QUALITY = 90
 
 
-def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
-    """A JPEG of an RGB picture (H, W, 3), shrunk so that its longest side is at most MAX_SIDE."""
+def shrunk(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A copy of an RGB picture (H, W, 3) whose longest side is at most MAX_SIDE."""
     height, width = rgb.shape[:2]
     factor = MAX_SIDE / max(height, width)
-    if factor < 1:
-        size = (max(1, round(width * factor)), max(1, round(height * factor)))
-        rgb = np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
-    done, data = cv2.imencode(".jpg", rgb[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    if factor >= 1:
+        return rgb.copy()
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
+    """A JPEG of an RGB picture (H, W, 3), shrunk so that its longest side is at most MAX_SIDE."""
+    small = shrunk(rgb) if max(rgb.shape[:2]) > MAX_SIDE else rgb
+    done, data = cv2.imencode(".jpg", small[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
-        raise BadImage(f"a picture of {width}x{height} pixels could not be written as JPEG")
+        raise BadImage(f"a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be written as JPEG")
     return bytes(data)
 
 
@@ -88,13 +94,13 @@ def appearance(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view of a track: where and when, how good, and its JPEG."""
+    """One view of a track: where and when, how good, and the picture (H, W, 3), already small."""
 
     frame: int
     time_seconds: float
     box_xyxy: NDArray[np.float32]
     quality: float
-    jpeg: bytes
+    picture: NDArray[np.uint8]
 
 
 @dataclass(slots=True)
@@ -112,7 +118,7 @@ class ViewKeeper:
     _best: dict[int, View] = field(default_factory=dict)
 
     def wants(self, time_seconds: float, quality: float) -> bool:
-        """Whether a view of that quality would be kept; ask before paying for the JPEG."""
+        """Whether a view of that quality would be kept; ask before paying for the copy."""
         if self._started_seconds is None:
             return True
         known = self._best.get(self._slot(time_seconds))

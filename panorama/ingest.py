@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import decode_picture
+from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import Regions, suppress
@@ -364,9 +364,12 @@ class _SegmentRows:
         owners = self._writer.pack([track.local_id for track in tracks for _ in track.views])
         crop_ids = self._writer.pack(np.arange(self._next_crop, self._next_crop + len(views)))
         self._next_crop += len(views)
-        with self._progress.stage("embed"):
+        with self._progress.stage("crop"):
+            jpegs = [encode_jpeg(v.picture) for v in views]
             # From the stored JPEG, not from the frame: what a later query computes must not differ.
-            vectors = self._embedder.embed_all([decode_picture(v.jpeg) for v in views])  # (exits, B, dim)
+            pictures = [decode_picture(jpeg) for jpeg in jpegs]
+        with self._progress.stage("embed"):
+            vectors = self._embedder.embed_all(pictures)  # (exits, B, dim)
         with self._progress.stage("write"):
             self._write_tracks(tracks)
             self._writer.add_crops(
@@ -377,7 +380,7 @@ class _SegmentRows:
                     "time": np.array([v.time_seconds for v in views]),
                     **_corners(np.stack([v.box_xyxy for v in views])),
                     "quality": np.array([v.quality for v in views], np.float32),
-                    "jpeg": [v.jpeg for v in views],
+                    "jpeg": jpegs,
                 }
             )
             for exit_number, at_exit in enumerate(vectors, start=1):

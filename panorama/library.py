@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,19 +16,20 @@ from numpy.typing import NDArray
 from panorama import registering, vocabulary
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import ModelError, UsageError
-from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import load_embedder
+from panorama.errors import ModelError, QueryError, UnknownVideo, UsageError, unknown
+from panorama.models.base import Embedder, Image, Proposer
+from panorama.models.registry import embedder_names, load_embedder
 from panorama.query.decide import Calibration
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
-from panorama.query.matches import BAND_NAMES
+from panorama.query.matches import BAND_NAMES, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.query.statements import ShowEntities, parse_statement
 from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
+from panorama.video import find_videos
 
 if TYPE_CHECKING:
     from panorama.archive import Hooks, IndexReport
@@ -68,8 +69,9 @@ class Library:
     Models are loaded when first needed. Use it in one thread; open it in as many processes as you like.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, path: Path, store: Store | None = None) -> None:
+        self._path = path
+        self._opened = store
         self._embedder: Embedder | None = None
         self._proposer: Proposer | None = None
         self._sources: tuple[Snapshot, AlbumMatcher] | None = None
@@ -79,12 +81,19 @@ class Library:
     @property
     def path(self) -> Path:
         """The library's directory."""
-        return self._store.path
+        return self._path
+
+    @property
+    def _store(self) -> Store:
+        if self._opened is None:
+            self._opened = Store.open(self._path)
+        return self._opened
 
     def close(self) -> None:
         """Let go of the library's files."""
         self._sources = None
-        self._store.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Library:
         return self
@@ -93,6 +102,11 @@ class Library:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a library yet: the first `index` makes it."""
+        return self._opened is not None or Store.is_at(self._path)
 
     def __repr__(self) -> str:
         return f"Library({str(self.path)!r})"
@@ -116,15 +130,26 @@ class Library:
             self._proposer = load_proposer()
         return self._proposer
 
-    def use_model(self, name: str) -> None:
-        """Search with another embedder from now on; the next `index` embeds what is stored, decoding nothing.
+    def use_model(self, name: str) -> int:
+        """Search with another embedder from now on; how many stored crops it embedded, decoding nothing.
 
         Raises:
             ModelError: there is no such model.
         """
-        self._embedder = load_embedder(name)
-        self._sources = None
-        self._store.put_setting(_EMBEDDER_SETTING, name)
+        return self._switch(load_embedder(name), name)
+
+    def _switch(self, model: Embedder, name: str) -> int:
+        from panorama.archive import embed_exemplars, embed_stored_crops
+
+        # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
+        folder = Path(name)
+        known = name in embedder_names() or not folder.is_dir()
+        # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
+        embedded = embed_stored_crops(self._store, model)
+        embed_exemplars(self._store, model)
+        self._store.put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
+        self._embedder, self._sources = model, None
+        return embedded
 
     def _remember_model(self) -> None:
         model = self.embedder
@@ -152,18 +177,24 @@ class Library:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.archive import embed_exemplars, index_paths
+        from panorama.archive import IndexReport, embed_exemplars, index_paths
         from panorama.ingest import Indexer, IngestSettings
 
-        if model is not None:
-            self.use_model(model)
-        indexer = Indexer(self.embedder, self.proposer, settings or IngestSettings())
+        found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
+        if not found.videos and not self.exists:
+            return IndexReport.of_nothing(found)
+        chosen = None if model is None else load_embedder(model)
+        proposer = self.proposer
+        if not self.exists:
+            # Only now: a misspelt path or model leaves no empty library behind.
+            self._opened = Store.create(self._path, exist_ok=True)
+        embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
-        given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        report = index_paths(self._store, indexer, given, hooks)
+        indexer = Indexer(self.embedder, proposer, settings or IngestSettings())
+        report = index_paths(self._store, indexer, found, hooks)
         embed_exemplars(self._store, self.embedder)
         self._store.sweep()
-        return report
+        return replace(report, embedded=report.embedded + embedded)
 
     def remove_video(self, video: str) -> None:
         """Take a video out of the library; its file is not touched.
@@ -171,7 +202,25 @@ class Library:
         Raises:
             UnknownVideo: the library holds none of that name.
         """
-        self._store.remove_video(video)
+        self.remove_videos([video])
+
+    def remove_videos(self, videos: Sequence[str]) -> list[str]:
+        """Take videos out, by name or by path; the names removed. All or none.
+
+        Raises:
+            UnknownVideo: the library holds one of them not.
+        """
+        listed = self.videos()
+        names = listed.column("video").to_pylist()
+        by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
+        meant = {v: v if v in names else by_uri.get(str(Path(v).resolve())) for v in videos}
+        for video, name in meant.items():
+            if name is None:
+                raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+        chosen = list(dict.fromkeys(name for name in meant.values() if name is not None))
+        for name in chosen:
+            self._store.remove_video(name)
+        return chosen
 
     def compact(self) -> int:
         """Merge many small data files into few large ones; how many were replaced."""
@@ -193,7 +242,7 @@ class Library:
         images: Sequence[str | Path | NDArray[np.uint8]] | str | Path = (),
         *,
         unlike: Sequence[str | Path] = (),
-        box: str | None = None,
+        box: str | Sequence[int] | None = None,
         find: bool = False,
     ) -> Entity:
         """Add example pictures to an entity, making it if it is new; nothing is decoded again.
@@ -202,7 +251,7 @@ class Library:
             name: of the entity.
             images: files, folders, globs or RGB arrays (H, W, 3); each as given is an example.
             unlike: look-alikes that the entity is not.
-            box: `x1,y1,x2,y2`, cut from the one image given.
+            box: `x1,y1,x2,y2` as text or four numbers, cut from the one image given.
             find: cut the most likely thing out of every image.
 
         Raises:
@@ -216,43 +265,63 @@ class Library:
         if box is not None:
             if len(pictures) != 1:
                 raise UsageError(f"--box cuts one image, {len(pictures)} were given")
-            pictures = [registering.cut_box(pictures[0], box)]
+            pictures = [registering.cut_box(pictures[0], _box_text(box))]
         if find:
             pictures = [registering.find_region(p, self.proposer) for p in pictures]
         rivals = self._pictures(list(unlike))
         if not pictures and not rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        return self._add(name, pictures, rivals)
+        if not pictures and name.strip() not in self._store.entities():
+            raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
+        return self._add({name: (pictures, rivals)})[0]
 
-    def register_from_video(self, name: str, video: str | Path, seconds: float, box: str | None) -> Entity:
-        """Add the part of a video's frame inside a box as an example; see `register`."""
-        return self._add(name, [registering.video_picture(Path(video), seconds, box)], [])
+    def register_from_video(
+        self, name: str, video: str | Path, seconds: float, box: str | Sequence[int] | None
+    ) -> Entity:
+        """Add the part of a video's frame inside a box as an example; see `register`.
+
+        Args:
+            video: a file, or the name of a video of the library.
+        """
+        picture = registering.video_picture(self._file_of(video), seconds, _box_text(box))
+        return self._add({name: ([picture], [])})[0]
+
+    def _file_of(self, video: str | Path) -> Path:
+        if not Path(video).exists():
+            listed = self.videos()
+            for name, uri in zip(*(listed.column(c).to_pylist() for c in ("video", "uri")), strict=True):
+                if name == str(video):
+                    return Path(uri)
+        return Path(video)
 
     def register_album(self, folder: str | Path) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
-        read = [
-            (name, self._pictures(images), self._pictures(rivals))
-            for name, images, rivals in registering.album_folders(Path(folder))
-        ]
-        return [self._add(name, pictures, rivals) for name, pictures, rivals in read]
+        return self._add(
+            {
+                name: (self._pictures(images), self._pictures(rivals))
+                for name, images, rivals in registering.album_folders(Path(folder))
+            }
+        )
 
     def _pictures(self, given: Sequence[Any]) -> list[registering.Picture]:
         arrays = [g for g in given if isinstance(g, np.ndarray)]
         files = registering.picture_files([g for g in given if not isinstance(g, np.ndarray)])
         return [registering.read_picture(path) for path in files] + [
-            registering.checked(registering.Picture(np.asarray(a, np.uint8), f"array {i}"))
-            for i, a in enumerate(arrays)
+            registering.array_picture(a, f"array {i}") for i, a in enumerate(arrays)
         ]
 
     def _add(
-        self, name: str, pictures: list[registering.Picture], rivals: list[registering.Picture]
-    ) -> Entity:
+        self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]
+    ) -> list[Entity]:
+        """Add entities with their examples and look-alikes, all or none."""
         self._remember_model()
-        items = registering.exemplars(pictures, self.embedder) if pictures else []
-        if rivals:
-            items += registering.exemplars(rivals, self.embedder, negative=True)
-        self._store.add_exemplars(name, items)
-        return self.entity(name)
+        ready = {
+            name: registering.exemplars(pictures, self.embedder)
+            + registering.exemplars(rivals, self.embedder, negative=True)
+            for name, (pictures, rivals) in album.items()
+        }
+        self._store.add_album(ready)
+        return [self.entity(name) for name in ready]
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""
@@ -313,25 +382,34 @@ class Library:
         root = Path.cwd() if picture_root is None else picture_root
         statement = parse_statement(tokenize(sql), sql)
         if statement is not None and not isinstance(statement, ShowEntities):
+            if parameters:
+                raise QueryError("statements about entities take no parameters; write the values", sql)
             return vocabulary.execute(self, statement, root)
         snapshot = self.snapshot()
         engine = Engine(
             snapshot,
-            self._matcher(snapshot),
+            _LateMatcher(self, snapshot),
             picture_root=root,
             read_picture=lambda path: registering.read_picture(path).rgb,
             limits=limits or Limits(),
         )
         try:
-            return engine.query(sql, parameters)
+            result = engine.query(sql, parameters)
         finally:
             engine.close()
+        if self._sources is not None and self._sources[0] is snapshot:
+            result.warnings += self._unsearched(snapshot)
+        return result
 
     def verify(self, first: str | Path, second: str | Path) -> Verdict:
         """Whether two pictures show the same entity."""
         a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
         score, band, exit = self._matcher(self.snapshot()).verify(a, b)
         return Verdict(score, BAND_NAMES[band], exit)
+
+    def put_setting(self, key: str, value: Any) -> None:
+        """Keep a JSON value in the library, a calibration for example; None removes it."""
+        self._store.put_setting(key, value)
 
     def crop(self, crop_id: int) -> NDArray[np.uint8]:
         """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
@@ -371,16 +449,56 @@ class Library:
                 "run `panorama index` on the archive again: it embeds the stored crops without decoding"
             )
 
+    def _unsearched(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """A warning where another process has indexed videos with another model."""
+        lacking = set(self._store.segments_lacking(self.embedder.hash, 1))
+        count = sum(segment in lacking for segment in snapshot.videos.column("segment").to_pylist())
+        if not count:
+            return ()
+        return (
+            f"{count} videos are not searched: they were indexed with another model than "
+            f"{self.embedder.name}; run `panorama index` again, it embeds their stored crops",
+        )
 
-def open_library(path: str | Path | None = None, *, create: bool = False) -> Library:
+
+class _LateMatcher:
+    """The library's matcher, made when a statement first needs one: plain SQL loads no model."""
+
+    def __init__(self, library: Library, snapshot: Snapshot) -> None:
+        self._library = library
+        self._snapshot = snapshot
+
+    def match(self, request: MatchRequest) -> Matches:
+        return self._library._matcher(self._snapshot).match(request)
+
+    def similarity(
+        self, image: Image | int, request: MatchRequest
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return self._library._matcher(self._snapshot).similarity(image, request)
+
+    def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
+        return self._library._matcher(self._snapshot).verify(first, second)
+
+
+def _box_text(box: str | Sequence[int] | None) -> str | None:
+    return box if box is None or isinstance(box, str) else ",".join(str(corner) for corner in box)
+
+
+def open_library(path: str | Path | None = None, *, create: bool | None = None) -> Library:
     """The library at a path (default: $PANORAMA_LIBRARY, else ./panorama-library).
 
     Args:
-        create: make it if there is none.
+        create: make it if there is none. By default the first `index` makes it, and everything else raises
+            LibraryNotFound until then; False raises at once.
 
     Raises:
         LibraryNotFound: there is none and `create` is False.
         LibraryVersionError: another version of Panorama made it.
     """
-    where = library_path(path)
-    return Library(Store.create(where, exist_ok=True) if create else Store.open(where))
+    where = library_path(path).expanduser().absolute()
+    if create:
+        return Library(where, Store.create(where, exist_ok=True))
+    library = Library(where)
+    if create is False or library.exists:
+        library._store  # noqa: B018  opened now, to tell at once what is wrong with it
+    return library

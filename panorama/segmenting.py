@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import View, ViewKeeper, appearance, cut, encode_jpeg, view_quality
+from panorama.crops import View, ViewKeeper, appearance, cut, shrunk, view_quality
 from panorama.regions import Regions
 from panorama.tracking import Track, Tracker
 
@@ -90,7 +90,7 @@ class SegmentBuilder:
             quality = view_quality(picture, bool(margin <= EDGE_PIXELS), float(score))
             keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
             if keeper.wants(time_seconds, quality):
-                keeper.offer(View(frame, time_seconds, box, quality, encode_jpeg(picture)))
+                keeper.offer(View(frame, time_seconds, box, quality, shrunk(picture)))
         yield from self._finished(ended, self._shot_start, None)
 
     def hold(self, frame: int, time_seconds: float) -> None:

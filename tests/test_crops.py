@@ -26,7 +26,7 @@ def texture(height: int, width: int) -> np.ndarray:
 
 
 def view(seconds: float, quality: float) -> View:
-    return View(int(seconds * 10), seconds, np.zeros(4, np.float32), quality, b"")
+    return View(int(seconds * 10), seconds, np.zeros(4, np.float32), quality, texture(4, 4))
 
 
 def test_a_large_crop_is_shrunk_and_keeps_its_shape() -> None:

@@ -1,0 +1,178 @@
+"""A library's own tracks enter as pairs of same and stranger; a calibration for every exit leaves.
+
+Nothing has to be labelled. A track shows one thing: one of its crops stands for an example, the crops of it
+that are at least a second away for what should be accepted. Strangers are the tracks of other videos, or of
+the same video where there is only one, that are visible at the same time. What decides a query is not the
+typical stranger but the best one in the whole library, so it is the best stranger of every example whose
+distribution sets the bands.
+
+The same person or car may really appear in two videos, and then its best "stranger" is itself. Pairs that fit
+better than half of the sure pairs do are therefore taken for recurrences and left out, and counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.calibration import SETTING
+from panorama.errors import UsageError
+from panorama.query.decide import Calibration, cohort_level, normalise, pool
+from panorama.query.matching import TrackGroups
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+MOST_EXAMPLES = 600
+LEAST_EXAMPLES = 20
+APART_SECONDS = 1.0
+NEAR_BEST = 0.75
+"""Share of the best track's value that an accepted track needs: measured, see DECISIONS."""
+
+_CROPS = """
+SELECT c.crop_id, c.track_id, c.time, c.video, t.start_time, t.end_time
+FROM crops c JOIN tracks t USING (track_id, video)
+ORDER BY c.crop_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """What one exit's bands were set from.
+
+    Attributes:
+        examples: how many crops stood for an example.
+        recurrences: pairs left out because they probably show the same thing.
+        same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
+        accepted: share of sure pairs that the bands accept; false_accepted: of best strangers.
+    """
+
+    exit: int
+    calibration: Calibration
+    examples: int
+    recurrences: int
+    same: float
+    stranger: float
+    accepted: float
+    false_accepted: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Normalised similarities: of examples to their own track, and to their best stranger."""
+
+    same: NDArray[np.float32]
+    stranger: NDArray[np.float32]
+    recurrences: int
+
+
+def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> list[ExitReport]:
+    """Set the bands of every exit from the library's own tracks, and keep them in the library.
+
+    Args:
+        precision: of the entities that are not in a library like this one, the share for which nothing at
+            all may be accepted.
+        slack: widens the uncertain band on both sides, in units of score.
+
+    Raises:
+        UsageError: a target out of range, or too few tracks to learn from.
+    """
+    if not 0.5 <= precision < 1:
+        raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}")
+    if not 0 <= slack <= 0.5:
+        raise UsageError(f"slack is between 0 and 0.5, got {slack}")
+    reports = [calibrate_exit(library, e, precision, slack) for e in range(1, library.embedder.exits + 1)]
+    library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
+    return reports
+
+
+def calibrate_exit(library: Library, exit: int, precision: float, slack: float) -> ExitReport:
+    """The bands of one exit; see `calibrate`."""
+    pairs = _pairs(library, exit)
+    calibration = fit(pairs.same, pairs.stranger, precision).widened(slack)
+    threshold = calibration.normalised(calibration.high)
+    return ExitReport(
+        exit,
+        calibration,
+        len(pairs.same),
+        pairs.recurrences,
+        float(np.median(pairs.same)),
+        float(np.median(pairs.stranger)),
+        float((pairs.same >= threshold).mean()),
+        float((pairs.stranger >= threshold).mean()),
+    )
+
+
+def fit(same: NDArray[np.float32], stranger: NDArray[np.float32], precision: float) -> Calibration:
+    """Bands from sure pairs and best strangers.
+
+    The score is a logistic curve that gives 0.5 at the border of acceptance: the value that only a share
+    1 - precision of best strangers reaches. Rejected is what half of the best strangers reach.
+    """
+    high = float(np.quantile(stranger, precision))
+    low = min(float(np.median(stranger)), high)
+    # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
+    spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2
+    curve = Calibration(high, 1 / spread, 0.0, 1.0, NEAR_BEST)
+    borders = curve.score(np.array([low, high]))
+    return Calibration(high, 1 / spread, float(borders[0]), float(borders[1]), NEAR_BEST)
+
+
+def _pairs(library: Library, exit: int) -> _Pairs:
+    columns = library.query(_CROPS).arrow()
+    crop_ids, track_ids = (columns[name].to_numpy() for name in ("crop_id", "track_id"))
+    videos = np.unique(np.array(columns["video"].to_pylist()), return_inverse=True)[1]
+    times, starts, ends = (columns[name].to_numpy() for name in ("time", "start_time", "end_time"))
+    vectors = library.vectors_of(crop_ids, exit)
+    groups = TrackGroups.of(track_ids)
+    first = groups.slots[:, 0]
+    track_video, track_start, track_end = videos[first], starts[first], ends[first]
+    examples = _examples(groups, times)
+    if len(examples) < LEAST_EXAMPLES:
+        raise UsageError(
+            f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
+            "index more footage, or keep the calibration that the model ships with"
+        )
+    level = cohort_level(vectors[examples], library.embedder.cohort()[exit - 1])
+    values = normalise(vectors[examples] @ vectors.T, level)  # (E, N)
+    same, stranger = [], []
+    everything = np.arange(len(groups.track_ids))
+    several_videos = len(np.unique(track_video)) > 1
+    for row, example in zip(values, examples, strict=True):
+        own = track_ids == track_ids[example]
+        apart = own & (np.abs(times - times[example]) >= APART_SECONDS)
+        pooled = pool(groups.spread(row, everything))
+        foreign = track_video != videos[example]
+        if not several_videos:
+            overlap = (track_start < ends[example]) & (track_end > starts[example])
+            foreign = overlap & (groups.track_ids != track_ids[example])
+        if foreign.any():
+            same.append(float(np.quantile(row[apart], 0.75)))
+            stranger.append(pooled[foreign])
+    return _without_recurrences(np.array(same, np.float32), stranger)
+
+
+def _examples(groups: TrackGroups, times: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The first crop of every track that has another one far enough away, at most MOST_EXAMPLES."""
+    slots = groups.slots
+    spread = np.where(slots >= 0, times[slots], np.nan)
+    long = np.nanmax(spread, axis=1) - np.nanmin(spread, axis=1) >= APART_SECONDS
+    found = slots[long, 0]
+    if len(found) <= MOST_EXAMPLES:
+        return found
+    return found[np.linspace(0, len(found) - 1, MOST_EXAMPLES).astype(np.intp)]
+
+
+def _without_recurrences(same: NDArray[np.float32], foreign: list[NDArray[np.float32]]) -> _Pairs:
+    if not len(same):
+        raise UsageError("no two tracks are sure to be different things; index more footage")
+    limit = float(np.median(same))
+    kept = [row[row < limit] for row in foreign]
+    dropped = sum(len(row) - len(rest) for row, rest in zip(foreign, kept, strict=True))
+    best = np.array([rest.max() for rest in kept if len(rest)], np.float32)
+    if not len(best):
+        raise UsageError("every track resembles every other; index more footage")
+    return _Pairs(same, best, dropped)
