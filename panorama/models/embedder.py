@@ -24,7 +24,7 @@ COHORT = "cohort.safetensors"
 
 def native_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 itself; emulated, it would be slower than float32."""
-    return bool(torch.cpu._is_avx512_bf16_supported())  # type: ignore[attr-defined]
+    return bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def squash(image: Image, side: int) -> Image:
@@ -74,6 +74,7 @@ class PanoramaNet(Embedder):
         low = native_bfloat16() if precision is None else precision == "bfloat16"
         self._dtype = torch.bfloat16 if low else torch.float32
         self._trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
+        self.learned_dim = learned
         self.dim = learned + self._color_axes.shape[1]
         settings = (folder.sha256(WEIGHTS), self._side, self._color_weight, CODE_VERSION)
         self.hash = hashlib.sha256(repr(settings).encode()).hexdigest()
@@ -107,7 +108,7 @@ class PanoramaNet(Embedder):
         out = np.zeros((max(0, last - first + 1), len(images), self.dim), np.float32)
         if not len(out):
             return out
-        learned = self._trunk.dim
+        learned = self.learned_dim
         for start in range(0, len(images), BATCH):
             some = images[start : start + BATCH]
             stop = start + len(some)
@@ -118,6 +119,11 @@ class PanoramaNet(Embedder):
                 out[row, start:stop, :learned] = vectors.numpy() * np.float32((1 - self._color_weight) ** 0.5)
                 out[row, start:stop, learned:] = colour
         return out
+
+    def learned(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """The deepest exit's learned part alone, (B, learned_dim) float32 of unit length."""
+        part = self.embed(images)[:, : self.learned_dim]
+        return np.asarray(part / np.float32((1 - self._color_weight) ** 0.5), np.float32)
 
     def color(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """The colour part alone, (B, color_dim) float32 of unit length: `color_bands` on fixed axes."""

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 EXITS = 3
+STAGE_CHANNELS = (64, 128, 256)
 
 
 class ConvNorm(nn.Sequential):
@@ -30,17 +31,13 @@ class ConvNorm(nn.Sequential):
         conv, norm = self[0], self[1]
         if not isinstance(norm, nn.BatchNorm2d) or not isinstance(conv, nn.Conv2d):
             return
-        scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)  # type: ignore[operator]
-        merged = nn.Conv2d(
-            conv.in_channels,
-            conv.out_channels,
-            conv.kernel_size,
-            conv.stride,
-            conv.padding,  # type: ignore[arg-type]
-        )
-        merged.weight.data = conv.weight.data * scale.data.reshape(-1, 1, 1, 1)
+        assert norm.running_var is not None and norm.running_mean is not None
+        scale = norm.weight.data / torch.sqrt(norm.running_var + norm.eps)
+        inner, outer, size = conv.in_channels, conv.out_channels, conv.kernel_size[0]
+        merged = nn.Conv2d(inner, outer, size, conv.stride[0], size // 2)
         assert merged.bias is not None
-        merged.bias.data = norm.bias.data - norm.running_mean * scale.data  # type: ignore[operator]
+        merged.weight.data = conv.weight.data * scale.reshape(-1, 1, 1, 1)
+        merged.bias.data = norm.bias.data - norm.running_mean * scale
         self[0], self[1] = merged, nn.Identity()
 
 
@@ -65,6 +62,7 @@ class Head(nn.Module):
         self.down = ConvNorm(inner, down, 3, 2) if down else nn.Identity()
         self.widen = ConvNorm(down or inner, wide, 1)
         self.project = nn.Linear(wide, dim)
+        self.center: Tensor
         self.register_buffer("center", torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:

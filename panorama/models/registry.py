@@ -23,7 +23,7 @@ def load_embedder(name: str | None = None) -> Embedder:
     wanted = DEFAULT_EMBEDDER if name is None else name
     if wanted == ColorEmbedder.name:
         return ColorEmbedder()
-    folder = open_model(wanted, "embedder")
+    folder = open_model(wanted, "embedder", also=(ColorEmbedder.name,))
     # torch takes seconds to import; the baseline and the list of names do not need it.
     from panorama.models.embedder import PanoramaNet
 

@@ -97,8 +97,8 @@ def model_names(kind: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def open_model(name: str, kind: str) -> ModelFolder:
-    """The folder of a shipped model by its name, or of a user's own by its path.
+def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
+    """The folder of a shipped model by its name, or of a user's own by its path; an error also names `also`.
 
     Raises:
         ModelError: there is none of that name, or it is of another kind.
@@ -107,7 +107,7 @@ def open_model(name: str, kind: str) -> ModelFolder:
     if not (folder / RECIPE).is_file():
         folder = Path(name)
     if not (folder / RECIPE).is_file():
-        choices = model_names(kind)
+        choices = (*model_names(kind), *also)
         see = f"the {kind}s here are {', '.join(choices) or 'none'}, or give a folder that holds a {RECIPE}"
         raise ModelError(unknown(kind, name, choices, see))
     recipe = read_recipe(folder / RECIPE)

@@ -5,8 +5,8 @@
       basis.safetensors   mean and principal axes of the teacher's features
       shard-00000/        views of some pictures: rows.npy, views.npy, pooled.npy, grid.npy
 
-Every round views every picture once, in an order of its own. A shard is renamed into place when complete, so a
-trainer may start on the first ones while others are made.
+Every round views every picture once, in an order of its own. A shard is renamed into place when complete, so
+a trainer may start on the first ones while others are made.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BankPlan:
         rounds: views per picture.
         shard: views in a file.
         axes: principal axes that the teacher's maps are stored on.
-        basis_pictures: pictures that mean and axes are computed from.
+        basis_pictures: pictures that mean and axes are computed from; 0 takes the features as they are.
         seed: with round and picture number it determines a view.
     """
 
@@ -87,6 +87,11 @@ class Basis:
         return cls(
             rows.mean(axis=0).astype(np.float32), np.maximum(values[::-1], 0).astype(np.float32), falling
         )
+
+    @classmethod
+    def plain(cls, dim: int) -> Basis:
+        """Features as they are: `whiten` with no shrinkage changes nothing."""
+        return cls(np.zeros(dim, np.float32), np.ones(dim, np.float32), np.eye(dim, dtype=np.float32))
 
     def whiten(self, features: NDArray[np.floating], dim: int, shrinkage: float) -> NDArray[np.float32]:
         """Centred, on the first `dim` axes, each over its deviation, `shrinkage` mean variances added."""
@@ -149,11 +154,17 @@ def _write_basis(
 ) -> None:
     """Mean and principal axes of the teacher's features over views of a sample of the pictures."""
     chosen = np.random.default_rng(plan.seed).permutation(len(items))[: plan.basis_pictures]
+    if not len(chosen):
+        _save_basis(Basis.plain(teacher.dim), out)
+        return
     rows = []
     for i in chosen:
         rng = np.random.default_rng((plan.seed, 10**6, int(i)))
         rows.append(teacher.features(make_view(items[i].load(), others, rng, plan.side)[0])[0])
-    basis = Basis.fit(np.stack(rows))
+    _save_basis(Basis.fit(np.stack(rows)), out)
+
+
+def _save_basis(basis: Basis, out: Path) -> None:
     save_file({"mean": basis.mean, "values": basis.values, "vectors": basis.vectors}, out / BASIS)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,13 +18,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from panorama.errors import ModelError, UsageError
-from panorama.models.network import Trunk
+from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.losses import LossWeights, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
+LOG_EVERY = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,11 @@ def to_input(pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, side: int |
     """(B, H, W, 3) uint8 to a normalised (B, 3, side, side) float32 in channels-last order."""
     x = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).to(torch.float32) / 255
     if side is not None and side != x.shape[-1]:
-        x = F.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
+        whole = x.shape[-1] % side == 0  # averaging blocks is several times faster
+        if whole:
+            x = F.avg_pool2d(x, x.shape[-1] // side)
+        else:
+            x = F.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
     x = (x - mean.reshape(-1, 1, 1)) / std.reshape(-1, 1, 1)
     return x.contiguous(memory_format=torch.channels_last)
 
@@ -153,7 +157,7 @@ def to_input(pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, side: int |
 class Run:
     """One training: everything that a checkpoint holds."""
 
-    def __init__(self, lessons: Lessons, dim: int, axes: int, settings: Settings, device: str) -> None:
+    def __init__(self, lessons: Lessons, dim: int, settings: Settings, device: str) -> None:
         torch.manual_seed(settings.seed)
         self.settings = settings
         self.lessons = lessons
@@ -162,8 +166,8 @@ class Run:
         self.trunk = trunk
         self.average = Trunk(dim).to(self.device)
         self.average.load_state_dict(trunk.state_dict())
-        channels = (64, 128, 256)
-        self.scaffold = Scaffold(lessons.proxies(settings.seed), channels, axes).to(self.device)
+        axes = lessons.shards[0].grid.shape[2]
+        self.scaffold = Scaffold(lessons.proxies(settings.seed), STAGE_CHANNELS, axes).to(self.device)
         self.optimisers = make_optimisers(
             trunk, self.scaffold, settings.learning_rate, settings.matrix_rate, settings.weight_decay
         )
@@ -206,6 +210,7 @@ class Run:
     def train_step(self, mean: Tensor, std: Tensor) -> dict[str, float]:
         """One batch."""
         settings = self.settings
+        torch.manual_seed(settings.seed * 1_000_003 + self.step)  # so that a resumed run goes on the same way
         rate = rate_at(self.step, settings.steps, settings.warmup, settings.decay)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
@@ -224,7 +229,7 @@ class Run:
         )
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         for optimiser in self.optimisers:
             optimiser.step()
         self._update_average()
@@ -267,7 +272,7 @@ def run_training(
                 raise ModelError(
                     f"the loss is {parts['loss']} at step {run.step}; lower learning_rate or matrix_rate"
                 )
-            if run.step % 50 == 0:
+            if run.step % LOG_EVERY == 0:
                 note({"step": run.step, "seconds": time.monotonic() - began, **parts})
             if measure is not None and (run.step % settings.measure_every == 0 or run.step == settings.steps):
                 note({"step": run.step, "seconds": time.monotonic() - began, **measure(run.average)})
@@ -279,9 +284,3 @@ def run_training(
                 return False
     run.save(out)
     return True
-
-
-def autocast_or_not(device: str) -> Any:
-    """bfloat16 arithmetic where the device has it natively."""
-    native = device != "cpu" or torch.cpu._is_avx512_bf16_supported()  # type: ignore[attr-defined]
-    return torch.autocast(device, torch.bfloat16) if native else nullcontext()

@@ -50,14 +50,22 @@ def relation(vectors: Tensor, target: Tensor, temperature: float = 0.1) -> Tenso
     return F.kl_div(got, wanted, reduction="batchmean")
 
 
-def identity(vectors: Tensor, proxies: Tensor, identities: Tensor, temperature: float = 0.08) -> Tensor:
-    """Cross entropy of each vector's similarity to all proxies, its own identity being right."""
-    return F.cross_entropy(vectors @ F.normalize(proxies, dim=1).T / temperature, identities)
+def identity(
+    vectors: Tensor, proxies: Tensor, identities: Tensor, temperature: float = 0.08, others: int = 1024
+) -> Tensor:
+    """Cross entropy of each vector's similarity to proxies, its own being right.
+
+    The proxies are the batch's and a random `others` of the rest: all would cost more than the network.
+    """
+    present, right = torch.unique(identities, return_inverse=True)
+    drawn = torch.randint(len(proxies), (others,), device=proxies.device)
+    chosen = torch.cat([present, drawn[~torch.isin(drawn, present)]])
+    return F.cross_entropy(vectors @ F.normalize(proxies[chosen], dim=1).T / temperature, right)
 
 
 def locality(stage_map: Tensor, project: nn.Module, grid: Tensor) -> Tensor:
-    """Mean of 1 - cosine between a stage's map (B, C, H, W) on 4 x 4 cells and the teacher's (B, 16, axes)."""
-    cells = project(F.adaptive_avg_pool2d(stage_map, 4)).flatten(2).transpose(1, 2).float()  # (B, 16, axes)
+    """Mean of 1 - cosine of a stage's map (B, C, H, W), on 4 x 4 cells, to the teacher's (B, 16, axes)."""
+    cells = project(F.adaptive_avg_pool2d(stage_map.float(), 4)).flatten(2).transpose(1, 2)  # (B, 16, axes)
     return 1 - F.cosine_similarity(cells, grid, dim=2).mean()
 
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 
-def orthogonal(matrix: Tensor, steps: int = 5) -> Tensor:
+def orthogonal(matrix: Tensor, steps: int = 3) -> Tensor:
     """Roughly the nearest matrix with orthonormal rows or columns, by Newton-Schulz iteration.
 
-    The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero, not exactness:
+    The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero:
     singular values end between 0.7 and 1.2.
     """
     a, b, c = 3.4445, -4.7750, 2.0315

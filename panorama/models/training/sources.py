@@ -107,7 +107,7 @@ def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
 
 
 def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Pictures below a folder. With `labels = true` the first folder is the class; held-out ones are left out."""
+    """Pictures below a folder. With `labels` the first folder is the class; held-out ones are left out."""
     base = root / table.get("path", ".")
     items = []
     for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURES):

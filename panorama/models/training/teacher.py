@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from panorama.errors import MissingExtra, ModelError
 from panorama.models.base import Image
+from panorama.models.embedder import PanoramaNet
+from panorama.models.weights import ModelFolder
 
 
 class Teacher(Protocol):
@@ -65,3 +67,16 @@ class LiteTeacher:
         rows = np.tensordot(self._pool, grid, (1, 0))  # (4, 7, dim)
         cells = np.tensordot(self._pool, rows, (1, 1)).transpose(1, 0, 2)  # (4, 4, dim)
         return grid.mean(axis=(0, 1)), np.ascontiguousarray(cells, np.float32)
+
+
+class SelfTeacher:
+    """A PanoramaNet as its own teacher: what it knows stays while it learns new identities."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self._model = PanoramaNet(folder, precision="float32")
+        self.dim = self._model.learned_dim
+
+    def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The deepest exit's learned part, unit length; the map repeats it."""
+        vector = self._model.learned([picture])[0]
+        return vector, np.broadcast_to(vector, (4, 4, self.dim)).astype(np.float32)

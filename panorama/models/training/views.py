@@ -123,7 +123,9 @@ def noise(view: Image, rng: Generator) -> Image:
 def jpeg(view: Image, rng: Generator) -> Image:
     """Compressed at quality 40 to 95 and read back."""
     _, data = cv2.imencode(".jpg", view[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(40, 96))])
-    return np.ascontiguousarray(cv2.imdecode(data, cv2.IMREAD_COLOR)[..., ::-1])
+    decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    assert decoded is not None  # it was encoded one line above
+    return np.ascontiguousarray(decoded[..., ::-1], np.uint8)
 
 
 DEGRADATIONS: tuple[tuple[float, Callable[[Image, Generator], Image]], ...] = (

@@ -1,0 +1,110 @@
+"""A trained trunk enters; a folder that `load_embedder` opens leaves: recipe, weights, cohort, digests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
+
+from panorama.models.base import Image
+from panorama.models.color import color_bands
+from panorama.models.embedder import COHORT, PanoramaNet
+from panorama.models.network import Head, Trunk
+from panorama.models.training.loop import to_input
+from panorama.models.training.sources import Item
+from panorama.models.weights import RECIPE, WEIGHTS, open_model, record_hashes
+
+COHORT_SIZE = 512
+
+
+@torch.no_grad()
+def whiten_heads(
+    trunk: Trunk, pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, shrinkage: float
+) -> None:
+    """Fold into each exit's projection a whitening of its vectors over training pictures, strongly shrunk.
+
+    `shrinkage` is added to every eigenvalue, in mean eigenvalues; the axes stay, so exits remain comparable.
+    """
+    trunk.eval()
+    projections = [cast(Head, head).project for head in trunk.heads]
+    found: list[list[Tensor]] = [[] for _ in projections]
+    hooks = [
+        project.register_forward_hook(lambda _m, _i, output, rows=rows: rows.append(output.float()))
+        for project, rows in zip(projections, found, strict=True)
+    ]
+    for start in range(0, len(pictures), 128):
+        trunk(to_input(pictures[start : start + 128], mean, std))
+    for hook in hooks:
+        hook.remove()
+    for project, rows in zip(projections, found, strict=True):
+        y = torch.cat(rows).double()
+        center = y.mean(dim=0)
+        values, axes = torch.linalg.eigh(torch.cov((y - center).T))
+        scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
+        whiten = axes @ torch.diag(scale) @ axes.T  # (dim, dim)
+        project.weight.copy_(whiten.float() @ project.weight)
+        project.bias.copy_((whiten @ (project.bias.double() - center)).float())
+
+
+def color_axes(pictures: Sequence[Image], dim: int) -> NDArray[np.float32]:
+    """(COLOR_DIM, dim): the axes that keep most of the colour vectors' inner products."""
+    vectors = color_bands(pictures).astype(np.float64)
+    _, axes = np.linalg.eigh(vectors.T @ vectors)
+    return np.ascontiguousarray(axes[:, ::-1][:, :dim], np.float32)
+
+
+def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
+    """At most `size` items, one per class or instance, taken from the sources in turn."""
+    rng = np.random.default_rng(seed)
+    queues: dict[str, list[Item]] = {}
+    seen: set[str] = set()
+    for i in rng.permutation(len(items)):
+        item = items[i]
+        identity = item.label or f"{item.source}#{item.instance}"
+        if identity not in seen and not (
+            item.pixels is None and item.path is not None and _transparent(item)
+        ):
+            seen.add(identity)
+            queues.setdefault(item.source, []).append(item)
+    chosen: list[Item] = []
+    while len(chosen) < size and any(queues.values()):
+        chosen.extend(queue.pop() for queue in queues.values() if queue)
+    return chosen[:size]
+
+
+def _transparent(item: Item) -> bool:
+    return item.load().shape[2] == 4
+
+
+def write_model(
+    folder: Path,
+    recipe: Path,
+    trunk: Trunk,
+    mean: Tensor,
+    std: Tensor,
+    axes: NDArray[np.float32],
+    cohort: Sequence[Item],
+) -> PanoramaNet:
+    """Write recipe, weights in half precision and the cohort's vectors; returns the model as loaded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if recipe.resolve() != (folder / RECIPE).resolve():
+        shutil.copyfile(recipe, folder / RECIPE)
+    tensors = {k: v for k, v in trunk.state_dict().items() if "num_batches" not in k}
+    tensors |= {"input.mean": mean, "input.std": std, "color.axes": torch.from_numpy(axes)}
+    half = {k: v.detach().cpu().to(torch.float16).contiguous().clone() for k, v in tensors.items()}
+    save_file(half, folder / WEIGHTS)
+    (folder / COHORT).unlink(missing_ok=True)
+    record_hashes(folder)
+    if cohort:
+        model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
+        vectors = torch.from_numpy(model.embed_all([np.ascontiguousarray(i.load()[..., :3]) for i in cohort]))
+        save_file({"vectors": vectors.to(torch.float16)}, folder / COHORT)
+        record_hashes(folder)
+    return PanoramaNet(open_model(str(folder), "embedder"))

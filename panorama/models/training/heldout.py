@@ -1,0 +1,111 @@
+"""Data folders enter; pictures of classes kept from training leave, and how well a model tells them apart."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from panorama.models.base import Image
+from panorama.models.embedder import squash
+from panorama.models.network import Trunk
+from panorama.models.retrieval import at_most_per_label, retrieval_scores
+from panorama.models.training.loop import to_input
+from panorama.models.training.sources import PICTURES, read_picture
+from panorama.models.training.split import held_out
+from panorama.models.training.views import degrade, geometry
+
+LIMIT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Pictures of held-out classes.
+
+    Attributes:
+        paths: one file per picture.
+        labels: source/class of each.
+    """
+
+    paths: list[Path]
+    labels: list[str]
+
+    def __post_init__(self) -> None:
+        if len(self.paths) != len(self.labels):
+            raise ValueError(f"{len(self.paths)} pictures, but {len(self.labels)} labels")
+
+    def load(self) -> list[Image]:
+        """The pictures, RGB."""
+        return [read_picture(path)[..., :3] for path in self.paths]
+
+
+def held_out_pictures(
+    tables: Sequence[Mapping[str, Any]], data: Mapping[str, Path], limit: int = LIMIT, seed: int = 0
+) -> HeldOut:
+    """At most `limit` pictures of every class that the recipe's labelled sources keep from training."""
+    paths: list[Path] = []
+    labels: list[str] = []
+    for table in tables:
+        root = data[table["data"]]
+        if table["kind"] == "labelled-csv":
+            with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
+                rows = [
+                    r
+                    for r in csv.DictReader(lines)
+                    if r["source"] == table["name"] and r["identity"] == "class"
+                ]
+            found = [(root / row["file"], row["class"]) for row in rows]
+        elif table["kind"] == "folders" and table.get("labels") and table.get("hold_out", True):
+            base = root / table.get("path", ".")
+            files = sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURES)
+            found = [(p, p.relative_to(base).parts[0]) for p in files if len(p.relative_to(base).parts) > 1]
+        else:
+            continue
+        kept = [(path, label) for path, label in found if held_out(table["name"], label)]
+        paths.extend(path for path, _ in kept)
+        labels.extend(f"{table['name']}/{label}" for _, label in kept)
+    chosen = at_most_per_label(labels, limit, seed)
+    return HeldOut([paths[i] for i in chosen], [labels[i] for i in chosen])
+
+
+def instance_pairs(
+    pictures: Sequence[Image], side: int, seed: int = 0
+) -> tuple[list[Image], NDArray[np.int64]]:
+    """Two degraded views of each picture, all first ones before all second ones, and whose view each is."""
+    views = []
+    for turn in range(2):
+        for i, picture in enumerate(pictures):
+            rng = np.random.default_rng((seed, turn, i))
+            views.append(degrade(geometry(picture, rng, side), rng))
+    return views, np.tile(np.arange(len(pictures)), 2)
+
+
+def make_measure(
+    held: HeldOut, mean: Tensor, std: Tensor, side: int, device: str = "cpu"
+) -> Callable[[Trunk], dict[str, float]] | None:
+    """From a trunk to map_exit_i and r_at_1_exit_i of its learned part; None where nothing is held out."""
+    if len(set(held.labels)) < 2 or len(held.labels) < 4:
+        return None
+    pictures = np.stack([squash(picture, side) for picture in held.load()])
+
+    def measure(trunk: Trunk) -> dict[str, float]:
+        trunk.eval()
+        parts: list[list[Tensor]] = []
+        with torch.inference_mode(), torch.autocast(torch.device(device).type, torch.bfloat16):
+            for start in range(0, len(pictures), 128):
+                parts.append(trunk(to_input(pictures[start : start + 128], mean, std).to(device)))
+        scores = {}
+        for number in range(len(parts[0])):
+            vectors = torch.cat([part[number] for part in parts]).float().cpu().numpy()
+            found = retrieval_scores(vectors, held.labels)
+            scores[f"map_exit_{number + 1}"], scores[f"r_at_1_exit_{number + 1}"] = found
+        return scores
+
+    return measure

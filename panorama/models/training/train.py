@@ -1,0 +1,174 @@
+"""A recipe and data folders enter; a folder with checked weights, cohort, log and plot leaves."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from panorama.errors import ModelError, UsageError
+from panorama.models.network import Trunk
+from panorama.models.training.bank import BankPlan, build_bank, read_shards
+from panorama.models.training.export import cohort_items, color_axes, whiten_heads, write_model
+from panorama.models.training.heldout import held_out_pictures, make_measure
+from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
+from panorama.models.training.plot import plot_log
+from panorama.models.training.sources import Item, ReadFrames, gather
+from panorama.models.training.teacher import LiteTeacher, SelfTeacher, Teacher
+from panorama.models.weights import open_model, read_recipe
+
+RESULT = "result.json"
+SAMPLE = 2048
+
+
+def train(
+    recipe: Path,
+    data: Mapping[str, Path],
+    out: Path,
+    *,
+    read_frames: ReadFrames | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    minutes: float | None = None,
+    threads: int | None = None,
+    bank: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, float]:
+    """Train an embedder as its recipe says, and write it to `out`, ready for `load_embedder(str(out))`.
+
+    Args:
+        recipe: a recipe.toml; with `[start] model = NAME` it fine-tunes that model.
+        data: folders by the names that the recipe's sources use.
+        read_frames: yields the frames of a clip at a gap in seconds; needed by sources of kind 'clips'.
+        resume: go on from the checkpoint in `out`.
+        device: 'cpu' or 'cuda'; None takes CUDA where there is one.
+        steps, seed: replace the recipe's.
+        minutes: stop and save a checkpoint after so long; `resume` goes on.
+        threads: CPU threads. On a busy machine one is fastest: waiting threads spin.
+        bank: where views are kept, `out`/bank by default.
+
+    Returns:
+        What was measured: seconds, steps, and before_ and after_ retrieval scores on held-out classes.
+
+    Raises:
+        UsageError: the recipe and the data do not go together.
+        ModelError: the recipe is malformed, or `resume` finds no checkpoint that fits.
+    """
+    began = time.monotonic()
+    torch.set_flush_denormal(True)
+    if threads is not None:
+        torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
+    plan = read_recipe(recipe)
+    table = _table(plan, recipe, "training")
+    settings = Settings.of(dict(table), steps=steps, seed=seed)
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    out.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        (out / LOG).unlink(missing_ok=True)
+
+    items = gather(plan.get("source", []), data, read_frames)
+    views = bank or out / "bank"
+    say(f"{len(items)} pictures; views go to {views}")
+    bank_plan = BankPlan(**plan.get("bank", {}))
+    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, processes=threads or 2)
+
+    network = _table(plan, recipe, "network")
+    teacher = plan.get("teacher", {})
+    learned = int(network["learned_dim"])
+    lessons = Lessons.read(views, learned, float(teacher.get("shrinkage", 2.0)))
+    run = Run(lessons, learned, settings, place)
+    mean, std, side = _preprocessing(plan, recipe)
+    if start := plan.get("start"):
+        _load_start(run, str(start["model"]))
+    held = held_out_pictures(plan["source"], data)
+    measure = make_measure(held, mean, std, side, place)
+    result: dict[str, float] = {}
+    if measure is not None and not resume:
+        result |= {f"before_{key}": value for key, value in measure(run.average).items()}
+    if resume:
+        run.resume(out)
+    say(f"{len(lessons.places)} views of {lessons.count} identities; step {run.step} of {settings.steps}")
+    done = run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60)
+    if not done:
+        say(f"stopped at step {run.step}; go on with resume")
+    result |= export(run, recipe, items, views, out, measure)
+    result |= {"seconds": time.monotonic() - began, "steps": run.step}
+    (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if (out / LOG).is_file() and (out / LOG).stat().st_size:
+        plot_log(out / LOG, out / "training.png")
+    return result
+
+
+def export(
+    run: Run,
+    recipe: Path,
+    items: list[Item],
+    views: Path,
+    out: Path,
+    measure: Callable[[Trunk], dict[str, float]] | None,
+) -> dict[str, float]:
+    """Write the averaged weights as a model folder; returns after_ scores."""
+    plan = read_recipe(recipe)
+    mean, std, _ = _preprocessing(plan, recipe)
+    trunk = Trunk(run.average.dim)
+    trunk.load_state_dict({key: value.cpu() for key, value in run.average.state_dict().items()})
+    sample = np.concatenate([shard.views for shard in read_shards(views)[:4]])[:SAMPLE]
+    network = plan["network"]
+    if not plan.get("start"):
+        whiten_heads(trunk, sample, mean, std, float(network.get("whiten_shrinkage", 1.0)))
+    axes = color_axes(list(sample), int(network["color_dim"]))
+    write_model(out, recipe, trunk, mean, std, axes, cohort_items(items))
+    if measure is None:
+        return {}
+    return {f"after_{key}": value for key, value in measure(trunk).items()}
+
+
+def _table(plan: dict[str, Any], recipe: Path, name: str) -> dict[str, Any]:
+    """A table that the recipe must have."""
+    if not isinstance(plan.get(name), dict):
+        raise ModelError(f"the recipe {recipe} has no [{name}] table; see embeddings/panoramanet/recipe.toml")
+    return dict(plan[name])
+
+
+def _preprocessing(plan: dict[str, Any], recipe: Path) -> tuple[Tensor, Tensor, int]:
+    """Channel means, deviations and the input side."""
+    table = _table(plan, recipe, "preprocess")
+    return torch.tensor(table["mean"]), torch.tensor(table["std"]), int(table["side"])
+
+
+def _make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
+    """The recipe's reference model, or the model that training starts from where it names none."""
+    table = plan.get("teacher", {})
+    if "path" in table:
+        if table["data"] not in data:
+            raise UsageError(
+                f"the teacher needs the data folder {table['data']!r}; name it: --data NAME=FOLDER"
+            )
+        return LiteTeacher(data[table["data"]] / table["path"])
+    if "start" not in plan:
+        raise ModelError("a recipe without [teacher] needs [start] model = NAME: the model to learn from")
+    return SelfTeacher(open_model(str(plan["start"]["model"]), "embedder"))
+
+
+def _load_start(run: Run, name: str) -> None:
+    """Begin with the weights of a model, its recipe's preprocessing and sizes being the same."""
+    tensors = open_model(name, "embedder").tensors()
+    wanted = {
+        key: value.float() for key, value in tensors.items() if not key.startswith(("input.", "color."))
+    }
+    try:
+        for module in (run.trunk, run.average):
+            module.load_state_dict(wanted, strict=False)
+    except RuntimeError as exc:
+        raise ModelError(f"{name!r} is of another shape than this recipe: {exc}") from exc
