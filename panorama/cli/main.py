@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
+from typing import Any
 
 import click
 
-from panorama.errors import PanoramaError
+from panorama.errors import PanoramaError, unknown
 
 INTERRUPTED = 130
 FAILED = 1
@@ -27,6 +29,12 @@ _COMMANDS = {
     "info": ("indexing", "Say what the library holds."),
     "compact": ("indexing", "Merge many small data files into few large ones."),
     "verify": ("asking", "Say whether two pictures show the same entity."),
+    "models": ("modelling", "List the embedders."),
+    "calibrate": (
+        "modelling",
+        "Set the bands of accept, uncertain and reject from the library's own tracks.",
+    ),
+    "evaluate": ("modelling", "Measure answers against a truth, and the models against labelled pictures."),
     "demo": ("demo", "Index, register and query a sample archive, or a video of yours."),
 }
 """Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""
@@ -43,20 +51,44 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"panorama.cli.{_COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name}_command")
+        own = {parameter.name for parameter in command.params}
+        command.params += [option for option in _shared_options() if option.name not in own]
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            message = unknown("command", name, _COMMANDS, "panorama --help")
+            raise click.UsageError(message[0].upper() + message[1:], ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
+LIBRARY_HELP = "The library's directory. Default: $PANORAMA_LIBRARY, else ./panorama-library."
+DEBUG_HELP = "Show the traceback of an error."
+
+
+def _shared_options() -> list[click.Option]:
+    """What may stand before the command or behind it; behind it wins."""
+
+    def keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.find_root().ensure_object(dict)[str(option.name)] = value
+
+    return [
+        click.Option(["--library"], type=click.Path(), help=LIBRARY_HELP, callback=keep, expose_value=False),
+        click.Option(["--debug"], is_flag=True, help=DEBUG_HELP, callback=keep, expose_value=False),
+    ]
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--library",
-    type=click.Path(file_okay=False),
-    help="The library's directory. Default: $PANORAMA_LIBRARY, else ./panorama-library.",
-)
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--library", type=click.Path(), help=LIBRARY_HELP)
+@click.option("--debug", is_flag=True, help=DEBUG_HELP)
 @click.version_option(package_name="panorama-video", prog_name="panorama")
 @click.pass_context
 def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
@@ -74,30 +106,30 @@ def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
+    state: dict[str, Any] = {}
     try:
-        status = cli.main(standalone_mode=False, prog_name="panorama")
-    except click.exceptions.Abort:
-        click.echo("panorama: interrupted", err=True)
-        status = INTERRUPTED
-    except KeyboardInterrupt:
+        status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
+        sys.stdout.flush()
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("panorama: interrupted", err=True)
         status = INTERRUPTED
     except click.ClickException as exc:
         exc.show()
         status = exc.exit_code
     except PanoramaError as exc:
-        status = _report(exc, exc.exit_status)
+        status = _report(exc, exc.exit_status, state)
     except BrokenPipeError:
-        # The reader of our output has left (head, less): not an error of ours.
-        sys.stderr.close()
+        # The reader of our output has left (head, less): not an error of ours. What Python still holds for it
+        # goes nowhere, so that flushing at exit does not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Exception as exc:
-        status = _report(exc, FAILED)
+        status = _report(exc, FAILED, state)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _report(exc: Exception, status: int) -> int:
-    if "--debug" in sys.argv:
+def _report(exc: Exception, status: int, state: dict[str, Any]) -> int:
+    if state.get("debug"):
         traceback.print_exception(exc)
         return status
     click.echo(f"{type(exc).__name__}: {exc}", err=True)

@@ -1,0 +1,55 @@
+"""Bands set from sure pairs and best strangers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from panorama.calibrate import _without_recurrences, fit
+from panorama.errors import UsageError
+from panorama.query.decide import bands
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.recurring import _appearances
+
+RNG = np.random.default_rng(0)
+SAME = RNG.normal(0.7, 0.1, 500).astype(np.float32)
+STRANGER = RNG.normal(0.1, 0.05, 500).astype(np.float32)
+
+
+def test_the_border_lets_the_stated_share_of_best_strangers_through() -> None:
+    calibration = fit(SAME, STRANGER, precision=0.95)
+    accepted = bands(STRANGER, calibration, best=0.0) == ACCEPTED
+    assert accepted.mean() == pytest.approx(0.05, abs=0.01)
+
+
+def test_what_is_far_above_strangers_is_accepted_and_the_typical_one_rejected() -> None:
+    calibration = fit(SAME, STRANGER, precision=0.99)
+    values = np.array([0.9, float(np.quantile(STRANGER, 0.8)), 0.0], np.float32)
+    assert list(bands(values, calibration)) == [ACCEPTED, UNCERTAIN, REJECTED]
+
+
+def test_a_higher_precision_accepts_less() -> None:
+    borders = [fit(SAME, STRANGER, p).normalised(fit(SAME, STRANGER, p).high) for p in (0.8, 0.95, 0.99)]
+    assert borders == sorted(borders)
+
+
+def test_half_a_score_is_the_border_of_acceptance() -> None:
+    assert fit(SAME, STRANGER, 0.95).high == pytest.approx(0.5)
+
+
+def test_strangers_as_alike_as_sure_pairs_are_taken_for_the_same_thing() -> None:
+    pairs = _without_recurrences(
+        np.array([0.6, 0.7, 0.8], np.float32),
+        [np.array([0.75, 0.2], np.float32), np.array([0.1], np.float32)],
+    )
+    assert pairs.recurrences == 1 and pairs.stranger == pytest.approx([0.2, 0.1])
+
+
+def test_without_pairs_there_is_nothing_to_learn() -> None:
+    with pytest.raises(UsageError, match="index more footage"):
+        _without_recurrences(np.zeros(0, np.float32), [])
+
+
+def test_appearances_are_counted_apart_and_overlaps_once() -> None:
+    spans = [("a", 0.0, 2.0), ("a", 1.0, 3.0), ("a", 10.0, 11.0), ("b", 0.0, 1.0)]
+    assert _appearances(spans) == (3, 5.0)

@@ -1,0 +1,75 @@
+"""What the figures of an evaluation mean, on cases that a person can compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from panorama.errors import UsageError
+from panorama.evaluate import RANKED_FRAMES, Truth, average_precision, read_truth, score_entities
+
+
+def test_a_perfect_ranking_has_average_precision_one() -> None:
+    assert average_precision(np.array([0.9, 0.8, 0.1]), np.array([True, True, False])) == 1
+
+
+def test_one_false_frame_above_one_true_frame_halves_it() -> None:
+    assert average_precision(np.array([0.9, 0.8]), np.array([False, True])) == 0.5
+
+
+def test_ties_stand_or_fall_together() -> None:
+    assert average_precision(np.zeros(4), np.array([True, False, False, False])) == 0.25
+
+
+def test_nothing_to_find_has_no_average_precision() -> None:
+    assert np.isnan(average_precision(np.zeros(3), np.zeros(3, bool)))
+
+
+def test_a_truth_file_that_is_none_says_what_was_expected(tmp_path: Path) -> None:
+    path = tmp_path / "truth.json"
+    path.write_text('{"van": 3}')
+    with pytest.raises(UsageError, match="visible"):
+        read_truth(path)
+
+
+class Answer:
+    def __init__(self, rows: list[tuple[str, int, float]]) -> None:
+        self._rows = rows
+
+    def arrow(self) -> pa.Table:
+        columns = list(zip(*self._rows, strict=True)) or [(), (), ()]
+        types = (pa.string(), pa.int64(), pa.float64())
+        return pa.table(
+            {n: pa.array(c, t) for n, c, t in zip(("video", "frame", "score"), columns, types, strict=True)}
+        )
+
+
+class FakeLibrary:
+    """Two videos of ten frames; returns frames 0-4 of a and frame 0 of b, ranked after them frame 5 of a."""
+
+    def videos(self) -> pa.Table:
+        return pa.table({"video": ["a", "b"], "frames": [10, 10]})
+
+    def query(self, sql: str, parameters: list[Any]) -> Answer:
+        rows = [("a", i, 0.9) for i in range(5)] + [("b", 0, 0.8)]
+        return Answer([*rows, ("a", 5, 0.3)] if sql == RANKED_FRAMES else rows)
+
+
+def test_the_protocol_counts_frames_ignored_ones_left_out() -> None:
+    truth = {"van": Truth(visible={"a": [(1, 6)]}, ignore={"a": [(0, 0)], "b": [(9, 9)]})}
+    (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    assert (score.precision, score.recall) == (4 / 5, 4 / 6)
+    assert score.f1 == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
+    assert (score.false_frames, score.false_rate) == (1, 1 / 9)
+    # 4 true at 0.9, 1 false at 0.8, 1 true at 0.3, then the last true among 12 that were not returned.
+    assert score.average_precision == pytest.approx((4 * 1 + 5 / 6 + 6 / 18) / 6)
+
+
+def test_a_video_the_library_lacks_is_not_counted() -> None:
+    truth = {"van": Truth(visible={"elsewhere": [(0, 5)]}, ignore={})}
+    (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    assert score.recall == 0 and score.false_frames == 6
