@@ -99,17 +99,19 @@ class Binder:
         own: list[Leaf] = []
         rows: list[Leaf] = []
         others: list[Condition] = []
-        for part in conjuncts(condition):
-            if _names_entity(part):
-                others.append(part)
+        for item in condition.items:
+            if _names_entity(item):
+                others.append(item)
                 continue
-            leaf = self._joined(part)
-            (own if self._asks_for_a_track(leaf) else rows).append(leaf)
+            # Brackets around an AND with an entity are a scope of their own; without one they mean nothing.
+            for part in conjuncts(item):
+                leaf = self._joined(part)
+                (own if self._asks_for_a_track(leaf) else rows).append(leaf)
         finals: tuple[Leaf, ...] = ()
         if scope.negated and self._query.target == "moments":
             finals = tuple(leaf for leaf in rows if not leaf.columns <= VIDEO_COLUMNS)
         positive = [part for part in others if not isinstance(part, Not)]
-        direct = any(isinstance(part, (Leaf, Sequence)) for part in positive)
+        direct = any(not isinstance(part, Or) for part in positive)
         inner = Scope(
             (*scope.conditions, *own),
             (*scope.finals, *finals),

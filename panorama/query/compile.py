@@ -320,14 +320,20 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) 
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
     shape = "" if query.target == "tracks" else f", {_SHAPE}"
-    absent = "".join(f" ANTI JOIN {names.rows(index[item])} USING ({key})" for item in branch.unseen)
+    absent = "".join(
+        f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
+        for i, item in enumerate(branch.unseen)
+    )
     where = _where(branch.where)
     if not branch.seen:
         return f"SELECT {columns} FROM (SELECT *{shape} FROM ({_universe(query, names)}) {absent}){where}"
     parts = []
     for item in branch.seen:
         others = [other for other in branch.seen if other != item]
-        present = "".join(f" SEMI JOIN {names.rows(index[other])} USING ({key})" for other in others)
-        rows = f"SELECT *{shape} FROM {names.rows(index[item])}{present}{absent}"
+        present = "".join(
+            f" SEMI JOIN {names.rows(index[other])} present{i} USING ({key})"
+            for i, other in enumerate(others)
+        )
+        rows = f"SELECT *{shape} FROM {names.rows(index[item])} own{present}{absent}"
         parts.append(f"SELECT {columns} FROM ({rows}){where}")
     return (" UNION ALL " if _disjoint(branch.seen) else " UNION ").join(parts)

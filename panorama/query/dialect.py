@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,16 +116,19 @@ class Panorama(DuckDB):
             if node is None or not first:
                 return node
             node.meta["span"] = (first.start, self._prev.end + 1)
-            while kind := self._match_sequence():
-                operator = self._prev
+            while True:
+                operator = self._curr
+                kind = self._match_sequence()
+                if kind is None:
+                    return node
+                end = self._prev.end + 1
                 right = super()._parse_equality(*args, **kwargs)
                 if right is None:
                     self.raise_error(f"Expected a condition after {kind}")
-                right.meta["span"] = (operator.end + 1, self._prev.end + 1)
+                right.meta["span"] = (end, self._prev.end + 1)
                 sequence = Sequenced(this=node, expression=right, within=self._parse_within())
                 sequence.meta.update(kind=kind, at=operator.start, span=(first.start, self._prev.end + 1))
                 node = sequence
-            return node
 
         def _match_sequence(self) -> str | None:
             """The operator between moments that stands here, if one does."""
@@ -177,8 +181,21 @@ def tokenize(sql: str) -> list[Token]:
     try:
         return _joined_parameters(list(Panorama().tokenize(sql)))
     except TokenError as exc:
-        message = str(exc).splitlines()[0]
-        raise QueryError(f"the statement cannot be read: {message}", sql, exc.start) from exc
+        place = _unclosed(sql)
+        message = "a string, a quoted name or a comment that begins here does not end"
+        raise QueryError(
+            message if place is not None else f"the statement cannot be read: {exc}", sql, place
+        ) from exc
+
+
+_QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
+
+
+def _unclosed(sql: str) -> int | None:
+    """Where a quote or a comment opens that nothing closes."""
+    rest = _QUOTES.sub(lambda found: " " * len(found.group()), sql)
+    found = re.search(r"['\"]|/\*", rest)
+    return found.start() if found else None
 
 
 def _joined_parameters(tokens: list[Token]) -> list[Token]:

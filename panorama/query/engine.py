@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, QueryTimeout
+from panorama.errors import BadImage, QueryError, QueryTimeout
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.explain import Step, explain_text
@@ -23,7 +23,7 @@ from panorama.query.matches import ACCEPTED, UNCERTAIN, Image, Matcher, Matches,
 from panorama.query.needs import match_request, plain_entities
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
-    MATCHED_RELATIONS,
+    MATCHED_COLUMNS,
     SCHEMA,
     Limits,
     SnapshotLike,
@@ -206,7 +206,7 @@ class Engine:
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(exc, rewritten.text)
+            error = readable(_placed(exc, rewritten, cursor), rewritten.text)
             position = None if error.position is None else rewritten.original(error.position)
             raise type(error)(error.args[0], sql, position) from exc
         return Result(
@@ -270,8 +270,8 @@ class Engine:
     def _check_crop(self, call: SimilarityCall, run: _Run, sql: str) -> None:
         known = run.cursor.execute(
             f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]
-        ).fetchone()
-        if known is None:
+        ).fetchall()
+        if not known:
             raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", sql, call.start)
 
     def picture(self, path: str, sql: str, position: int) -> Image:
@@ -279,7 +279,7 @@ class Engine:
 
         Raises:
             QueryError: it does not lie below the picture root, or there is none.
-            BadImage: it cannot be read.
+            BadImage: it is missing or cannot be read.
         """
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
@@ -288,6 +288,12 @@ class Engine:
             raise QueryError(
                 f"picture {path!r} lies outside {self._root}, where pictures must be", sql, position
             )
+        try:
+            there = place.is_file()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            raise BadImage(f"there is no picture {path!r} in {self._root}")
         return self._read_picture(place)
 
     def _verifier(self, run: _Run, dry: bool) -> Callable[[str, str, int], bool | None]:
@@ -326,8 +332,21 @@ def _matched_relations(tokens: list[Token]) -> set[str]:
         for i, token in enumerate(tokens)
         if i not in targets
         and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
-        and token.text.lower() in MATCHED_RELATIONS
+        and token.text.lower() in MATCHED_COLUMNS
     }
+
+
+def _placed(error: duckdb.Error, rewritten: Rewritten, cursor: duckdb.DuckDBPyConnection) -> duckdb.Error:
+    """The same error with its place: `sql`, which saves a copy of the rows, tells none for names; `execute` does."""
+    if not isinstance(error, (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)):
+        return error
+    try:
+        cursor.execute("ROLLBACK")
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        cursor.execute(rewritten.text, rewritten.parameters or None)
+    except duckdb.Error as placed:
+        return placed if type(placed) is type(error) else error
+    return error
 
 
 def _possible(request: MatchRequest) -> bool:

@@ -6,6 +6,7 @@ import math
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -30,15 +31,25 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
     keep, min_score = _keep(seen)
     segments = tracks = None
     videos = needed_videos(query)
-    if query.bounds.low is not None or query.bounds.high is not None:
-        tracks = _tracks_in(query, videos, cursor)
-    elif videos is not None:
-        rows = cursor.execute(f"SELECT DISTINCT segment FROM {SCHEMA}.videos WHERE {videos} ORDER BY 1")
-        segments = np.array([row[0] for row in rows.fetchall()], np.int32)
+    try:
+        if query.bounds.low is not None or query.bounds.high is not None:
+            tracks = _tracks_in(query, videos, cursor)
+        elif videos is not None:
+            segments = _segments_of(videos, cursor)
+    except duckdb.Error:
+        # Matching everything is right, too; the statement itself will say what is wrong with its condition.
+        pass
     return MatchRequest(entities, segments, tracks, keep, min_score)
 
 
-def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnection) -> np.ndarray:
+def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
+    rows = cursor.execute(
+        f"SELECT DISTINCT segment FROM {SCHEMA}.videos WHERE {videos} ORDER BY 1"
+    ).fetchall()
+    return np.array([row[0] for row in rows], np.int32)
+
+
+def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int64]:
     low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
     high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
     where = f" WHERE {videos}" if videos else ""

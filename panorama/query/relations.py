@@ -11,8 +11,16 @@ import duckdb
 import pyarrow as pa
 
 RELATIONS = ("videos", "frames", "tracks", "detections", "crops", "entities", "sightings", "moments")
-MATCHED_RELATIONS = ("sightings", "moments")
-"""Relations that exist only after matching; the engine makes them when a statement names one."""
+_SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
+_SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
+MATCHED_COLUMNS = {
+    "sightings": {"entity": "VARCHAR", "video": "VARCHAR", "track_id": "BIGINT", "score": "DOUBLE", **_SPAN},
+    "moments": {
+        **{"video": "VARCHAR", **_SPAN, "entity": "VARCHAR", **_SCORED, "frame": "BIGINT"},
+        **{"x1": "DOUBLE", "y1": "DOUBLE", "x2": "DOUBLE", "y2": "DOUBLE"},
+    },
+}
+"""Relations that exist only after matching: the engine makes them when a statement names one."""
 
 SCHEMA = "_panorama"
 """Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
@@ -109,11 +117,13 @@ _VIEWS = (
     " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
 )
 
+_PLACEHOLDER = "CREATE VIEW {name} AS SELECT {columns} FROM (SELECT error({message}) AS nothing)"
+
 
 def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB with the relations of the snapshot, locked: no file outside the lists can be read.
 
-    `sightings` and `moments` are missing until the engine makes them for one statement.
+    `sightings` and `moments` are listed, but hold nothing until the engine makes them for one statement.
     """
     connection = duckdb.connect(":memory:")
     _lock(connection, snapshot, limits)
@@ -124,6 +134,10 @@ def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection
         connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
     for view in _VIEWS:
         connection.execute(view)
+    for name, columns in MATCHED_COLUMNS.items():
+        picks = ", ".join(f"CAST(nothing AS {kind}) AS {column}" for column, kind in columns.items())
+        message = quote_text(f"write {name} without a schema before it")
+        connection.execute(_PLACEHOLDER.format(name=name, columns=picks, message=message))
     return connection
 
 
