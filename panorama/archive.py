@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,7 +16,14 @@ from panorama.errors import VideoError
 from panorama.ingest import EMBED_BATCH, Indexer, Progress
 from panorama.models.base import Embedder
 from panorama.store import KnownFile, Store, VideoRow
-from panorama.video import FoundVideo, VideoReader, content_hash, find_videos, open_video
+from panorama.video import (
+    Found,
+    FoundVideo,
+    VideoReader,
+    content_hash,
+    open_video,
+    pictures_in,
+)
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 
@@ -33,6 +41,7 @@ class FileOutcome:
         stage_seconds: time by stage; stages do not overlap.
         unchanged: sampled frames that the change gate passed over.
         note: what was lost, or why it failed or was skipped.
+        damage: what could not be decoded of a file that the library holds, None where nothing was lost.
     """
 
     path: str
@@ -47,6 +56,7 @@ class FileOutcome:
     seconds: float = 0.0
     stage_seconds: dict[str, float] = field(default_factory=dict)
     note: str | None = None
+    damage: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; times are rounded to milliseconds."""
@@ -64,13 +74,21 @@ class IndexReport:
         files: one outcome per video found, in order.
         ignored: files of unknown suffix in folders, counted by suffix.
         missing: paths and patterns that matched nothing.
+        empty: folders that were named and hold no video.
         embedded: stored crops that got vectors of this model without decoding their video again.
     """
 
     files: tuple[FileOutcome, ...]
     ignored: dict[str, int]
     missing: tuple[str, ...]
+    empty: tuple[str, ...] = ()
     embedded: int = 0
+
+    @classmethod
+    def of_nothing(cls, found: Found) -> IndexReport:
+        """Nothing was found to index."""
+        unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
+        return cls(unreadable, found.ignored, tuple(found.missing), tuple(found.empty))
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
         """The outcomes with one status."""
@@ -79,7 +97,7 @@ class IndexReport:
     @property
     def complete(self) -> bool:
         """Whether every path gave a segment."""
-        return not self.missing and not self.of(FAILED)
+        return not self.missing and not self.empty and not self.of(FAILED)
 
 
 @dataclass(slots=True)
@@ -97,16 +115,16 @@ class Hooks:
     on_file: Callable[[FileOutcome], None] = lambda *_: None
 
 
-def index_paths(
-    store: Store, indexer: Indexer, paths: Sequence[Path | str], hooks: Hooks | None = None
-) -> IndexReport:
-    """Index files, folders and globs; each video is committed when it is done.
+def index_paths(store: Store, indexer: Indexer, found: Found, hooks: Hooks | None = None) -> IndexReport:
+    """Index what `find_videos` found; each video is committed when it is done.
 
     An interrupt keeps the videos finished before it and leaves no trace of the one at work.
     """
     hooks = hooks or Hooks()
-    found = find_videos(paths)
-    outcomes = []
+    nothing = IndexReport.of_nothing(found)
+    outcomes = list(nothing.files)
+    for outcome in outcomes:
+        hooks.on_file(outcome)
     for number, video in enumerate(found.videos):
         started = time.perf_counter()
         try:
@@ -118,7 +136,7 @@ def index_paths(
         outcomes.append(outcome)
         hooks.on_file(outcome)
     embedded = embed_stored_crops(store, indexer.embedder)
-    return IndexReport(tuple(outcomes), found.ignored, tuple(found.missing), embedded)
+    return replace(nothing, files=tuple(outcomes), embedded=embedded)
 
 
 def _index_one(
@@ -127,21 +145,24 @@ def _index_one(
     started = time.perf_counter()
     settings_hash = indexer.settings.hash(indexer.proposer.hash)
     uri = str(video.path.resolve())
-    try:
-        status = video.path.stat()
-    except OSError as exc:
-        raise VideoError(f"{video.path} cannot be read: {exc.strerror or exc}") from exc
+    size, mtime_ns = _state(video.path)
     known = store.known_file(uri)
-    if known is not None and _unmoved(known, status.st_size, status.st_mtime_ns, settings_hash):
-        return FileOutcome(str(video.path), known.name, SKIPPED, note="unchanged since it was indexed")
+    if known is not None and _unmoved(known, size, mtime_ns, settings_hash):
+        return FileOutcome(
+            str(video.path),
+            known.name,
+            SKIPPED,
+            note="unchanged since it was indexed",
+            damage=known.decode_note,
+        )
     digest = content_hash(video.path)
     row = VideoRow(
         name=video.name,
         uri=uri,
         root=str(video.root.resolve()),
         content_hash=digest,
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
+        size=size,
+        mtime_ns=mtime_ns,
         camera=camera_of(video.name),
     )
     name = store.attach_video(row, settings_hash)
@@ -192,6 +213,7 @@ def _write_segment(
         seconds=time.perf_counter() - started,
         stage_seconds=dict(progress.stage_seconds),
         note=_lost(reader),
+        damage=_lost(reader),
     )
 
 
@@ -199,6 +221,25 @@ def camera_of(name: str) -> str:
     """The camera of a video: the folder that it lies in, '' for one that lies in none."""
     parent = PurePosixPath(name).parent
     return "" if str(parent) == "." else str(parent)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Size and time of change in ns of a file; of a folder of pictures, the sum and the latest of theirs.
+
+    Raises:
+        VideoError: it cannot be read, or is no file that ends (a pipe, a device).
+    """
+    try:
+        if path.is_dir():
+            # Pictures that are written over do not change their folder's own time.
+            states = [picture.stat() for picture in pictures_in(path)]
+            return sum(s.st_size for s in states), max((s.st_mtime_ns for s in states), default=0)
+        state = path.stat()
+    except OSError as exc:
+        raise VideoError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    if not stat.S_ISREG(state.st_mode):
+        raise VideoError(f"{path} is not a regular file; a video is a file or a folder of numbered pictures")
+    return state.st_size, state.st_mtime_ns
 
 
 def _unmoved(known: KnownFile, size: int, mtime_ns: int, settings_hash: str) -> bool:

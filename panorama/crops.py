@@ -43,7 +43,9 @@ def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     """
     if not data:
         raise BadImage(f"{name} is empty (0 bytes)")
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    # A JPEG may say which way up it was taken; OpenCV follows that only where it may change the channels.
+    how = cv2.IMREAD_COLOR if data[:2] == b"\xff\xd8" else cv2.IMREAD_UNCHANGED
+    picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
     if picture is None:
         raise BadImage(f"{name} is not a picture: expected JPEG, PNG, WebP, BMP, TIFF or GIF")
     if picture.dtype != np.uint8:

@@ -17,17 +17,17 @@ from panorama import registering, vocabulary
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import ModelError, QueryError, UnknownVideo, UsageError, unknown
-from panorama.models.base import Embedder, Image, Proposer
+from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.query.decide import Calibration
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
-from panorama.query.matches import BAND_NAMES, Matches, MatchRequest
+from panorama.query.matches import BAND_NAMES
 from panorama.query.matching import AlbumMatcher
 from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.query.statements import ShowEntities, parse_statement
-from panorama.source import SnapshotVectors
+from panorama.source import LateMatcher, SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 from panorama.video import find_videos
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
 _EMBEDDER_SETTING = "embedder"
+COMPACT_FILES = 64
+"""`index` merges the files of a table when there are so many small ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +241,9 @@ class Library:
     def register(
         self,
         name: str,
-        images: Sequence[str | Path | NDArray[np.uint8]] | str | Path = (),
+        images: registering.Images = (),
         *,
-        unlike: Sequence[str | Path] = (),
+        unlike: registering.Images = (),
         box: str | Sequence[int] | None = None,
         find: bool = False,
     ) -> Entity:
@@ -249,8 +251,8 @@ class Library:
 
         Args:
             name: of the entity.
-            images: files, folders, globs or RGB arrays (H, W, 3); each as given is an example.
-            unlike: look-alikes that the entity is not.
+            images: one or several files, folders, globs or RGB arrays (H, W, 3); each is an example as it is.
+            unlike: look-alikes that the entity is not, given in the same way.
             box: `x1,y1,x2,y2` as text or four numbers, cut from the one image given.
             find: cut the most likely thing out of every image.
 
@@ -258,17 +260,16 @@ class Library:
             BadImage, BadBox: a picture cannot serve; nothing is registered.
             EntityError: the name cannot serve.
         """
-        given = [images] if isinstance(images, (str, Path)) else list(images)
-        pictures = self._pictures(given)
-        if box is not None and find:
-            raise UsageError("give --box or --find, not both")
+        pictures = registering.read_pictures(images)
         if box is not None:
-            if len(pictures) != 1:
-                raise UsageError(f"--box cuts one image, {len(pictures)} were given")
-            pictures = [registering.cut_box(pictures[0], _box_text(box))]
+            if find or len(pictures) != 1:
+                raise UsageError(
+                    f"--box cuts one image and stands without --find; {len(pictures)} were given"
+                )
+            pictures = [registering.cut_box(pictures[0], box)]
         if find:
             pictures = [registering.find_region(p, self.proposer) for p in pictures]
-        rivals = self._pictures(list(unlike))
+        rivals = registering.read_pictures(unlike)
         if not pictures and not rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
         if not pictures and name.strip() not in self._store.entities():
@@ -283,7 +284,7 @@ class Library:
         Args:
             video: a file, or the name of a video of the library.
         """
-        picture = registering.video_picture(self._file_of(video), seconds, _box_text(box))
+        picture = registering.video_picture(self._file_of(video), seconds, box)
         return self._add({name: ([picture], [])})[0]
 
     def _file_of(self, video: str | Path) -> Path:
@@ -298,17 +299,10 @@ class Library:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
         return self._add(
             {
-                name: (self._pictures(images), self._pictures(rivals))
+                name: (registering.read_pictures(images), registering.read_pictures(rivals))
                 for name, images, rivals in registering.album_folders(Path(folder))
             }
         )
-
-    def _pictures(self, given: Sequence[Any]) -> list[registering.Picture]:
-        arrays = [g for g in given if isinstance(g, np.ndarray)]
-        files = registering.picture_files([g for g in given if not isinstance(g, np.ndarray)])
-        return [registering.read_picture(path) for path in files] + [
-            registering.array_picture(a, f"array {i}") for i, a in enumerate(arrays)
-        ]
 
     def _add(
         self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]
@@ -388,7 +382,7 @@ class Library:
         snapshot = self.snapshot()
         engine = Engine(
             snapshot,
-            _LateMatcher(self, snapshot),
+            LateMatcher(lambda: self._matcher(snapshot)),
             picture_root=root,
             read_picture=lambda path: registering.read_picture(path).rgb,
             limits=limits or Limits(),
@@ -459,29 +453,6 @@ class Library:
             f"{count} videos are not searched: they were indexed with another model than "
             f"{self.embedder.name}; run `panorama index` again, it embeds their stored crops",
         )
-
-
-class _LateMatcher:
-    """The library's matcher, made when a statement first needs one: plain SQL loads no model."""
-
-    def __init__(self, library: Library, snapshot: Snapshot) -> None:
-        self._library = library
-        self._snapshot = snapshot
-
-    def match(self, request: MatchRequest) -> Matches:
-        return self._library._matcher(self._snapshot).match(request)
-
-    def similarity(
-        self, image: Image | int, request: MatchRequest
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return self._library._matcher(self._snapshot).similarity(image, request)
-
-    def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
-        return self._library._matcher(self._snapshot).verify(first, second)
-
-
-def _box_text(box: str | Sequence[int] | None) -> str | None:
-    return box if box is None or isinstance(box, str) else ",".join(str(corner) for corner in box)
 
 
 def open_library(path: str | Path | None = None, *, create: bool | None = None) -> Library:

@@ -27,6 +27,10 @@ BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
 
 
+Images = Sequence[str | Path | NDArray[np.uint8]] | str | Path | NDArray[np.uint8]
+"""One or several files, folders, globs or RGB arrays (H, W, 3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One RGB picture (H, W, 3) and where it came from."""
@@ -35,17 +39,59 @@ class Picture:
     source: str
 
 
+def read_pictures(given: Images) -> list[Picture]:
+    """The pictures that files, folders, globs and RGB arrays stand for, in the order given.
+
+    Raises:
+        BadImage: one of them cannot serve.
+    """
+    several = [given] if isinstance(given, (str, Path, np.ndarray)) else list(given)
+    files = [item for item in several if not isinstance(item, np.ndarray)]
+    arrays = [item for item in several if isinstance(item, np.ndarray)]
+    return [read_picture(path) for path in picture_files(files)] + [
+        array_picture(array, f"array {number}") for number, array in enumerate(arrays, start=1)
+    ]
+
+
+def array_picture(array: NDArray, source: str) -> Picture:
+    """A picture from an array, (H, W, 3) uint8 RGB.
+
+    Raises:
+        BadImage: another shape or type, too small, or blank.
+    """
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+        raise BadImage(
+            f"{source} is {array.shape} {array.dtype}; a picture is (height, width, 3) uint8 RGB"
+        )
+    return checked(Picture(np.ascontiguousarray(array), source))
+
+
 def picture_files(paths: Iterable[Path | str]) -> list[Path]:
     """The image files that files, folders (not their subfolders) and globs stand for, each once, in order.
 
     Raises:
-        BadImage: a path or pattern matches nothing, or a folder holds no image.
+        BadImage: a path or pattern matches nothing, a folder holds no image, or something may not be read.
     """
+    try:
+        return list(_picture_files(paths))
+    except OSError as exc:
+        raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return [
+        p
+        for p in sorted(folder.iterdir())
+        if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")
+    ]
+
+
+def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
     found: dict[Path, None] = {}
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            inside = [p for p in sorted(path.iterdir()) if p.suffix.lower() in IMAGE_SUFFIXES]
+            inside = _images_in(path)
             if not inside:
                 known = " ".join(sorted(IMAGE_SUFFIXES))
                 raise BadImage(f"the folder {path} holds no image; expected files ending in {known}")
@@ -55,8 +101,8 @@ def picture_files(paths: Iterable[Path | str]) -> list[Path]:
         elif matches := sorted(Path(p) for p in glob.glob(str(path), recursive=True)):  # noqa: PTH207
             found.update(dict.fromkeys(matches))
         else:
-            raise BadImage(f"no image at {path}")
-    return list(found)
+            raise BadImage(f"no image at {path}, and no file matches it as a pattern")
+    return found
 
 
 def read_picture(path: Path) -> Picture:
@@ -91,13 +137,14 @@ def checked(picture: Picture) -> Picture:
     return picture
 
 
-def cut_box(picture: Picture, box: str) -> Picture:
-    """The part inside `x1,y1,x2,y2`, in pixels of the picture.
+def cut_box(picture: Picture, box: str | Sequence[int]) -> Picture:
+    """The part inside `x1,y1,x2,y2`, as text or four numbers, in pixels of the picture.
 
     Raises:
         BadBox: malformed or outside the picture.
     """
     height, width = picture.rgb.shape[:2]
+    box = box if isinstance(box, str) else ",".join(str(corner) for corner in box)
     corners = np.array(parse_box(box, width, height), np.float32)
     return checked(Picture(np.ascontiguousarray(cut(picture.rgb, corners)), f"{picture.source} [{box}]"))
 
@@ -119,18 +166,21 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
     )
 
 
-def video_picture(video: Path, seconds: float, box: str | None) -> Picture:
+def video_picture(video: Path, seconds: float, box: str | Sequence[int] | None) -> Picture:
     """The frame of a video shown at a time, cut to a box.
 
     Raises:
-        UsageError: no box; a whole frame is hardly ever one entity.
+        UsageError: no box (a whole frame is hardly ever one entity), or a time outside the video.
         VideoError: the video cannot be read there.
     """
     if box is None:
         raise UsageError("with --video, say where the entity is in the frame: --box x1,y1,x2,y2")
-    if seconds < 0:
-        raise UsageError(f"--at is seconds from the start of the video, got {seconds}")
     with open_video(video) as reader:
+        times = reader.times().seconds
+        # Half a second of grace: the last frame is shown for a while, and players round.
+        if not len(times) or not 0 <= seconds <= times[-1] + 0.5:
+            end = f"{times[-1]:.3f}" if len(times) else "no frame"
+            raise UsageError(f"--at is between 0 and the last frame of {video} at {end} s, got {seconds:g}")
         frame = reader.frame_at(seconds)
         whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
     return cut_box(whole, box)
@@ -138,6 +188,8 @@ def video_picture(video: Path, seconds: float, box: str | None) -> Picture:
 
 def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = False) -> list[NewExemplar]:
     """Exemplars ready for the store; embedded from the JPEG that is kept, like every crop."""
+    if not pictures:
+        return []
     jpegs = [encode_jpeg(p.rgb) for p in pictures]
     vectors = embedder.embed_all([decode_picture(j) for j in jpegs])  # (exits, B, dim)
     return [
@@ -158,17 +210,20 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
     """Entities of an album: name, images, look-alikes (from a subfolder `not`), one per subfolder.
 
     Raises:
-        BadImage: there is no such folder, or no subfolder with images.
+        BadImage: there is no such folder, no subfolder, or one without images.
     """
     if not folder.is_dir():
         raise BadImage(f"no album at {folder}: expected a folder with one subfolder of images per entity")
     found = []
-    for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
-        images = [p for p in sorted(sub.iterdir()) if p.suffix.lower() in IMAGE_SUFFIXES]
-        unlike = sub / NEGATIVE_FOLDER
-        rivals = sorted(unlike.iterdir()) if unlike.is_dir() else []
-        if images:
-            found.append((sub.name, images, [p for p in rivals if p.suffix.lower() in IMAGE_SUFFIXES]))
+    try:
+        for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
+            images = _images_in(sub)
+            if not images:
+                raise BadImage(f"the album's folder {sub} holds no image; add one or take the folder away")
+            unlike = sub / NEGATIVE_FOLDER
+            found.append((sub.name, images, _images_in(unlike) if unlike.is_dir() else []))
+    except OSError as exc:
+        raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
     if not found:
-        raise BadImage(f"{folder} holds no subfolder with images; an album has one subfolder per entity")
+        raise BadImage(f"{folder} holds no subfolder; an album has one subfolder of images per entity")
     return found

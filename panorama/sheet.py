@@ -13,10 +13,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError, QueryError, VideoError
+from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError, unknown
 from panorama.video import open_video, write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
+SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 CLIP_MARGIN_SECONDS = 0.5
 MERGE_GAP_SECONDS = 2.0
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
@@ -101,10 +102,16 @@ class _Tile:
 
 @dataclass(slots=True)
 class SheetReport:
-    """What was drawn and what could not be."""
+    """How many pictures or clips were made, and what could not be."""
 
     drawn: int = 0
     failed: list[str] = field(default_factory=list)
+
+
+def check_sheet_suffix(out: Path) -> None:
+    """Raise UsageError where no picture format goes with the file's suffix."""
+    if out.suffix.lower() not in SHEET_SUFFIXES:
+        raise UsageError(f"a contact sheet is written as {', '.join(SHEET_SUFFIXES)}, got {out.name!r}")
 
 
 def write_sheet(
@@ -118,8 +125,10 @@ def write_sheet(
         out: picture file; its suffix says the format.
 
     Raises:
+        UsageError: its suffix is that of no picture format.
         LibraryWriteError: the file cannot be written.
     """
+    check_sheet_suffix(out)
     report = SheetReport()
     tiles = [t for t in (_tile(hit, paths, report) for hit in choose(hits, limit)) if t is not None]
     report.drawn = len(tiles)
@@ -134,22 +143,23 @@ def write_sheet(
         _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
     if not tiles:
         cv2.putText(sheet, "no hits", (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
-    done, data = cv2.imencode(out.suffix or ".jpg", sheet[:, :, ::-1])
-    if not done:
-        raise LibraryWriteError(f"{out}: no picture format for the suffix {out.suffix!r}; use .jpg or .png")
+    _, data = cv2.imencode(out.suffix.lower(), sheet[:, :, ::-1])
+    partial = out.with_name(f".{out.name}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(data.tobytes())
+        partial.write_bytes(data.tobytes())
+        partial.replace(out)
     except OSError as exc:
+        partial.unlink(missing_ok=True)
         raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
     return report
 
 
 def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
     try:
-        with open_video(paths[hit.video]) as reader:
+        with open_video(_path(hit.video, paths)) as reader:
             rgb = reader.frame_at(hit.time_seconds).rgb()
-    except (KeyError, VideoError) as exc:
+    except (UnknownVideo, VideoError) as exc:
         report.failed.append(f"{hit.video}: {exc}")
         return None
     height, width = rgb.shape[:2]
@@ -166,6 +176,12 @@ def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | No
     return _Tile(hit, tile)
 
 
+def _path(video: str, paths: Mapping[str, str]) -> str:
+    if video not in paths:
+        raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
+    return paths[video]
+
+
 def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
     score = "" if hit.score is None else f"  {hit.score:.2f}"
     font = cv2.FONT_HERSHEY_SIMPLEX
@@ -174,18 +190,17 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
     cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)
 
 
-def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> list[Path]:
+def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> SheetReport:
     """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
 
     Raises:
-        LibraryWriteError: the folder cannot be made.
-        VideoError: a video can no longer be read.
+        LibraryWriteError: the folder or a clip cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
-    written = []
+    report = SheetReport()
     for (video, entity), stretches in _stretches(hits).items():
         for stretch in stretches:
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
@@ -195,9 +210,13 @@ def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> 
             for hit in stretch:
                 if hit.box_xyxy is not None and hit.frame is not None:
                     boxes[hit.frame].append(hit.box_xyxy)
-            write_clip(paths[video], start, stop, folder / name, boxes=boxes)
-            written.append(folder / name)
-    return written
+            try:
+                write_clip(_path(video, paths), start, stop, folder / name, boxes=boxes)
+            except (UnknownVideo, VideoError) as exc:
+                report.failed.append(f"{name}: {exc}")
+            else:
+                report.drawn += 1
+    return report
 
 
 def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.models.base import Embedder
+from panorama.errors import LibraryWriteError
+from panorama.models.base import Embedder, Image
+from panorama.query.matches import Matcher, Matches, MatchRequest
 from panorama.store import Album, Snapshot, Store
 from panorama.store.vectors import VectorIndex, VectorTable
 
@@ -34,13 +38,19 @@ class SnapshotVectors:
         self._indexes: dict[int, VectorIndex] = {}
         self._fresh: dict[int, PickedVectors] = {}
 
+    def prepare(self) -> None:
+        """Make or renew the index of every exit, so that no query has to wait for it."""
+        for exit in range(1, self._embedder.exits + 1):
+            table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
+            self._indexes[exit] = VectorIndex(table, build=True)
+
     def album(self, exit: int) -> Album:
         return self._snapshot.album(self._embedder.hash, exit)
 
     def _index(self, exit: int) -> VectorIndex:
         if exit not in self._indexes:
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
-            self._indexes[exit] = VectorIndex(table, build=True)
+            self._indexes[exit] = VectorIndex(table)
         return self._indexes[exit]
 
     def stored(self, exit: int) -> VectorTable:
@@ -58,7 +68,8 @@ class SnapshotVectors:
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)
-        have = np.flatnonzero(np.isin(table.crop_ids, crop_ids))
+        rows = table.rows_of(crop_ids)
+        have = rows[rows >= 0]
         parts = [PickedVectors(table.crop_ids[have], table.track_ids[have], table.vectors[have])]
         if exit in self._fresh:
             fresh = self._fresh[exit]
@@ -84,9 +95,29 @@ class SnapshotVectors:
         """Write the vectors back, so that the next query finds them; this one goes on from memory."""
         old = self._fresh.get(exit)
         self._fresh[exit] = computed if old is None else _joined([old, computed])
-        with self._store.append_embeddings(self._embedder.hash, exit) as writer:
-            writer.add(computed.crop_ids, computed.track_ids, computed.vectors)
-            writer.commit()
+        # A library that cannot be written (full disk, read-only) still answers; it only answers slower.
+        with contextlib.suppress(LibraryWriteError):  # noqa: SIM117
+            with self._store.append_embeddings(self._embedder.hash, exit) as writer:
+                writer.add(computed.crop_ids, computed.track_ids, computed.vectors)
+                writer.commit()
+
+
+class LateMatcher:
+    """The matcher that `make` gives, made when a statement first needs one: plain SQL loads no model."""
+
+    def __init__(self, make: Callable[[], Matcher]) -> None:
+        self._make = make
+
+    def match(self, request: MatchRequest) -> Matches:
+        return self._make().match(request)
+
+    def similarity(
+        self, image: Image | int, request: MatchRequest
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return self._make().similarity(image, request)
+
+    def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
+        return self._make().verify(first, second)
 
 
 def _joined(parts: list[PickedVectors]) -> PickedVectors:

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.library import Entity
+
+
+class GreedyNot(click.Command):
+    """Lets --not take every word up to the next option, as shells expand `--not lookalikes/*.jpg`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        taking = False
+        for word in args:
+            if word.startswith("-") and word != "-":
+                taking = word == "--not"
+                if not taking:
+                    spread.append(word)
+            elif taking:
+                spread += ["--not", word]
+            else:
+                spread.append(word)
+        if args and args[-1] == "--not":
+            raise click.UsageError("--not needs at least one image", ctx)
+        return super().parse_args(ctx, spread)
 
 
 def _told(entity: Entity) -> str:
@@ -13,10 +35,10 @@ def _told(entity: Entity) -> str:
     return f"{entity.name}: {entity.exemplars} examples{unlike}"
 
 
-@click.command("register")
+@click.command("register", cls=GreedyNot)
 @click.argument("name", required=False)
 @click.argument("images", nargs=-1)
-@click.option("--not", "unlike", multiple=True, help="A look-alike that it is not; repeat for more.")
+@click.option("--not", "unlike", multiple=True, metavar="IMAGE...", help="Look-alikes that it is not.")
 @click.option("--box", help="Cut x1,y1,x2,y2 (pixels) out of the image or video frame.")
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
@@ -50,6 +72,8 @@ def register_command(
         return
     if name is None:
         raise click.UsageError("name the entity: panorama register NAME IMAGE...")
+    if not images and video is None and Path(name).exists():
+        raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
     if (video is None) != (seconds is None):
         raise click.UsageError("--video and --at go together")
     library = opened(ctx)
@@ -112,6 +136,8 @@ def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Unregister entities; the footage stays indexed."""
     library = opened(ctx)
     for name in names:
+        library.entity(name)  # all or none: an unknown name is to drop nothing
+    for name in dict.fromkeys(names):
         library.drop(name)
         say(f"dropped {name}")
 
@@ -125,7 +151,8 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
     """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays."""
     library = opened(ctx)
     library.entity(name)
-    if not yes:
-        click.confirm(f"Erase {name} for good?", abort=True, err=True)
+    if not yes and not click.confirm(f"Erase {name} for good?", err=True):
+        say("nothing was erased")
+        ctx.exit(1)
     library.forget(name, with_sightings=with_sightings)
     say(f"forgot {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
@@ -10,9 +11,10 @@ import click
 from panorama.cli.common import opened, say
 from panorama.errors import LibraryWriteError, QueryError
 from panorama.library import Library
+from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, hits_of, write_clips, write_sheet
 
 
 @click.command("query")
@@ -46,13 +48,18 @@ def query_command(
     """
     if (sql is None) == (not files):
         raise click.UsageError('give the SQL as an argument or a file with -f: panorama query "SELECT ..."')
-    texts = [_read(Path(f)) for f in files] if sql is None else [sql]
+    texts = [sql] if sql is not None else [part for f in files for part in statements(_read(Path(f)))]
     if len(texts) > 1 and (out or clips or sheet):
-        raise click.UsageError("--out, --clips and --sheet go with one query")
+        raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(texts)}")
+    form = _format(form, out)
+    if form == "parquet" and out is None:
+        raise click.UsageError("--format parquet needs --out FILE")
+    if sheet is not None:
+        check_sheet_suffix(Path(sheet))
     library = opened(ctx)
     for text in texts:
         result = library.query(text, limits=Limits(seconds=timeout))
-        _show(result, _format(form, out), out)
+        _show(result, form, out)
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
@@ -66,6 +73,22 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise QueryError(f"{path} cannot be read as SQL: {exc}") from exc
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a file, split at semicolons, each with the comments before it.
+
+    Raises:
+        QueryError: a string, a quoted name or a comment does not end.
+    """
+    tokens = tokenize(text)
+    ends = [token.start for token in tokens if token.text == ";" and text[token.start] == ";"]
+    found = []
+    for start, stop in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True):
+        # Blanks in place of what lies before: an error's line and column are those of the file.
+        if any(start <= token.start < stop for token in tokens):
+            found.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:stop])
+    return found or [text]
 
 
 def _format(form: str | None, out: str | None) -> str:
@@ -91,8 +114,6 @@ def _show(result: Result, form: str, out: str | None) -> None:
         finally:
             partial.unlink(missing_ok=True)
         say(f"{len(result)} rows written to {out}")
-    elif form == "parquet":
-        raise click.UsageError("--format parquet needs --out FILE")
     elif form == "csv":
         click.echo(result.to_csv(), nl=False)
     else:
@@ -108,8 +129,10 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         for failure in report.failed:
             say(f"  not drawn: {failure}")
     if clips:
-        written = write_clips(hits, paths, Path(clips))
-        say(f"{len(written)} clips written to {clips}")
+        made = write_clips(hits, paths, Path(clips))
+        say(f"{made.drawn} clips written to {clips}")
+        for failure in made.failed:
+            say(f"  not written: {failure}")
 
 
 @click.command("verify")

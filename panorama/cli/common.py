@@ -11,9 +11,13 @@ import click
 from panorama.library import Library, open_library
 
 
-def opened(ctx: click.Context, *, create: bool = False) -> Library:
-    """The library that the options name, closed when the command ends."""
-    library = open_library(ctx.obj["library"], create=create)
+def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
+    """The library that the options name, closed when the command ends.
+
+    Raises:
+        LibraryNotFound: there is none; unless it `may_be_new`, and is made when something is to be kept.
+    """
+    library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
     ctx.call_on_close(library.close)
     return library
 

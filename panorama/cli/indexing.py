@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from typing import Any
@@ -13,8 +14,11 @@ from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, Index
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.ingest import IngestSettings, Progress
 from panorama.sheet import clock
-from panorama.video import FoundVideo, VideoReader
+from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
 
+NO_FILE = "no such file or folder, and no file matches it as a pattern"
+NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of numbered pictures"
+BAR_CELLS = 20
 INCOMPLETE = 3
 """Exit status of `index` where a named or recognised file gave no segment."""
 
@@ -38,19 +42,33 @@ class ProgressLine:
         if not self._live:
             return
         elapsed = max(time.perf_counter() - self._started, 1e-6)
-        speed = now.time_seconds / elapsed
-        left = ""
-        if self._duration and speed > 0:
-            share = min(now.time_seconds / self._duration, 1.0)
-            left = f"{share:4.0%}  {clock(max(self._duration - now.time_seconds, 0) / speed)} left"
-        line = f"{self._label}  {now.frames / elapsed:6.0f} frames/s  {speed:5.1f}x real time  {left}"
+        width = shutil.get_terminal_size().columns - 1
+        line = f"{self._label}  {progress_text(now, elapsed, self._duration)}"
+        if len(line) > width:
+            line = f"...{line[len(line) - width + 3 :]}"  # the end tells more than the name
         click.echo(f"\r\033[K{line}", nl=False, err=True)
 
-    def done(self, outcome: FileOutcome) -> None:
+    def clear(self) -> None:
+        """Leave an empty line for what comes next."""
         if self._live:
             click.echo("\r\033[K", nl=False, err=True)
+
+    def done(self, outcome: FileOutcome) -> None:
+        self.clear()
         if not self._quiet:
             say(describe(outcome))
+
+
+def progress_text(now: Progress, elapsed: float, duration: float | None) -> str:
+    """Bar, share, frames a second, speed over real time, time left; without a duration no bar and no end."""
+    speed = now.time_seconds / elapsed
+    rates = f"{now.frames / elapsed:.0f} frames/s  {speed:.1f}x real time"
+    if not duration:
+        return f"{clock(now.time_seconds)}  {rates}"
+    share = min(now.time_seconds / duration, 1.0)
+    full = round(share * BAR_CELLS)
+    left = f"  {clock(max(duration - now.time_seconds, 0) / speed)} left" if speed > 0 else ""
+    return f"[{'#' * full}{'.' * (BAR_CELLS - full)}] {share:4.0%}  {rates}{left}"
 
 
 def describe(outcome: FileOutcome) -> str:
@@ -97,40 +115,50 @@ def index_command(
     )
     line = ProgressLine(quiet=as_json)
 
+    told: list[FileOutcome] = []
+
     def tell(outcome: FileOutcome) -> None:
+        told.append(outcome)
         if as_json:
             click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
         line.done(outcome)
 
-    with opened(ctx, create=True) as library:
-        hooks = Hooks(line.start, line.progress, tell)
+    library = opened(ctx, may_be_new=True)
+    hooks = Hooks(line.start, line.progress, tell)
+    try:
         report = library.index(list(paths), settings=settings, model=model, hooks=hooks)
+    except KeyboardInterrupt:
+        line.clear()
+        kept = sum(outcome.status != FAILED for outcome in told)
+        say(f"{kept} videos are done and kept; the same command goes on with the others")
+        raise
     _summary(report, as_json)
     if not report.complete:
         ctx.exit(INCOMPLETE)
 
 
 def _summary(report: IndexReport, as_json: bool) -> None:
+    nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
     if as_json:
-        for path in report.missing:
-            click.echo(json.dumps(FileOutcome(path, "", FAILED, note="no such file").as_dict()))
+        for path, note in nothing:
+            click.echo(json.dumps(FileOutcome(path, "", FAILED, note=note).as_dict(), ensure_ascii=False))
     counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
-    counts[FAILED] += len(report.missing)
+    counts[FAILED] += len(nothing)
     say(", ".join(f"{count} {status}" for status, count in counts.items()))
     if report.embedded:
         say(f"{report.embedded} stored crops embedded without decoding")
     if report.ignored:
         kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
         say(f"ignored in folders: {kinds}")
-    damaged = [f for f in report.of(INDEXED) if f.note]
+    damaged = [f for f in report.files if f.damage]
     for title, files in (("partly decodable", damaged), ("gave no segment", report.of(FAILED))):
         if files:
             say(f"{title}:")
             for file in files:
-                note = str(file.note)
+                note = str(file.damage or file.note)
                 say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
-    for path in report.missing:
-        say(f"  {path}: no such file or folder, and no file matches it as a pattern")
+    for path, note in nothing:
+        say(f"  {path}: {note}")
 
 
 @click.command("videos")
@@ -149,11 +177,9 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("videos", nargs=-1, required=True)
 @click.pass_context
 def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
-    """Take videos out of the library, by name; the files are not touched."""
-    library = opened(ctx)
-    for video in videos:
-        library.remove_video(video)
-        say(f"removed {video}")
+    """Take videos out of the library, by name or path; the files are not touched."""
+    for name in opened(ctx).remove_videos(videos):
+        say(f"removed {name}")
 
 
 @click.command("info")

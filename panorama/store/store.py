@@ -122,6 +122,11 @@ class Store:
                 place.make_folders()
         return cls(place)
 
+    @staticmethod
+    def is_at(path: Path) -> bool:
+        """Whether there is a library at `path`, of whatever version."""
+        return (path / CATALOG_NAME).is_file()
+
     @property
     def path(self) -> Path:
         """The library's directory."""

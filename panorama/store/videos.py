@@ -59,10 +59,11 @@ class KnownFile:
     content_hash: str
     segment: int
     settings_hash: str
+    decode_note: str | None = None
 
 
 _KNOWN = """
-SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash
+SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id WHERE v.uri = :uri
 """
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"

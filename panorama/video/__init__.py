@@ -5,7 +5,7 @@ from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, content_hash,
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
-from panorama.video.pictures import IMAGE_SUFFIXES
+from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
 from panorama.video.reader import VideoFrame, VideoReader
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "draw_box",
     "find_videos",
     "open_video",
+    "pictures_in",
     "write_clip",
 ]

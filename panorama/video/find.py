@@ -42,11 +42,15 @@ class Found:
         videos: in order, each path once.
         ignored: how many files of each suffix were passed over in folders ('' for none).
         missing: paths and patterns that match nothing.
+        empty: folders that were named and hold no video.
+        unreadable: paths that may not be looked into, and why.
     """
 
     videos: list[FoundVideo] = field(default_factory=list)
     ignored: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
 
 
 def find_videos(paths: Sequence[Path | str]) -> Found:
@@ -57,11 +61,18 @@ def find_videos(paths: Sequence[Path | str]) -> Found:
     found = Found()
     seen: set[Path] = set()
     for given in paths:
-        matches = _expand(Path(given))
+        try:
+            matches = _expand(Path(given))
+        except OSError as exc:
+            found.unreadable.append((str(given), _why(given, exc)))
+            continue
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            for video in _videos_at(path, found.ignored):
+            videos = list(_videos_at(path, found))
+            if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
+                found.empty.append(str(path))
+            for video in videos:
                 key = video.path.resolve()
                 if key not in seen:
                     seen.add(key)
@@ -79,16 +90,26 @@ def _expand(path: Path) -> list[Path]:
     return sorted(anchor.glob(str(path.relative_to(anchor))))
 
 
-def _videos_at(path: Path, ignored: dict[str, int]) -> Iterator[FoundVideo]:
+def _why(path: Path | str, exc: OSError) -> str:
+    return f"{path} cannot be read: {exc.strerror or exc}"
+
+
+def _videos_at(path: Path, found: Found) -> Iterator[FoundVideo]:
     if not path.is_dir():
         yield FoundVideo(path, path.parent, path.name)
-    elif is_picture_video(path):
+        return
+    try:
+        pictures = is_picture_video(path)
+    except OSError as exc:
+        found.unreadable.append((str(path), _why(path, exc)))
+        return
+    if pictures:
         yield FoundVideo(path, path.parent, path.resolve().name)
     else:
-        yield from _videos_below(path, path, ignored)
+        yield from _videos_below(path, path, found)
 
 
-def _videos_below(folder: Path, root: Path, ignored: dict[str, int]) -> Iterator[FoundVideo]:
+def _videos_below(folder: Path, root: Path, found: Found) -> Iterator[FoundVideo]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
@@ -96,15 +117,20 @@ def _videos_below(folder: Path, root: Path, ignored: dict[str, int]) -> Iterator
         if path.is_dir():
             if path.is_symlink():
                 continue  # a link upwards would never end
-            if is_picture_video(path):
+            try:
+                pictures = is_picture_video(path)
+            except OSError as exc:
+                found.unreadable.append((str(path), _why(path, exc)))
+                continue
+            if pictures:
                 yield FoundVideo(path, root, name)
             else:
-                yield from _videos_below(path, root, ignored)
+                yield from _videos_below(path, root, found)
         elif path.suffix.lower() in VIDEO_SUFFIXES:
             yield FoundVideo(path, root, name)
         else:
             suffix = path.suffix.lower()
-            ignored[suffix] = ignored.get(suffix, 0) + 1
+            found.ignored[suffix] = found.ignored.get(suffix, 0) + 1
 
 
 def is_picture_video(folder: Path) -> bool:

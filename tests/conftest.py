@@ -1,0 +1,78 @@
+"""What tests of the whole share: the command line in this process, and where footage lies."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))
+
+from fakes import ColoredThings  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left: exit status and both outputs."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def fake_proposer(monkeypatch: pytest.MonkeyPatch) -> ColoredThings:
+    """Indexing finds coloured things, without torch."""
+    from panorama.library import Library
+
+    proposer = ColoredThings()
+    monkeypatch.setattr(Library, "proposer", property(lambda self: proposer))
+    return proposer
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fake_proposer: ColoredThings,
+) -> Callable[..., Ran]:
+    """Runs one command line as typed in a folder of its own, its library there too."""
+    from panorama.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PANORAMA_LIBRARY", raising=False)
+
+    def panorama(*words: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["panorama", *map(str, words)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capfd.readouterr()
+        return Ran(int(left.value.code or 0), out, err)
+
+    return panorama
+
+
+@pytest.fixture(scope="session")
+def footage() -> Path:
+    """The folder of real footage beside the checkout; skips where it is absent."""
+    place = Path(os.environ.get("PANORAMA_FOOTAGE") or TESTS.parent.parent / "shared" / "footage")
+    if not (place / "video").is_dir():
+        pytest.skip(f"no footage at {place}; set PANORAMA_FOOTAGE")
+    return place

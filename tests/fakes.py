@@ -1,0 +1,140 @@
+"""A proposer whose answers a person can compute, small films of coloured things, and the command line on both."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.models.base import Image, Proposer
+from panorama.regions import Regions
+
+TESTS = Path(__file__).parent
+RATE = 10
+SIZE = (160, 120)
+GREY = (110, 110, 110)
+COLORS = {
+    "red": (210, 30, 30),
+    "green": (30, 170, 60),
+    "blue": (40, 60, 210),
+    "yellow": (225, 205, 40),
+    "purple": (150, 40, 170),
+}
+
+
+class ColoredThings(Proposer):
+    """Boxes around connected patches that are not grey, largest first."""
+
+    name = "colored-things"
+    hash = "colored-things-1"
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        return [self._one(image) for image in images]
+
+    def _one(self, image: Image) -> Regions:
+        spread = image.max(axis=2).astype(np.int16) - image.min(axis=2)
+        _, _, stats, _ = cv2.connectedComponentsWithStats((spread > 60).astype(np.uint8), connectivity=8)
+        found = sorted((s for s in stats[1:] if s[4] >= 100), key=lambda s: -s[4])
+        boxes = np.array([[x, y, x + w, y + h] for x, y, w, h, _ in found], np.float32).reshape(-1, 4)
+        return Regions(boxes, np.full(len(boxes), 0.9, np.float32), np.zeros(len(boxes), np.uint8))
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A square of one colour with a lighter upper half, in view from `start` to `stop` (frames, half-open).
+
+    It moves right by one pixel a frame, from x = `left` at its first frame.
+    """
+
+    color: str
+    start: int
+    stop: int
+    left: int = 10
+    top: int = 40
+    side: int = 32
+
+    def box(self, frame: int) -> tuple[int, int, int, int]:
+        x = self.left + frame - self.start
+        return (x, self.top, x + self.side, self.top + self.side)
+
+
+def thing_picture(color: str, side: int = 64) -> NDArray[np.uint8]:
+    """(side, side, 3) RGB: what a thing of that colour looks like, as an example to register."""
+    picture = np.empty((side, side, 3), np.uint8)
+    picture[:] = COLORS[color]
+    picture[: side // 2] = np.minimum(picture[: side // 2].astype(np.int16) + 40, 255)
+    return picture
+
+
+def write_picture(path: Path, rgb: NDArray[np.uint8]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
+    return path
+
+
+def scene(frame: int, things: Sequence[Thing]) -> NDArray[np.uint8]:
+    """One frame: the things that are in view on a grey ground."""
+    picture = np.empty((SIZE[1], SIZE[0], 3), np.uint8)
+    picture[:] = GREY
+    for thing in things:
+        if thing.start <= frame < thing.stop:
+            x1, y1, x2, y2 = thing.box(frame)
+            picture[y1:y2, x1:x2] = thing_picture(thing.color, thing.side)
+    return picture
+
+
+def write_film(path: Path, things: Sequence[Thing], frames: int = 40) -> Path:
+    """A film at ten frames a second."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=RATE, options={"crf": "12", "preset": "ultrafast"})
+        stream.width, stream.height = SIZE
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.gop_size = 10
+        stream.codec_context.time_base = Fraction(1, RATE)
+        for number in range(frames):
+            picture = av.VideoFrame.from_ndarray(scene(number, things))
+            picture.pts, picture.time_base = number, Fraction(1, RATE)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_album(folder: Path, *colors: str) -> Path:
+    """One subfolder with one picture for each colour."""
+    for color in colors:
+        write_picture(folder / color / "one.png", thing_picture(color))
+    return folder
+
+
+def start_panorama(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:
+    """The command line in a process of its own, with the fake proposer."""
+    return subprocess.Popen(
+        [sys.executable, str(TESTS / "fakes.py"), *map(str, arguments)],
+        cwd=cwd,
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def run_panorama() -> None:
+    """What `start_panorama` runs."""
+    from panorama.cli import main
+    from panorama.library import Library
+
+    Library.proposer = property(lambda self: ColoredThings())  # type: ignore[method-assign, assignment]
+    main()
+
+
+if __name__ == "__main__":
+    run_panorama()

@@ -1,0 +1,271 @@
+"""`panorama index`, `videos`, `remove` and `info`: what is found, kept, skipped, replaced and told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from clips import cut_off, write_audio, write_video
+from fakes import Thing, scene, write_film, write_picture
+
+FILM = [Thing("red", 5, 35)]
+
+
+def index(run, *words):
+    return run("index", *words, "--model", "color-bands")
+
+
+def videos(run):
+    return [row["video"] for row in run("videos", "--json").json]
+
+
+def test_index_makes_the_library_and_says_what_it_did(run, tmp_path):
+    write_film(tmp_path / "archive" / "gate" / "a.mp4", FILM)
+    (tmp_path / "archive" / "notes.txt").write_text("not a video")
+    done = index(run, "archive")
+    assert done.status == 0
+    assert done.out == ""
+    assert "indexed  gate/a.mp4: 40 frames, 1 tracks" in done.err
+    assert "1 indexed, 0 skipped, 0 failed" in done.err
+    assert "ignored in folders: 1 .txt" in done.err
+    assert (tmp_path / "panorama-library" / "catalog.sqlite").is_file()
+    listed = run("videos", "--json").json
+    assert [(row["video"], row["camera"], row["frames"]) for row in listed] == [("gate/a.mp4", "gate", 40)]
+
+
+def test_json_prints_one_object_per_file_and_nothing_else(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    (tmp_path / "b.mp4").write_text("no video")
+    done = index(run, "a.mp4", "b.mp4", "c.mp4", "--json")
+    assert done.status == 3
+    assert [(row["path"], row["status"]) for row in done.json_lines] == [
+        ("a.mp4", "indexed"),
+        ("b.mp4", "failed"),
+        ("c.mp4", "failed"),
+    ]
+    assert done.json_lines[0]["frames"] == 40 and done.json_lines[0]["stage_seconds"]["decode"] > 0
+
+
+def test_what_gives_no_segment_is_listed_at_the_end_with_status_3(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    (tmp_path / "text.mp4").write_text("this is no video")
+    (tmp_path / "empty.mp4").touch()
+    write_audio(tmp_path / "sound.mp4")
+    done = index(run, "text.mp4", "empty.mp4", "sound.mp4", "nosuch.mp4", "a.mp4")
+    assert done.status == 3
+    tail = done.err[done.err.index("1 indexed, 0 skipped, 4 failed") :]
+    for name in ("text.mp4", "empty.mp4", "sound.mp4", "nosuch.mp4"):
+        assert name in tail
+    assert videos(run) == ["a.mp4"]
+
+
+def test_a_partly_decodable_file_is_listed_with_status_0(run, tmp_path):
+    whole = write_video(tmp_path / "whole.mkv", "libx264", frames=200)
+    cut_off(whole.path, tmp_path / "cut.mkv", 0.6)
+    done = index(run, "cut.mkv")
+    assert done.status == 0
+    assert "partly decodable:\n  cut.mkv: partly damaged" in done.err
+    again = index(run, "cut.mkv")
+    assert again.status == 0
+    assert "1 skipped" in again.err and "partly decodable:\n  cut.mkv" in again.err
+    row = run("videos", "--json").json[0]
+    assert 0 < row["frames"] < 200 and "partly damaged" in row["decode_note"]
+
+
+def test_nothing_to_index_makes_no_library(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.txt").touch()
+    for words, reason in (
+        (["nosuch"], "no such file"),
+        (["photos"], "holds no video"),
+        (["*.avi"], "no such"),
+    ):
+        done = index(run, *words)
+        assert done.status == 3
+        assert words[0] in done.err and reason in done.err
+    write_film(tmp_path / "a.mp4", FILM)
+    wrong = run("index", "a.mp4", "--model", "color-band")
+    assert wrong.status == 1 and "Did you mean 'color-bands'" in wrong.err
+    assert not (tmp_path / "panorama-library").exists()
+
+
+def test_indexing_again_skips_and_a_changed_file_is_replaced(run, tmp_path):
+    film = write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    assert "0 indexed, 1 skipped" in index(run, "a.mp4").err
+    write_film(film, FILM, frames=25)
+    assert "1 indexed, 0 skipped" in index(run, "a.mp4").err
+    assert [(r["video"], r["frames"]) for r in run("videos", "--json").json] == [("a.mp4", 25)]
+    assert run("query", "SELECT count(*) AS n FROM frames", "--format", "json").json == [{"n": 25}]
+
+
+def test_a_renamed_file_keeps_its_segment_and_a_copy_gets_a_row(run, tmp_path):
+    film = write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    film.rename(tmp_path / "b.mp4")
+    assert "1 skipped" in index(run, "b.mp4").err
+    assert videos(run) == ["b.mp4"]
+    shutil.copy(tmp_path / "b.mp4", tmp_path / "c.mp4")
+    assert "the same content is indexed already" in index(run, ".").err
+    assert videos(run) == ["b.mp4", "c.mp4"]
+    info = run("info", "--json").json
+    assert (info["counts"]["videos"], info["counts"]["segments"]) == (2, 1)
+
+
+def test_a_second_root_with_the_same_relative_name_gets_its_folder_in_front(run, tmp_path):
+    write_film(tmp_path / "monday" / "gate.mp4", FILM)
+    write_film(tmp_path / "tuesday" / "gate.mp4", [Thing("blue", 0, 30)])
+    index(run, "monday")
+    index(run, "tuesday")
+    assert videos(run) == ["gate.mp4", "tuesday/gate.mp4"]
+
+
+def test_another_rate_replaces_a_video_atomically(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4", "--fps", "5")
+    count = "SELECT count(*) AS n FROM detections"
+    few = run("query", count, "--format", "json").json[0]["n"]
+    assert "1 indexed" in index(run, "a.mp4", "--fps", "10").err
+    many = run("query", count, "--format", "json").json[0]["n"]
+    assert many > 1.5 * few > 0
+    assert "1 indexed" in index(run, "a.mp4", "--every", "20").err
+    assert videos(run) == ["a.mp4"]
+
+
+def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_path, monkeypatch):
+    from panorama.models import registry
+    from panorama.models.color import ColorEmbedder
+
+    class Other(ColorEmbedder):
+        name = "other-bands"
+
+        def __init__(self):
+            super().__init__()
+            self.hash = "0ther" * 8
+
+    film = write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    film.unlink()
+    load = registry.load_embedder
+    monkeypatch.setattr(
+        "panorama.library.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)
+    )
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 35)])
+    done = run("index", "b.mp4", "--model", "other-bands")
+    assert done.status == 0
+    assert "crops embedded without decoding" in done.err
+    embeddings = run("info", "--json").json["embeddings"]
+    assert embeddings["0ther0ther0t exit 1"] > max(n for key, n in embeddings.items() if "0ther" not in key)
+
+
+def test_a_folder_of_numbered_pictures_is_one_video_and_notices_a_changed_picture(run, tmp_path):
+    folder = tmp_path / "shots" / "walk"
+    for number in range(12):
+        write_picture(folder / f"{number}.png", scene(number, FILM))
+    assert "1 indexed" in index(run, "shots").err
+    assert [(r["video"], r["frames"]) for r in run("videos", "--json").json] == [("walk", 12)]
+    assert "1 skipped" in index(run, "shots").err
+    write_picture(folder / "11.png", scene(30, FILM))
+    assert "1 indexed" in index(run, "shots").err
+    assert videos(run) == ["walk"]
+
+
+def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):
+    for name in ("a1.mp4", "a2.mp4", "b1.mp4"):
+        write_film(tmp_path / name, [Thing("red", 0, 5 + int(name[1]))], frames=12)
+    assert "2 indexed" in index(run, "a*.mp4").err
+    assert videos(run) == ["a1.mp4", "a2.mp4"]
+
+
+def test_usage_errors_have_status_2(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    for words in (
+        ["a.mp4", "--fps", "0"],
+        ["a.mp4", "--every", "0"],
+        ["a.mp4", "--fps", "2", "--every", "3"],
+        [],
+    ):
+        done = run("index", *words)
+        assert (done.status, done.out) == (2, "")
+        assert done.err and "Traceback" not in done.err
+    assert run("indx", "a.mp4").status == 2
+    assert "Did you mean 'index'" in run("indx", "a.mp4").err
+
+
+def test_remove_takes_names_or_paths_all_or_none(run, tmp_path):
+    write_film(tmp_path / "x" / "a.mp4", FILM)
+    write_film(tmp_path / "x" / "b.mp4", [Thing("blue", 0, 30)])
+    index(run, "x")
+    wrong = run("remove", "a.mp4", "bb.mp4")
+    assert wrong.status == 1
+    assert "UnknownVideo: no video 'bb.mp4'. Did you mean 'b.mp4'" in wrong.err
+    assert videos(run) == ["a.mp4", "b.mp4"]
+    assert run("remove", "x/a.mp4").status == 0
+    assert videos(run) == ["b.mp4"]
+    assert (tmp_path / "x" / "a.mp4").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["videos"],
+        ["info"],
+        ["entities"],
+        ["exemplars", "x"],
+        ["remove", "a.mp4"],
+        ["compact"],
+        ["query", "SELECT 1"],
+        ["register", "x", "a.png"],
+        ["rename", "x", "y"],
+        ["drop", "x"],
+        ["forget", "x", "--yes"],
+        ["verify", "a.png", "a.png"],
+    ],
+)
+def test_commands_refuse_where_there_is_no_library(run, tmp_path, words):
+    done = run(*words)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("LibraryNotFound: no library at")
+    assert "index VIDEO" in done.err
+    assert not (tmp_path / "panorama-library").exists()
+
+
+def test_the_library_is_named_before_or_behind_the_command_or_by_the_environment(run, tmp_path, monkeypatch):
+    write_film(tmp_path / "a.mp4", FILM)
+    assert index(run, "a.mp4", "--library", "one").status == 0
+    assert run("--library", "two", "index", "a.mp4", "--model", "color-bands").status == 0
+    assert run("remove", "a.mp4", "--library", "two").status == 0
+    counts = {name: len(run("videos", "--json", "--library", name).json) for name in ("one", "two")}
+    assert counts == {"one": 1, "two": 0}
+    assert run("--library", "two", "videos", "--json", "--library", "one").json
+    monkeypatch.setenv("PANORAMA_LIBRARY", str(tmp_path / "one"))
+    assert len(run("videos", "--json").json) == 1
+
+
+def test_a_path_that_is_no_library_is_refused_in_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine.txt").write_text("x")
+    write_film(tmp_path / "a.mp4", FILM)
+    for place in ("file", "folder"):
+        done = index(run, "a.mp4", "--library", place)
+        assert done.status in (1, 2) and "not a library" in done.err
+        assert "Traceback" not in done.err
+    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["mine.txt"]
+
+
+def test_a_pipe_that_never_ends_is_no_video(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe.mp4")
+    done = index(run, "pipe.mp4")
+    assert done.status == 3 and "not a regular file" in done.err
+
+
+def test_progress_shows_bar_speed_and_time_left():
+    from panorama.cli.indexing import progress_text
+    from panorama.ingest import Progress
+
+    now = Progress(frames=500, time_seconds=20.0)
+    shown = progress_text(now, elapsed=5.0, duration=80.0)
+    assert shown == "[#####...............]  25%  100 frames/s  4.0x real time  0:15.0 left"
+    assert progress_text(now, elapsed=5.0, duration=None) == "0:20.0  100 frames/s  4.0x real time"
