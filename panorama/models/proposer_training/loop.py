@@ -132,8 +132,9 @@ def start(recipe: dict[str, Any]) -> Run:
     return Run(net, average, hints, optimisers)
 
 
-def train_step(run: Run, batch: dict[str, Any], training: dict[str, Any]) -> dict[str, float]:
+def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, float]:
     """One update; the losses for the log."""
+    training, weights = recipe["training"], phase_at(recipe, run.step)["weights"]
     share = rate_at(run.step, training["steps"], training["warm_up"], training["fall"])
     for optimiser in run.optimisers:
         for group in optimiser.param_groups:
@@ -157,7 +158,7 @@ def train_step(run: Run, batch: dict[str, Any], training: dict[str, Any]) -> dic
         silence(centres, batch["silent"]),
         training["silent_weight"],
     )
-    loss = score_loss + training["box_weight"] * box_loss + training["hint_weight"] * hint
+    loss = weights["score"] * score_loss + weights["box"] * box_loss + weights["hint"] * hint
     loss.backward()
     norm = nn.utils.clip_grad_norm_([*run.net.parameters(), *run.hints.parameters()], training["clip"])
     for optimiser in run.optimisers:
@@ -230,7 +231,7 @@ def train(recipe: dict[str, Any], data: Path, out: Path, resume: bool = False) -
     began, first = time.perf_counter(), run.step
     sums: dict[str, float] = {}
     for batch in _load(recipe, data, out / "cache", run.step):
-        for name, value in train_step(run, batch, training).items():
+        for name, value in train_step(run, batch, recipe).items():
             sums[name] = sums.get(name, 0.0) + value / training["log_every"]
         if run.step % training["log_every"] == 0:
             pace = (run.step - first) * training["batch"] / (time.perf_counter() - began)
