@@ -80,14 +80,13 @@ def test_what_changes_anything_is_refused_by_name(engine: Engine, folder: Path, 
 @pytest.mark.parametrize(
     "sql",
     [
-        "WITH x AS (INSERT INTO _panorama.videos SELECT * FROM _panorama.videos RETURNING video) SELECT * FROM x",
+        "WITH x AS (INSERT INTO _panorama.videos FROM _panorama.videos RETURNING video) SELECT * FROM x",
         "WITH x AS (DELETE FROM _panorama.videos RETURNING video) SELECT * FROM x",
         "WITH x AS (UPDATE _panorama.videos SET video = '' RETURNING video) SELECT * FROM x",
         "SELECT 1; DROP VIEW videos",
         "SELECT 1; SELECT 2",
         "SELECT frames WHERE entity = 'dog'; DROP VIEW videos",
-        "SELECT frames WHERE entity = 'dog' AND video IN (WITH x AS (DELETE FROM _panorama.videos RETURNING video)"
-        " SELECT video FROM x)",
+        "SELECT frames WHERE video IN (WITH x AS (DELETE FROM _panorama.videos RETURNING video) FROM x)",
         "SELECT * FROM read_csv('{folder}/secret.csv')",
         "SELECT * FROM '{folder}/secret.csv'",
         "SELECT * FROM read_text('{data}/../../secret.csv')",
@@ -145,10 +144,10 @@ def test_another_thread_can_interrupt(engine: Engine) -> None:
 
 SEEDS = [
     "SELECT frames WHERE entity = 'dog' AND (entity = 'red-van' OR NOT score >= 0.5) LIMIT 3",
-    "SELECT moments WHERE entity = 'dog' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 30 SECONDS AND time < 9",
+    "SELECT moments WHERE entity = 'dog' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 9 SECONDS AND x1 < 9",
     "SELECT tracks WHERE camera LIKE 'g%' ORDER BY similarity('a.jpg') DESC, track_id LIMIT 5 OFFSET 1",
-    "SELECT count(*) FROM (SELECT frames WHERE entity IN ('dog', 'blue-van') AND time BETWEEN 1 AND 2) f WHERE f.x1 > 3",
-    "WITH a AS (SELECT crops WHERE area > 10) SELECT video, max(quality) FROM a GROUP BY video HAVING count(*) > 1",
+    "SELECT count(*) FROM (SELECT frames WHERE entity IN ('dog', 'it''s') AND time BETWEEN 1 AND 2) f WHERE x1 > 3",
+    "WITH a AS (SELECT crops WHERE area > 10) SELECT video, max(x1) FROM a GROUP BY video HAVING count(*) > 1",
     "SELECT moments WHERE (entity = 'dog' AND band = 'uncertain') OR NOT (entity LIKE 'r%' AND end_time > 4)",
     "SELECT verify('a.jpg', 'a.jpg'), similarity('a.jpg') FROM crops UNION ALL SELECT true, 1.0",
     "EXPLAIN SELECT frames WHERE entity IS NULL UNION SELECT frames WHERE width * 2 > height",

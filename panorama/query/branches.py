@@ -91,7 +91,7 @@ class Binder:
         if isinstance(condition, And):
             return self._and(condition, scope)
         if isinstance(condition, Or):
-            return Any(tuple(self.bind(item, scope) for item in condition.items))
+            return _either([self.bind(item, scope) for item in condition.items])
         inside = Opposite(self.bind(condition.item, Scope(negated=True)))
         return All((inside, self._implied(scope))) if scope.conditions and scope.required else inside
 
@@ -205,6 +205,20 @@ class Binder:
         columns = frozenset(name for leaf in found for name in leaf.columns)
         calls = frozenset(name for leaf in found for name in leaf.calls)
         return Leaf(found[0].start, found[-1].stop, as_text(condition), columns, None, calls)
+
+
+def _either(items: list[Bound]) -> Bound:
+    """One of the parts; entities that are looked for in the same way are looked for together."""
+    kept: list[Bound] = []
+    for item in items:
+        last = kept[-1] if kept else None
+        if isinstance(item, Seen) and isinstance(last, Seen) and item.source == last.source == "known":
+            names = tuple(sorted({*last.names, *item.names}))
+            if replace(last, names=names) == replace(item, names=names):
+                kept[-1] = replace(last, names=names)
+                continue
+        kept.append(item)
+    return kept[0] if len(kept) == 1 else Any(tuple(kept))
 
 
 def _names_entity(condition: Condition) -> bool:

@@ -13,7 +13,7 @@ SequenceKind = Literal["FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS"]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One predicate without AND, OR, NOT of the condition in it; its text goes to DuckDB as typed.
+    """One predicate, whose text goes to DuckDB as typed; two are equal wherever they stand.
 
     Attributes:
         start, stop: its place in the statement, in characters.
@@ -23,8 +23,8 @@ class Leaf:
         calls: functions that it calls, lower case.
     """
 
-    start: int
-    stop: int
+    start: int = field(compare=False)
+    stop: int = field(compare=False)
     text: str
     columns: frozenset[str]
     node: exp.Expr | None = field(default=None, compare=False, repr=False)

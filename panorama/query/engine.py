@@ -181,7 +181,7 @@ class Engine:
         verify = self._verifier(run, dry)
         rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
-        check_single_select(run.cursor, rewritten.text, tokenize(rewritten.text))
+        check_single_select(run.cursor, rewritten.text, tokens)
         for query in rewritten.queries:
             self._match(query, run, dry)
         for call in rewritten.similarities:
@@ -337,7 +337,7 @@ def _matched_relations(tokens: list[Token]) -> set[str]:
 
 
 def _placed(error: duckdb.Error, rewritten: Rewritten, cursor: duckdb.DuckDBPyConnection) -> duckdb.Error:
-    """The same error with its place: `sql`, which saves a copy of the rows, tells none for names; `execute` does."""
+    """The same error with its place: `execute` tells it, `sql`, which saves a copy of the rows, does not."""
     if not isinstance(error, (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)):
         return error
     try:

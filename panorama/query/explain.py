@@ -26,7 +26,7 @@ def explain_text(rewritten: Rewritten, steps: Sequence[Step], duckdb_plan: str, 
     """The plan, with what was counted and timed where it was executed."""
     lines: list[str] = []
     for query in rewritten.queries:
-        lines += _query_lines(query)
+        lines += query_lines(query)
         lines += [line for step in steps if step.query is query for line in _step_lines(step, analyze)]
     for step in steps:
         if step.query.number == 0:
@@ -36,12 +36,15 @@ def explain_text(rewritten: Rewritten, steps: Sequence[Step], duckdb_plan: str, 
     return "\n".join(lines)
 
 
-def _query_lines(query: Query) -> list[str]:
+def query_lines(query: Query) -> list[str]:
+    """What one shorthand looks for and what is pushed below matching."""
     lines = [f"SELECT {query.target} ({len(query.branches)} alternative{'s'[: len(query.branches) != 1]})"]
     for branch in query.branches:
         parts = [f"seen: {_seen_text(item)}" for item in branch.seen]
         parts += [f"not seen: {_seen_text(item)}" for item in branch.unseen]
-        parts += [f"{_seen_text(s.left)} {s.kind} {_seen_text(s.right)}" for s in branch.sequences]
+        for pair in branch.sequences:
+            within = "" if pair.within_seconds is None else f" within {pair.within_seconds:g} s"
+            parts.append(f"{_seen_text(pair.left)} {pair.kind} {_seen_text(pair.right)}{within}")
         parts += [f"where: {leaf.text}" for leaf in branch.where]
         lines.append(f"  {'; '.join(parts) or 'every row'}")
     pushed = [leaf.text for leaf in query.shared]

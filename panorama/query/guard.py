@@ -53,6 +53,10 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
 def check_single_select(connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]) -> None:
     """Raise unless DuckDB, too, reads exactly one SELECT.
 
+    Args:
+        sql: what DuckDB gets.
+        tokens: of the statement as typed; up to its first extension, so for EXPLAIN, both are the same.
+
     Raises:
         QueryError: a syntax error with its place, several statements, or one that is no SELECT.
     """

@@ -163,8 +163,6 @@ def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits:
         "python_enable_replacements": "false",
         "temp_directory": "''",
         "max_expression_depth": str(limits.expressions),
-        # Files are immutable: their footers need to be read once only.
-        "parquet_metadata_cache": "true",
     }
     if limits.memory is not None:
         settings["memory_limit"] = quote_text(limits.memory)

@@ -1,0 +1,118 @@
+"""What a Result gives: rows, tables for people, files, data frames."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from panorama.errors import MissingExtra, UsageError
+from panorama.query.result import Result
+
+
+def sample() -> Result:
+    table = pa.table(
+        {
+            "name": ["a", 'say "b", c', None],
+            "n": pa.array([1, 2**60, 3], pa.int64()),
+            "x": [0.5, float("nan"), float("inf")],
+            "l": [[1.5], None, []],
+        }
+    )
+    return Result(table, ["VARCHAR", "BIGINT", "DOUBLE", "DOUBLE[]"], uncertain=2, seconds=0.5)
+
+
+def test_rows_are_tuples_that_know_their_columns() -> None:
+    row = sample().fetchall()[0]
+    assert row == ("a", 1, 0.5, [1.5])
+    assert (row["name"], row.n, row[2]) == ("a", 1, 0.5)
+    assert dict(row)["l"] == [1.5]
+    with pytest.raises(KeyError, match="no column 'm'; there are name, n, x, l"):
+        assert row["m"]
+    with pytest.raises(AttributeError):
+        assert row.m
+
+
+def test_fetching_goes_on_where_it_stopped() -> None:
+    result = sample()
+    assert result.fetchone()["n"] == 1
+    assert [row["n"] for row in result.fetchmany(1)] == [2**60]
+    assert [row["n"] for row in result.fetchall()] == [3]
+    assert result.fetchone() is None
+    assert len(list(result)) == len(result) == 3  # iterating begins anew
+
+
+def test_json_has_null_for_what_json_cannot_say() -> None:
+    rows = json.loads(sample().to_json())
+    assert rows == [
+        {"name": "a", "n": 1, "x": 0.5, "l": [1.5]},
+        {"name": 'say "b", c', "n": 2**60, "x": None, "l": None},
+        {"name": None, "n": 3, "x": None, "l": []},
+    ]
+    assert json.loads(Result(pa.table({"a": pa.array([], pa.int64())}), ["BIGINT"]).to_json()) == []
+
+
+def test_csv_can_be_read_back() -> None:
+    rows = list(csv.reader(io.StringIO(sample().to_csv())))
+    assert rows[0] == ["name", "n", "x", "l"]
+    assert rows[2][:2] == ['say "b", c', str(2**60)]
+    assert rows[3][0] == ""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_a_result_is_written_by_suffix(tmp_path: Path, suffix: str) -> None:
+    path = sample().write(tmp_path / f"rows.{suffix}")
+    assert path.stat().st_size > 0
+    if suffix == "parquet":
+        assert pq.read_table(path).column("n").to_pylist() == [1, 2**60, 3]
+    with pytest.raises(UsageError, match=r"\.csv, \.json, \.parquet, got 'rows.xls'"):
+        sample().write(tmp_path / "rows.xls")
+
+
+def test_the_printed_table_is_aligned_and_cut_in_the_middle() -> None:
+    table = pa.table({"id": pa.array(range(100), pa.int64()), "text": ["x" * (i % 60) for i in range(100)]})
+    lines = repr(Result(table, ["BIGINT", "VARCHAR"])).splitlines()
+    assert lines[-1] == "(100 rows)"
+    assert len(lines) == 2 + 20 + 1 + 1
+    assert lines[2].split()[0] == "0"
+    assert "..." in lines[12]
+    assert lines[-2].split()[0] == "99"
+    assert max(len(line) for line in lines) < 50
+    assert len(Result(table, ["BIGINT", "VARCHAR"]).to_table(rows=None).splitlines()) == 103
+
+
+def test_notebooks_get_a_table_whose_text_is_escaped() -> None:
+    html = Result(pa.table({"<b>": ["<script>"]}), ["VARCHAR"])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "&lt;b&gt;" in html
+
+
+def test_data_frames_hold_the_same_rows() -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    assert sample().df()["n"].tolist() == [1, 2**60, 3]
+    assert sample().pl()["n"].to_list() == [1, 2**60, 3]
+    assert sample().arrow().num_rows == 3
+
+
+@pytest.mark.parametrize(("method", "package"), [("df", "pandas"), ("pl", "polars")])
+def test_a_missing_package_is_named_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, method: str, package: str
+) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *args: object, **kwargs: object) -> object:
+        if name == package:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtra, match=rf"pip install 'panorama-video\[{package}\]'"):
+        getattr(sample(), method)()
