@@ -196,6 +196,9 @@ class Library:
         report = index_paths(self._store, indexer, found, hooks)
         embed_exemplars(self._store, self.embedder)
         self._store.sweep()
+        self._store.compact(least_files=COMPACT_FILES)
+        # Large libraries search through an index: made here, so that no query has to wait for it.
+        SnapshotVectors(self._store, self.snapshot(), self.embedder).prepare()
         return replace(report, embedded=report.embedded + embedded)
 
     def remove_video(self, video: str) -> None:
