@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from panorama.content import content_dir
-from panorama.errors import ModelError
+from panorama.errors import LibraryWriteError, ModelError
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 
@@ -43,3 +44,12 @@ def _shipped(embedder: Embedder) -> list[dict[str, float]]:
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ModelError(f"{path} is no calibration: {exc}; make one with panorama calibrate") from exc
     return list(rows)
+
+
+def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:
+    """Write calibrations as a model's folder holds them; LibraryWriteError where that fails."""
+    text = json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc

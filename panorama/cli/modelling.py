@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from panorama.calibrate import calibrate
-from panorama.calibration import SETTING
+from panorama.calibration import SETTING, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import UsageError
 from panorama.evaluate import read_truth, score_entities
@@ -30,10 +30,13 @@ def models_command(as_json: bool) -> None:
 @click.command("calibrate")
 @click.option("--precision", type=float, default=0.95, show_default=True, help="What to aim at.")
 @click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write it here as well, as models ship it.")
 @click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
 @json_option
 @click.pass_context
-def calibrate_command(ctx: click.Context, precision: float, slack: float, reset: bool, as_json: bool) -> None:
+def calibrate_command(
+    ctx: click.Context, precision: float, slack: float, out: str | None, reset: bool, as_json: bool
+) -> None:
     """Set the bands of accept, uncertain and reject from the library's own tracks."""
     library = opened(ctx)
     if reset:
@@ -41,6 +44,9 @@ def calibrate_command(ctx: click.Context, precision: float, slack: float, reset:
         say("the model's own calibration applies again")
         return
     reports = calibrate(library, precision, slack)
+    if out is not None:
+        write_calibration(Path(out), [r.calibration for r in reports])
+        say(f"written to {out}")
     columns = ["exit", "low", "high", "examples", "recurrences", "same", "stranger", "accepted", "false"]
     rows = [
         [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)), r.examples, r.recurrences,
@@ -117,3 +123,49 @@ def _print_report(report: dict[str, Any]) -> None:
             f"proposals on {found['pictures']} pictures: recall {found['recall']:.3f}, of boxes from 1 % of "
             f"the picture {found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
         )
+
+
+@click.command("train")
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@click.option(
+    "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
+)
+@click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
+@click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
+@click.option("--steps", type=int, help="Instead of the recipe's.")
+@click.option("--seed", type=int, help="Instead of the recipe's.")
+@click.option("--minutes", type=float, help="Stop with a checkpoint after so long.")
+@click.option("--threads", type=int, help="CPU threads.")
+def train_command(
+    recipe: str,
+    data: tuple[str, ...],
+    out: str,
+    resume: bool,
+    device: str | None,
+    steps: int | None,
+    seed: int | None,
+    minutes: float | None,
+    threads: int | None,
+) -> None:
+    """Train a model as its recipe says, from data folders: the shipped ones can be made again.
+
+    \b
+    panorama train embeddings/panoramanet/recipe.toml --data footage=FOLDER --out my-net
+    panorama index archive/ --model my-net
+    """
+    from panorama.training import TrainingOptions, train_recipe
+
+    options = TrainingOptions(resume, device, steps, seed, minutes, threads)
+    result = train_recipe(Path(recipe), _folders(data), Path(out), options, say)
+    click.echo(json.dumps(result, indent=1))
+
+
+def _folders(pairs: tuple[str, ...]) -> dict[str, Path]:
+    folders = {}
+    for pair in pairs:
+        name, sign, folder = pair.partition("=")
+        if not sign or not name or not Path(folder).is_dir():
+            raise click.UsageError(f"--data is NAME=FOLDER with a folder that is there, got {pair!r}")
+        folders[name] = Path(folder)
+    return folders

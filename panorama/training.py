@@ -1,0 +1,105 @@
+"""A recipe and data folders enter; a trained model leaves: the place where training meets video."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from panorama.errors import UsageError
+from panorama.models.base import Image
+from panorama.models.weights import RECIPE, read_recipe
+from panorama.video import open_video
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How to run a recipe; what is None is as the recipe says.
+
+    Attributes:
+        resume: go on from the last checkpoint.
+        device: 'cpu' or 'cuda'.
+        steps, seed: replace the recipe's.
+        minutes: stop, with a checkpoint, after so long.
+        threads: CPU threads.
+    """
+
+    resume: bool = False
+    device: str | None = None
+    steps: int | None = None
+    seed: int | None = None
+    minutes: float | None = None
+    threads: int | None = None
+
+
+def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
+    """One RGB frame (H, W, 3) of a clip for every `gap_seconds` of it."""
+    due = 0.0
+    with open_video(path) as reader:
+        for frame in reader.frames():
+            if frame.time_seconds >= due - 1e-6:
+                due = frame.time_seconds + gap_seconds
+                yield frame.rgb()
+
+
+def train_recipe(
+    recipe: Path,
+    data: Mapping[str, Path],
+    out: Path,
+    options: TrainingOptions,
+    say: Callable[[str], None] = print,
+) -> dict[str, float]:
+    """Train what a recipe describes, an embedder or a proposer; what was measured before and after.
+
+    Raises:
+        UsageError: the recipe is of another kind, or the data does not go with it.
+        ModelError: the recipe is malformed, or there is nothing to resume.
+    """
+    plan = read_recipe(recipe)
+    kind = plan.get("kind")
+    if kind == "embedder":
+        from panorama.models.training.train import train
+
+        return train(
+            recipe,
+            data,
+            out,
+            read_frames=frames_of,
+            resume=options.resume,
+            device=options.device,
+            steps=options.steps,
+            seed=options.seed,
+            minutes=options.minutes,
+            threads=options.threads,
+            say=say,
+        )
+    if kind == "proposer":
+        return _train_proposer(recipe, data, out, options)
+    raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
+
+
+def _train_proposer(
+    recipe: Path, data: Mapping[str, Path], out: Path, options: TrainingOptions
+) -> dict[str, float]:
+    from panorama.models.proposer import load_proposer
+    from panorama.models.proposer_training.evaluate import report
+    from panorama.models.proposer_training.export import export_average
+    from panorama.models.proposer_training.loop import CHECKPOINT, train
+
+    given = [n for n in ("device", "seed", "minutes") if getattr(options, n) is not None]
+    if given:
+        raise UsageError(f"a proposer's recipe says its {given[0]} itself; change it there")
+    if len(data) != 1:
+        raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
+    plan = dict(read_recipe(recipe))
+    changed = {n: v for n, v in (("steps", options.steps), ("threads", options.threads)) if v is not None}
+    plan["training"] = {**plan["training"], **changed}
+    folder = next(iter(data.values()))
+    train(plan, folder, out, options.resume)
+    model = out / "model"
+    model.mkdir(exist_ok=True)
+    shutil.copyfile(recipe, model / RECIPE)
+    export_average(out / CHECKPOINT, model)
+    found = report(folder, load_proposer(str(model)).propose)
+    return {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
