@@ -1,4 +1,4 @@
-"""A proposer whose answers a person can compute, small films of coloured things, and the command line on both."""
+"""A proposer whose answers a person can compute, small films of coloured things, the command line on both."""
 
 from __future__ import annotations
 

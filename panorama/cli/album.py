@@ -72,7 +72,7 @@ def register_command(
         return
     if name is None:
         raise click.UsageError("name the entity: panorama register NAME IMAGE...")
-    if not images and video is None and Path(name).exists():
+    if Path(name).is_file():
         raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
     if (video is None) != (seconds is None):
         raise click.UsageError("--video and --at go together")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -48,17 +48,18 @@ def query_command(
     """
     if (sql is None) == (not files):
         raise click.UsageError('give the SQL as an argument or a file with -f: panorama query "SELECT ..."')
-    texts = [sql] if sql is not None else [part for f in files for part in statements(_read(Path(f)))]
-    if len(texts) > 1 and (out or clips or sheet):
-        raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(texts)}")
+    texts = [sql] if sql is not None else [_read(Path(f)) for f in files]
+    asked = [statement for text in texts for statement in statements(text)]
+    if len(asked) > 1 and (out or clips or sheet):
+        raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
     form = _format(form, out)
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
     if sheet is not None:
         check_sheet_suffix(Path(sheet))
     library = opened(ctx)
-    for text in texts:
-        result = library.query(text, limits=Limits(seconds=timeout))
+    for statement in asked:
+        result = statement.ask(library, Limits(seconds=timeout))
         _show(result, form, out)
         for warning in result.warnings:
             say(warning)
@@ -75,20 +76,43 @@ def _read(path: Path) -> str:
         raise QueryError(f"{path} cannot be read as SQL: {exc}") from exc
 
 
-def statements(text: str) -> list[str]:
-    """The statements of a file, split at semicolons, each with the comments before it.
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text, from `start` on."""
+
+    text: str
+    start: int
+    sql: str
+
+    def ask(self, library: Library, limits: Limits) -> Result:
+        """The answer; an error points into the whole text."""
+        try:
+            return library.query(self.sql, limits=limits)
+        except QueryError as exc:
+            if exc.position is not None:
+                exc.sql, exc.position = self.text, exc.position + self.start
+            raise
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a text, split at semicolons, without the comments around them.
 
     Raises:
         QueryError: a string, a quoted name or a comment does not end.
     """
+    found: list[Statement] = []
+    first = None
     tokens = tokenize(text)
-    ends = [token.start for token in tokens if token.text == ";" and text[token.start] == ";"]
-    found = []
-    for start, stop in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True):
-        # Blanks in place of what lies before: an error's line and column are those of the file.
-        if any(start <= token.start < stop for token in tokens):
-            found.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:stop])
-    return found or [text]
+    for token in tokens:
+        if text[token.start] == ";":
+            if first is not None:
+                found.append(Statement(text, first, text[first : token.start]))
+            first = None
+        elif first is None:
+            first = token.start
+    if first is not None:
+        found.append(Statement(text, first, text[first : tokens[-1].end + 1]))
+    return found or [Statement(text, 0, text)]
 
 
 def _format(form: str | None, out: str | None) -> str:

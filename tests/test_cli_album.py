@@ -1,0 +1,190 @@
+"""`panorama register` and the other commands of the album: what they register, refuse, change and erase."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes import Thing, scene, thing_picture, write_album, write_film, write_picture
+
+SEEN = "SELECT count(*) AS n FROM (SELECT frames WHERE entity = '{}')"
+
+
+@pytest.fixture
+def indexed(run, tmp_path):
+    """A library with one film: red for frames 5 to 35, blue below it for 10 to 30."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35, top=10), Thing("blue", 10, 30, top=70)])
+    run("index", "a.mp4", "--model", "color-bands")
+    for color in ("red", "blue", "green"):
+        write_picture(tmp_path / f"{color}.png", thing_picture(color))
+    return tmp_path
+
+
+def entities(run):
+    return {r["entity"]: (r["exemplars"], r["negatives"]) for r in run("entities", "--json").json}
+
+
+def seen(run, name):
+    return run("query", SEEN.format(name), "--format", "json").json[0]["n"]
+
+
+def test_what_is_registered_answers_at_once_on_footage_indexed_before(run, indexed):
+    (indexed / "a.mp4").unlink()
+    assert run("register", "van", "red.png").status == 0
+    assert 28 <= seen(run, "van") <= 36
+    assert run("register", "boat", "green.png").status == 0
+    assert seen(run, "boat") == 0
+
+
+def test_files_folders_and_globs_are_examples_and_the_same_picture_counts_once(run, indexed):
+    write_album(indexed / "album", "red", "blue")
+    done = run("register", "thing", "red.png", "album/blue", "gr*.png", "album/red/one.png")
+    assert done.status == 0
+    assert done.err == "thing: 3 examples\n"
+    assert (done.out, entities(run)) == ("", {"thing": (3, 0)})
+    run("register", "thing", "red.png")
+    assert entities(run) == {"thing": (3, 0)}
+
+
+def test_not_takes_all_images_that_follow_it(run, indexed):
+    done = run("register", "van", "red.png", "--not", "blue.png", "green.png")
+    assert (done.status, entities(run)) == (0, {"van": (1, 2)})
+    assert run("register", "car", "--not", "blue.png", "--find", "scene.png").status == 1
+    assert run("register", "new", "--not", "blue.png").status == 2
+    assert run("register", "van", "--not").status == 2
+    assert "both an exemplar and a look-alike" in run("register", "van", "blue.png").err
+    assert entities(run) == {"van": (1, 2)}
+
+
+def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
+    picture = scene(20, [Thing("red", 0, 40, left=20, top=30)])
+    write_picture(indexed / "scene.png", picture)
+    assert run("register", "boxed", "scene.png", "--box", "40,30,72,62").status == 0
+    assert run("register", "found", "scene.png", "--find").status == 0
+    for name in ("boxed", "found"):
+        row = run("exemplars", name, "--json").json[0]
+        assert row["size"] == "32x32"
+        assert row["source"] == "scene.png [40,30,72,62]"
+    assert run("register", "grey", "red.png", "--find", "--box", "0,0,9,9").status == 2
+    assert run("register", "two", "red.png", "blue.png", "--box", "0,0,9,9").status == 2
+    for box in ("40,30,72", "40,30,40,62", "100,0,200,50", "a,b,c,d"):
+        done = run("register", "boxed2", "scene.png", "--box", box)
+        assert done.status == 1 and done.err.startswith("BadBox: ")
+    assert set(entities(run)) == {"boxed", "found"}
+
+
+def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):
+    where = ["--at", "1.5", "--box", "20,10,52,42"]
+    assert run("register", "van", "--video", "a.mp4", *where).status == 0
+    (indexed / "elsewhere").mkdir()
+    (indexed / "a.mp4").rename(indexed / "elsewhere" / "a.mp4")
+    run("index", "elsewhere")
+    assert run("register", "van2", "--video", "a.mp4", *where).status == 0
+    assert 28 <= seen(run, "van2") <= 36
+    assert run("register", "x", "--video", "a.mp4", "--at", "1.5").status == 2
+    assert run("register", "x", "--video", "a.mp4", "--box", "1,1,20,20").status == 2
+    late = run("register", "x", "--video", "a.mp4", "--at", "60", "--box", "1,1,20,20")
+    assert late.status == 2 and "3.900 s" in late.err
+    assert run("register", "x", "--video", "b.mp4", *where).status == 1
+
+
+def test_an_album_is_registered_whole_or_not_at_all(run, indexed):
+    album = write_album(indexed / "album", "blue", "green", "red")
+    write_picture(album / "red" / "not" / "b.png", thing_picture("purple"))
+    (album / "green" / "two.jpg").write_bytes(b"")
+    done = run("register", "--album", "album")
+    assert done.status == 1 and "two.jpg is empty" in done.err
+    assert entities(run) == {}
+    (album / "green" / "two.jpg").unlink()
+    write_picture(album / "green" / "not" / "same.png", thing_picture("green"))
+    done = run("register", "--album", "album")
+    assert done.status == 1 and "both an exemplar and a look-alike" in done.err
+    assert entities(run) == {}
+    (album / "green" / "not" / "same.png").unlink()
+    assert run("register", "--album", "album").status == 0
+    assert entities(run) == {"blue": (1, 0), "green": (1, 0), "red": (1, 1)}
+    (album / "hollow").mkdir()
+    done = run("register", "--album", "album")
+    assert done.status == 1 and "hollow holds no image" in done.err
+    assert run("register", "--album", "album", "name").status == 2
+    assert run("register", "--album", "nosuch").status == 1
+
+
+def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
+    (indexed / "empty.jpg").touch()
+    (indexed / "text.jpg").write_text("no picture")
+    write_picture(indexed / "blank.png", np.full((64, 64, 3), 90, np.uint8))
+    write_picture(indexed / "tiny.png", thing_picture("red", 4))
+    (indexed / "hollow").mkdir()
+    reasons = {
+        "empty.jpg": "is empty (0 bytes)",
+        "text.jpg": "is not a picture",
+        "blank.png": "has nothing in it",
+        "tiny.png": "4x4 pixels",
+        "nosuch.png": "no image at",
+        "hollow": "holds no image",
+    }
+    for name, reason in reasons.items():
+        done = run("register", "x", "red.png", name)
+        assert done.status == 1
+        assert done.err.startswith("BadImage: ") and reason in done.err and name in done.err
+        assert done.err.count("\n") == 1
+    assert entities(run) == {}
+    assert list((indexed / "panorama-library" / "album").rglob("*.jpg")) == []
+
+
+def test_a_forgotten_name_is_noticed(run, indexed):
+    done = run("register", "red.png", "blue.png")
+    assert done.status == 2 and "name the entity first" in done.err
+    assert run("register").status == 2
+    assert run("register", "  ", "red.png").status == 1
+    assert entities(run) == {}
+
+
+def test_rename_drop_and_removing_an_exemplar(run, indexed):
+    run("register", "van", "red.png", "blue.png")
+    run("register", "boat", "green.png")
+    assert run("rename", "van", "boat").status == 1
+    assert run("rename", "van", "lorry").status == 0
+    both = seen(run, "lorry")
+    pictures = run("exemplars", "lorry", "--json").json
+    blue = next(p["exemplar"] for p in pictures if p["source"] == "blue.png")
+    assert run("exemplars", "lorry", "--remove", "9999").status == 2
+    left = run("exemplars", "lorry", "--remove", blue, "--json")
+    assert [p["source"] for p in left.json] == ["red.png"]
+    assert 28 <= seen(run, "lorry") <= 36 < both
+    wrong = run("drop", "lorry", "boot")
+    assert wrong.status == 1 and "Did you mean 'boat'" in wrong.err
+    assert set(entities(run)) == {"boat", "lorry"}
+    assert run("drop", "lorry", "boat").status == 0
+    assert run("entities", "--json").out.strip() == "[]"
+
+
+def test_forget_asks_first_and_then_leaves_no_trace(run, indexed, monkeypatch):
+    run("register", "my-neighbour", "red.png")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    kept = run("forget", "my-neighbour")
+    assert kept.status == 1 and "nothing was erased" in kept.err
+    assert run("forget", "my-neighbour", "--with-sightings", "--yes").status == 0
+    assert entities(run) == {}
+    assert run("query", "SELECT count(*) AS n FROM crops", "--format", "json").json[0]["n"] > 0
+    library = indexed / "panorama-library"
+    assert not [p for p in library.rglob("*") if p.is_file() and b"my-neighbour" in p.read_bytes()]
+    assert run("forget", "my-neighbour", "--yes").status == 1
+
+
+def test_a_photo_taken_sideways_is_turned_upright(tmp_path):
+    import cv2
+
+    from panorama.registering import read_picture
+
+    upright = np.zeros((40, 80, 3), np.uint8)
+    upright[:, :40] = (255, 0, 0)
+    done, data = cv2.imencode(".jpg", cv2.rotate(upright, cv2.ROTATE_90_COUNTERCLOCKWISE)[:, :, ::-1])
+    assert done
+    # Orientation 6: turn clockwise to show. TIFF header, one entry of tag 0x0112.
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    segment = b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif
+    (tmp_path / "phone.jpg").write_bytes(data.tobytes()[:2] + segment + data.tobytes()[2:])
+    rgb = read_picture(tmp_path / "phone.jpg").rgb
+    assert rgb.shape == (40, 80, 3)
+    assert rgb[20, 10, 0] > 200 and rgb[20, 70, 0] < 50

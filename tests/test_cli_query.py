@@ -1,0 +1,207 @@
+"""`panorama query` and `verify`: formats, files, sheets, clips; what goes to stdout and what to stderr."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import cv2
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from fakes import Thing, thing_picture, write_album, write_film, write_picture
+
+from panorama.video import open_video
+
+RED = "SELECT frames WHERE entity = 'red'"
+COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]
+
+
+@pytest.fixture
+def asked(run, tmp_path):
+    """Two films: red alone in gate/a.mp4, red (from 10) and blue (from 20) in yard/b.mp4."""
+    write_film(tmp_path / "v" / "gate" / "a.mp4", [Thing("red", 5, 35)])
+    write_film(
+        tmp_path / "v" / "yard" / "b.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)]
+    )
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
+    return tmp_path
+
+
+def rows(run, sql, *words):
+    done = run("query", sql, "--format", "json", *words)
+    assert done.status == 0, done.err
+    return done.json
+
+
+def test_frames_come_in_the_promised_columns_at_the_right_places(run, asked):
+    found = rows(run, RED)
+    assert list(found[0]) == COLUMNS
+    at = {row["frame"]: row for row in found if row["video"] == "gate/a.mp4"}
+    assert set(range(6, 34)) <= set(at) <= set(range(4, 37))
+    x1, y1, x2, y2 = Thing("red", 5, 35).box(20)
+    assert at[20]["time"] == pytest.approx(2.0)
+    assert [at[20][k] for k in ("x1", "y1", "x2", "y2")] == pytest.approx([x1, y1, x2, y2], abs=3)
+    assert 0 <= at[20]["score"] <= 1
+
+
+def test_predicates_restrict_and_two_entities_meet(run, asked):
+    assert {r["video"] for r in rows(run, f"{RED} AND video = 'yard/b.mp4'")} == {"yard/b.mp4"}
+    assert {r["video"] for r in rows(run, f"{RED} AND video LIKE 'gate/%'")} == {"gate/a.mp4"}
+    assert {r["frame"] for r in rows(run, f"{RED} AND video LIKE 'gate/%' AND time BETWEEN 1 AND 1.5")} == {
+        *range(10, 16)
+    }
+    both = rows(run, f"{RED} AND entity = 'blue'")
+    assert {r["entity"] for r in both} == {"red", "blue"}
+    assert {r["video"] for r in both} == {"yard/b.mp4"} and min(r["frame"] for r in both) >= 18
+    assert len(rows(run, f"{RED} ORDER BY time DESC LIMIT 3")) == 3
+    every = rows(run, "SELECT DISTINCT track_id FROM (SELECT frames WHERE entity = 'red' AND score >= 0)")
+    assert len(every) == len(rows(run, "SELECT track_id FROM tracks"))
+    one = rows(run, "SELECT moments WHERE entity = 'red' AND video = 'gate/a.mp4'")
+    assert len(one) == 1
+    assert one[0]["start_time"] == pytest.approx(0.5, abs=0.15)
+    assert one[0]["end_time"] == pytest.approx(3.5, abs=0.15)
+
+
+def test_plain_sql_reaches_every_relation(run, asked):
+    for relation in ("videos", "frames", "tracks", "detections", "crops", "entities", "sightings", "moments"):
+        (row,) = rows(run, f"SELECT count(*) AS n FROM {relation}")
+        assert row["n"] > 0, relation
+
+
+def test_no_rows_print_an_empty_array_and_status_0(run, asked):
+    done = run("query", "SELECT frames WHERE entity = 'green'", "--format", "json")
+    assert (done.status, json.loads(done.out)) == (0, [])
+    assert done.out.strip() == "[]"
+
+
+def test_formats_and_files_agree(run, asked, tmp_path):
+    expected = rows(run, RED)
+    table = run("query", RED)
+    assert table.out.splitlines()[0].split() == COLUMNS
+    as_csv = list(csv.DictReader(io.StringIO(run("query", RED, "--format", "csv").out)))
+    assert [int(row["frame"]) for row in as_csv] == [row["frame"] for row in expected]
+    for name in ("x.json", "x.csv", "x.parquet", "x.txt"):
+        done = run("query", RED, "--out", name)
+        assert (done.status, done.out) == (0, "")
+        assert f"{len(expected)} rows written to {name}" in done.err
+    assert json.loads((tmp_path / "x.json").read_text()) == expected
+    assert pq.read_table(tmp_path / "x.parquet").to_pylist() == expected
+    assert len((tmp_path / "x.txt").read_text().splitlines()) == len(expected) + 3
+    assert run("query", RED, "--format", "parquet").status == 2
+    assert run("query", RED, "--format", "parquet", "--out", "y.bin").status == 0
+    assert pq.read_table(tmp_path / "y.bin").num_rows == len(expected)
+    missing = run("query", RED, "--out", "nosuch/x.csv")
+    assert missing.status == 1 and "cannot be written" in missing.err
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".x")]
+
+
+def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
+    # Mostly red with a green stripe: like red, but not surely red.
+    mixed = thing_picture("red")
+    mixed[:, 58:] = thing_picture("green")[:, 58:]
+    write_picture(asked / "mixed.png", mixed)
+    run("register", "mixed", "mixed.png")
+    done = run("query", "SELECT frames WHERE entity = 'mixed'", "--format", "json")
+    count = len(
+        rows(
+            run, "SELECT DISTINCT track_id FROM (SELECT frames WHERE entity = 'mixed' AND band = 'uncertain')"
+        )
+    )
+    assert json.loads(done.out) == []
+    assert count > 0 and f"{count} tracks are uncertain" in done.err
+
+
+def test_a_file_may_hold_several_statements(run, asked, tmp_path):
+    (tmp_path / "one.sql").write_text("-- how many; really\nSELECT count(*) AS n FROM videos;\n")
+    (tmp_path / "two.sql").write_text("SELECT 'a;b' AS text;\n\nSELECT 2 AS two; -- the end\n")
+    assert run("query", "-f", "one.sql", "--format", "json").json == [{"n": 2}]
+    done = run("query", "-f", "one.sql", "-f", "two.sql", "--format", "csv")
+    assert done.out == "n\n2\ntext\na;b\ntwo\n2\n"
+    (tmp_path / "wrong.sql").write_text("SELECT 1;\nSELECT nosuch FROM videos;\n")
+    wrong = run("query", "-f", "wrong.sql")
+    assert wrong.status == 1 and "line 2, column 8" in wrong.err
+    assert run("query", "-f", "nosuch.sql").status == 1
+    assert run("query").status == 2
+    assert run("query", "SELECT 1", "-f", "one.sql").status == 2
+    assert run("query", "-f", "two.sql", "--out", "x.csv").status == 2
+
+
+def test_statements_about_entities_run_from_the_command_line(run, asked):
+    sql = "CREATE ENTITY 'van' FROM 'album/red/*.png' NOT FROM 'album/blue/one.png'"
+    assert rows(run, sql) == [{"action": "created", "entity": "van"}]
+    told = rows(run, "DESCRIBE ENTITY 'van'")[0]
+    assert (told["entity"], told["exemplars"], told["negatives"], told["nearest"]) == ("van", 1, 1, "red")
+    assert rows(run, "ALTER ENTITY 'van' RENAME TO 'lorry'")[0]["entity"] == "lorry"
+    assert "lorry" in [r["entity"] for r in rows(run, "SHOW ENTITIES")]
+    assert run("query", "CREATE ENTITY 'x' FROM '/etc/*.png'").status == 1
+    assert run("query", "CREATE ENTITY 'x' FROM 'album/../../*.png'").status == 1
+    assert run("query", sql.replace("van", "lorry")).status == 1
+    rows(run, "DROP ENTITY 'lorry'")
+    assert "lorry" not in [r["entity"] for r in rows(run, "SHOW ENTITIES")]
+
+
+def test_the_sheet_shows_each_hit_in_its_frame_with_its_box(run, asked, tmp_path):
+    done = run("query", f"{RED} AND video = 'gate/a.mp4'", "--sheet", "out/hits.png", "--format", "json")
+    assert done.status == 0 and "hits drawn in out/hits.png" in done.err
+    assert len(done.json) > 20
+    sheet = cv2.cvtColor(cv2.imread(str(tmp_path / "out" / "hits.png")), cv2.COLOR_BGR2RGB).astype(np.int16)
+    red = (sheet[..., 0] > 150) & (sheet[..., 1] < 100) & (sheet[..., 2] < 100)
+    box = (sheet[..., 1] > 180) & (sheet[..., 0] < 120)
+    assert red.sum() > 5 * 50 * 25 and box.sum() > 5 * 100
+    for name in ("hits.xyz", "hits"):
+        wrong = run("query", RED, "--sheet", name)
+        assert (wrong.status, wrong.out) == (2, "")
+    wrong = run("query", "SELECT 1 AS one", "--sheet", "hits.jpg")
+    assert wrong.status == 1 and "need the columns video and time" in wrong.err
+    nothing = run("query", "SELECT frames WHERE entity = 'green'", "--sheet", "none.jpg")
+    assert nothing.status == 0 and (tmp_path / "none.jpg").is_file()
+
+
+def test_clips_hold_the_stretches_with_half_a_second_around(run, asked, tmp_path):
+    done = run("query", f"{RED} AND time BETWEEN 1 AND 2", "--clips", "clips")
+    assert done.status == 0 and "2 clips written to clips" in done.err
+    clips = sorted((tmp_path / "clips").iterdir())
+    assert [c.name for c in clips] == ["gate-a.mp4-red-000000.50.mp4", "yard-b.mp4-red-000000.50.mp4"]
+    with open_video(clips[0]) as reader:
+        assert reader.times().seconds[-1] == pytest.approx(1.9, abs=0.15)
+
+
+def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tmp_path):
+    (tmp_path / "v" / "gate" / "a.mp4").unlink()
+    done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
+    assert done.status == 0
+    assert "not drawn: gate/a.mp4" in done.err and "1 clips written" in done.err
+    assert "not written: gate-a.mp4" in done.err
+    strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")
+    assert strange.status == 0 and "no video 'nosuch'" in strange.err
+
+
+def test_unknown_names_and_typos_point_at_the_place(run, asked):
+    unknown = run("query", "SELECT frames WHERE entity = 'rad'")
+    assert (unknown.status, unknown.out) == (1, "")
+    assert unknown.err.startswith("UnknownEntity: no entity 'rad'. Did you mean 'red'")
+    typo = run("query", "SELECT frames WHER entity = 'red'", "--format", "json")
+    assert (typo.status, typo.out) == (1, "")
+    assert typo.err.startswith("QueryError: ") and "line 1, column" in typo.err and "^" in typo.err
+    unclosed = run("query", "SELECT frames WHERE entity = 'red")
+    assert unclosed.status == 1 and "line 1, column 30" in unclosed.err
+    for sql in ("", "DROP TABLE videos", "COPY videos TO 'x.csv'", "ATTACH 'x.db'"):
+        done = run("query", sql)
+        assert done.status == 1 and "Traceback" not in done.err
+
+
+def test_debug_shows_the_traceback_and_nothing_else_does(run, asked):
+    for words in (["--debug", "query", "SELECT nosuch"], ["query", "SELECT nosuch", "--debug"]):
+        done = run(*words)
+        assert done.status == 1 and "Traceback (most recent call last)" in done.err
+    assert "Traceback" not in run("query", "SELECT '--debug', nosuch").err
+
+
+def test_verify_says_same_or_not(run, asked):
+    same = run("verify", "album/red/one.png", "album/red/one.png", "--json").json
+    assert same["band"] == "accepted" and same["score"] > 0.9
+    assert run("verify", "album/red/one.png", "album/blue/one.png", "--json").json["band"] == "rejected"
+    assert run("verify", "album/red/one.png", "nosuch.png").status == 1
