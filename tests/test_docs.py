@@ -1,6 +1,6 @@
 """Every command and every piece of code in the README and in docs/ is run, on a small sample library.
 
-A page is run from top to bottom in a folder of its own. In ```console blocks a line that begins with `$` is a
+A page is run from top to bottom. In ```console blocks a line that begins with `$` is a
 command and what follows is its output; in ```python blocks the same holds for `>>>`. Output is compared after
 numbers and widths are taken out, and `...` stands for anything. ```sql blocks are asked of the library.
 """
@@ -25,7 +25,7 @@ import pytest
 import panorama
 from panorama.cli import main
 from panorama.cli.demo import renderer
-from panorama.content import content_dir
+from panorama.content import CONTENT, content_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -152,30 +152,23 @@ def check_sql(block: Block, where: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("drawn") / "panorama-sample"
-    renderer().render(folder, quick=True)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What somebody sees who has just cloned the project and drawn the small sample."""
+    folder = tmp_path_factory.mktemp("docs")
+    renderer().render(folder / "panorama-sample", quick=True)
+    for name in CONTENT:
+        (folder / name).symlink_to(content_dir(name))
     return folder
 
 
 @pytest.fixture(scope="module")
-def library(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def indexed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of the sample, to be copied: pages change it."""
     path = tmp_path_factory.mktemp("indexed") / "panorama-library"
     with panorama.open(path, create=True) as library:
-        library.index(sample / "archive")
-        library.register_album(sample / "album")
+        library.index(place / "panorama-sample" / "archive")
+        library.register_album(place / "panorama-sample" / "album")
     return path
-
-
-@pytest.fixture
-def workplace(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What somebody sees who has just cloned the project and drawn the small sample."""
-    shutil.copytree(sample, tmp_path / "panorama-sample")
-    for name in ("data", "queries", "embeddings"):
-        (tmp_path / name).symlink_to(content_dir(name))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PANORAMA_LIBRARY", raising=False)
-    return tmp_path
 
 
 def test_the_pages_are_there_and_have_something_to_run() -> None:
@@ -184,9 +177,14 @@ def test_the_pages_are_there_and_have_something_to_run() -> None:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in ELSEWHERE], ids=lambda page: page.name)
-def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
+def test_every_block_of_a_page_runs(
+    page: Path, place: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("PANORAMA_LIBRARY", raising=False)
+    shutil.rmtree("panorama-library", ignore_errors=True)
     if page.name not in FROM_NOTHING:
-        shutil.copytree(request.getfixturevalue("library"), workplace / "panorama-library")
+        shutil.copytree(indexed, "panorama-library")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         where = f"{page.relative_to(ROOT)}, line {block.line}"
