@@ -21,13 +21,13 @@ help:
 
 install: $(STAMP)
 
-# The stamp spares a second `make` the installation; a changed pyproject.toml brings it up to date.
+# Quiet: several hundred lines otherwise; errors are still shown. The stamp spares a second `make` the installation; a changed pyproject.toml brings it up to date.
 $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: no interpreter '$(PYTHON)'; name one: PYTHON=/path/to/python3.11 make" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: Panorama needs Python 3.11 or newer, '$(PYTHON)' is $$($(PYTHON) -V 2>&1 | cut -d' ' -f2); name another: PYTHON=python3.11 make" >&2; exit 1; }
 	@echo "installing into $(VENV); the first time this downloads PyTorch (minutes, several GB)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet --editable '.[dev]'
+	@$(PIP) install --quiet --quiet --editable '.[dev]'
 	@touch $@
 
 demo: $(STAMP)

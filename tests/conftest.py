@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+# Set before torch is loaded: on a busy machine its threads wait for each other longer than they compute.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
