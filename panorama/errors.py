@@ -34,6 +34,10 @@ class LibraryWriteError(PanoramaError):
     """The library could not be written: full disk, no permission. Nothing half-written is visible."""
 
 
+class LibraryDamaged(PanoramaError):
+    """A data file that the catalog lists is missing or cannot be read."""
+
+
 class VideoError(PanoramaError):
     """Base of what can be wrong with one video."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -128,11 +129,22 @@ def start_panorama(*arguments: object, cwd: Path, **options: object) -> subproce
 
 
 def run_panorama() -> None:
-    """What `start_panorama` runs."""
-    from panorama.cli import main
+    """What `start_panorama` runs; with --as-nobody first, by a user who owns nothing."""
+    from panorama.cli import album, asking, indexing, main  # noqa: F401  what nobody could not read later
     from panorama.library import Library
 
     Library.proposer = property(lambda self: ColoredThings())  # type: ignore[method-assign, assignment]
+    if sys.argv[1:2] == ["--as-nobody"]:
+        sys.argv.pop(1)
+        # All that a command imports late, before the right to read it is gone.
+        import mmap  # noqa: F401
+
+        import panorama.archive
+        import panorama.sheet  # noqa: F401
+
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
     main()
 
 

@@ -10,6 +10,8 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
+from panorama.errors import LibraryDamaged
+
 RELATIONS = ("videos", "frames", "tracks", "detections", "crops", "entities", "sightings", "moments")
 _SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
 _SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
@@ -131,7 +133,14 @@ def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection
     _copy_table(connection, "videos", snapshot.videos, VIDEO_COLUMNS)
     _copy_table(connection, "entities", snapshot.entities, ENTITY_COLUMNS)
     for table, columns in STORED_COLUMNS.items():
-        connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
+        try:
+            connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
+        except duckdb.Error as exc:
+            said = str(exc).split("\n")[0]
+            raise LibraryDamaged(
+                f"a file of the table {table} cannot be read: {said}; restore it, "
+                "or remove its video and index it again"
+            ) from exc
     for view in _VIEWS:
         connection.execute(view)
     for name, columns in MATCHED_COLUMNS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryNotFound, UsageError
+from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
 from panorama.store import album, crops, rewrite, settings, sweep, videos
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
@@ -101,6 +102,7 @@ class Store:
         Raises:
             LibraryNotFound: there is none.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
+            LibraryDamaged: its catalog was emptied.
         """
         root = Path(path).expanduser().absolute()
         catalog_path = root / CATALOG_NAME
@@ -114,6 +116,11 @@ class Store:
         version = catalog.schema_version()
         if version == 0 and not catalog.writable:
             raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
+        if version == 0 and next(root.glob("data/*/*.parquet"), None) is not None:
+            # Taken for a new library, its data would be swept away as listed nowhere.
+            raise LibraryDamaged(
+                f"{catalog_path} is empty but there are data files; restore it from a backup"
+            )
         check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
         place = Place(root, catalog)
         if catalog.writable:
@@ -125,7 +132,9 @@ class Store:
     @staticmethod
     def is_at(path: Path) -> bool:
         """Whether there is a library at `path`, of whatever version."""
-        return (path / CATALOG_NAME).is_file()
+        with contextlib.suppress(PermissionError):
+            return (path / CATALOG_NAME).is_file()
+        return True  # one that may not be looked into: opening it says so
 
     @property
     def path(self) -> Path:

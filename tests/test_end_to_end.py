@@ -1,0 +1,270 @@
+"""What happens around the engine: kills, interrupts, other processes, full disks, missing rights, damage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import TESTS, Thing, start_panorama, thing_picture, write_film, write_picture
+
+import panorama
+
+FILMS = 6
+SQL = "SELECT frames WHERE entity = 'red'"
+
+
+@pytest.fixture
+def archive(tmp_path, fake_proposer):
+    return fill(tmp_path)
+
+
+def fill(place):
+    """Six films in which red is to be seen, each a little later than in the one before."""
+    for number in range(FILMS):
+        write_film(place / "v" / f"{number}.mp4", [Thing("red", number, 30 + number)])
+    write_picture(place / "red.png", thing_picture("red"))
+    return place
+
+
+def index_words(archive):
+    return ("index", "v", "--model", "color-bands", "--json")
+
+
+def answered(place):
+    """Videos and the videos of the hits, read anew."""
+    with panorama.open(place / "panorama-library") as library:
+        listed = library.videos().column("video").to_pylist()
+        if "red" not in [e.name for e in library.entities()]:
+            library.register("red", place / "red.png")
+        return listed, sorted({row["video"] for row in library.query(SQL)})
+
+
+def test_a_kill_at_any_time_keeps_what_was_committed_and_the_next_run_completes_it(archive):
+    draw = random.Random(7)
+    committed = set()
+    for _ in range(4):
+        child = start_panorama(*index_words(archive), cwd=archive)
+        assert child.stdout is not None
+        seen = [child.stdout.readline()]  # once it works; the interpreter takes a second to get there
+        time.sleep(draw.uniform(0, 0.3))
+        child.send_signal(signal.SIGKILL)
+        seen += child.communicate()[0].splitlines()
+        committed |= {line.split('"video": "')[1].split('"')[0] for line in seen if '"indexed"' in line}
+        listed, hits = answered(archive)
+        assert committed <= set(listed)
+        assert listed == hits
+    assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
+    listed, hits = answered(archive)
+    assert listed == hits == [f"{n}.mp4" for n in range(FILMS)]
+
+
+def test_an_interrupt_keeps_finished_videos_and_leaves_with_130(archive):
+    child = start_panorama(*index_words(archive), cwd=archive)
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    err = child.communicate()[1]
+    assert child.returncode == 130
+    assert "done and kept" in err and "panorama: interrupted" in err and "Traceback" not in err
+    listed, hits = answered(archive)
+    assert 1 <= len(listed) < FILMS and listed == hits
+    assert not list((archive / "panorama-library" / "locks").glob("writer-*"))
+
+
+def test_others_read_while_indexing_goes_on_and_an_open_library_blocks_nobody(archive):
+    with panorama.open(archive / "panorama-library", create=True) as notebook:
+        child = start_panorama(*index_words(archive), cwd=archive)
+        assert child.stdout is not None
+        child.stdout.readline()
+        notebook.use_model("color-bands")
+        notebook.register("red", archive / "red.png")
+        early = notebook.query(SQL)
+        assert len({row["video"] for row in early}) >= 1
+        # An answer held open, and this library with it, stop neither the writer nor another reader.
+        asked = start_panorama("query", "SELECT count(*) AS n FROM videos", "--format", "csv", cwd=archive)
+        assert int(asked.communicate(timeout=60)[0].split()[1]) >= 1
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+        assert len({row["video"] for row in notebook.query(SQL)}) == FILMS
+        assert len({row["video"] for row in early.fetchall()}) >= 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(archive):
+    assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
+    asks = f"{sys.executable} {TESTS / 'fakes.py'} query 'SELECT f.*, g.* FROM frames f, frames g'"
+    command = f"{asks} --format csv | head -1"
+    done = subprocess.run(["bash", "-c", command], cwd=archive, capture_output=True, text=True)
+    assert done.stdout.startswith("video,frame")
+    assert done.stderr == ""
+
+
+@contextlib.contextmanager
+def files_at_most(count_bytes):
+    """No file may grow past so many bytes: to the program it looks like a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def noise(seed):
+    """A colourful picture that no format makes small."""
+    return np.random.default_rng(seed).integers(0, 255, (256, 256, 3)).astype(np.uint8)
+
+
+def test_a_full_disk_while_indexing_is_one_message_and_loses_nothing(archive, run):
+    run("index", "v/0.mp4", "--model", "color-bands")
+    for number in range(8):
+        write_picture(archive / "w" / f"{number}.png", noise(number))
+    with files_at_most(60_000):
+        done = run("index", "w", "v", "--model", "color-bands")
+    assert done.status == 1
+    assert "LibraryWriteError: cannot write" in done.err
+    assert "Traceback" not in done.err and "defect" not in done.err
+    assert not [p for p in (archive / "panorama-library" / "data").rglob("*") if p.name.startswith(".tmp")]
+    assert run("query", "SELECT video FROM videos", "--format", "json").json == [{"video": "0.mp4"}]
+    assert run("index", "v", "--model", "color-bands").status == 0
+    assert len(answered(archive)[1]) == FILMS
+
+
+def test_a_full_disk_registers_nothing_and_writes_no_half_answer(archive, run):
+    run("index", "v/0.mp4", "--model", "color-bands")
+    for number in range(8):
+        write_picture(archive / "w" / "thing" / f"{number}.png", noise(number))
+    many = "SELECT f.* FROM frames f, frames g, frames h"
+    commands = [
+        ("register", "--album", "w"),
+        ("query", many, "--out", "x.csv"),
+        ("query", many, "--out", "x.json"),
+        (
+            "query",
+            "SELECT md5((f.frame * 1000 + g.frame * 40 + h.frame)::VARCHAR) AS m " + many[10:],
+            "--out",
+            "x.parquet",
+        ),
+        ("query", "SELECT * FROM frames", "--sheet", "x.bmp"),
+    ]
+    for words in commands:
+        with files_at_most(50_000):
+            done = run(*words)
+        assert (done.status, done.out[:9]) in ((1, ""), (1, "video  fr")), words
+        assert "cannot be written" in done.err or "cannot write" in done.err
+        assert "Traceback" not in done.err and "defect" not in done.err
+    with files_at_most(1000):
+        done = run("query", "SELECT * FROM frames LIMIT 20", "--format", "csv", "--clips", "clips")
+    assert done.status == 1
+    assert not [p for p in archive.iterdir() if p.name.lstrip(".").startswith("x.")]
+    assert not list((archive / "clips").glob("*"))
+    assert run("entities", "--json").json == []
+    assert list((archive / "panorama-library" / "album").rglob("*.jpg")) == []
+
+
+@pytest.fixture
+def shared(fake_proposer):
+    """An archive where anybody may read; pytest's own folders are closed to others."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield fill(Path(folder))
+
+
+def as_nobody(place, *words):
+    """Status and outputs of a command line run by somebody who owns nothing."""
+    child = start_panorama("--as-nobody", *words, cwd=place)
+    out, err = child.communicate(timeout=60)
+    return child.returncode, out, err
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+
+
+@needs_root
+def test_missing_rights_are_told_in_one_message(shared):
+    hidden = shared / "v" / "hidden"
+    hidden.mkdir(mode=0o700)
+    shutil.move(shared / "v" / "0.mp4", hidden / "0.mp4")
+    (shared / "v" / "1.mp4").chmod(0o600)
+    (shared / "red.png").chmod(0o600)
+    library = shared / "panorama-library"
+    library.mkdir()
+    os.chown(library, 65534, 65534)
+    status, _, err = as_nobody(shared, "index", "v", "--model", "color-bands")
+    assert status == 3, err
+    assert "4 indexed, 0 skipped, 2 failed" in err
+    assert "v/hidden cannot be read: Permission denied" in err and "1.mp4" in err
+    status, _, err = as_nobody(shared, "register", "red", "red.png")
+    assert (status, err) == (1, "BadImage: red.png cannot be read: Permission denied\n")
+    status, _, err = as_nobody(shared, "index", "v", "--model", "color-bands", "--library", "other")
+    assert status == 1 and err.startswith("LibraryWriteError: cannot write")
+    assert err.count("\n") == 1
+
+
+@needs_root
+def test_a_library_that_may_only_be_read_answers_and_refuses_changes(shared):
+    assert answer_of(shared)
+    for words in (("drop", "red"), ("register", "x", "red.png"), ("index", "v")):
+        status, out, err = as_nobody(shared, *words)
+        assert (status, out, err.count("\n")) == (1, "", 1), err
+        assert err.startswith("LibraryWriteError: ")
+    status, out, err = as_nobody(shared, "query", SQL, "--format", "json")
+    assert status == 0, err
+    assert out.count('"frame"') > 20
+
+
+def answer_of(archive):
+    """A finished library; the number of its hits."""
+    with panorama.open(archive / "panorama-library") as library:
+        library.index(archive / "v", model="color-bands")
+        library.register("red", archive / "red.png")
+        return len(library.query(SQL))
+
+
+@pytest.mark.parametrize("table", ["frames", "tracks", "boxes", "crops"])
+def test_a_damaged_or_missing_data_file_is_one_message(archive, run, table):
+    run("index", "v/0.mp4", "--model", "color-bands")
+    run("register", "red", "red.png")
+    (path,) = (archive / "panorama-library" / "data" / table).glob("*.parquet")
+    whole = path.read_bytes()
+    for left in (b"", whole[: len(whole) // 2], None):
+        path.unlink()
+        if left is not None:
+            path.write_bytes(left)
+        done = run("query", SQL, "--format", "json")
+        assert (done.status, done.out) == (1, "")
+        assert done.err.startswith(f"LibraryDamaged: a file of the table {table} cannot be read")
+        path.write_bytes(whole)
+    assert run("query", SQL).status == 0
+
+
+@pytest.mark.parametrize("left", [b"no catalog at all" * 100, b""])
+def test_a_damaged_catalog_is_one_message(archive, run, left):
+    run("index", "v/0.mp4", "--model", "color-bands")
+    catalog = archive / "panorama-library" / "catalog.sqlite"
+    for extra in catalog.parent.glob("catalog.sqlite-*"):
+        extra.unlink()
+    catalog.write_bytes(left)
+    for words in (["query", SQL], ["videos"], ["entities"]):
+        done = run(*words)
+        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1), done.err
+        assert "catalog" in done.err and "defect" not in done.err
+
+
+def test_the_index_folder_may_be_deleted_at_any_time(archive, run):
+    run("index", "v", "--model", "color-bands")
+    run("register", "red", "red.png")
+    before = run("query", SQL, "--format", "json").out
+    shutil.rmtree(archive / "panorama-library" / "index")
+    assert run("query", SQL, "--format", "json").out == before
+    assert before.count("frame") > 100
