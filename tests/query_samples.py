@@ -215,3 +215,23 @@ def make_engine(tables: Tables, pictures: Path | None = None, **limits: object) 
     settings = Limits(**{"threads": 1, **limits})  # type: ignore[arg-type]
     engine = Engine(tables, matcher, picture_root=pictures, read_picture=read_picture, limits=settings)
     return engine, matcher
+
+
+def expected_frames(name: str, accepted: float = 0.8, videos: tuple[str, ...] = ()) -> list[tuple]:
+    """Rows of SELECT frames WHERE entity = name, by the definition."""
+    rows = []
+    for video, _, segment, count in VIDEOS:
+        for track in TRACKS:
+            if track.segment != segment or track.scores.get(name, 0.0) < accepted:
+                continue
+            if videos and video not in videos:
+                continue
+            for frame in range(track.start, min(track.end, count)):
+                where = (video, frame, frame / FPS, name, track.scores.get(name, 0.0), track.track_id)
+                rows.append((*where, *track.box(frame)))
+    return sorted(rows, key=lambda r: (r[0], r[1], r[3], r[5]))
+
+
+def rounded(rows: object) -> list[tuple]:
+    """Rows without the noise of floating point."""
+    return [tuple(round(v, 6) if isinstance(v, float) else v for v in row) for row in rows]  # type: ignore[attr-defined]

@@ -41,7 +41,8 @@ def plain(tables: Tables, engine: Engine) -> Iterator[duckdb.DuckDBPyConnection]
     connection.register("matches", matches[matches.band == 2].to_arrow())
     connection.execute(
         "CREATE TEMP VIEW sightings AS"
-        " SELECT m.entity, t.video, m.track_id, m.score, t.start_time, t.end_time FROM matches m JOIN tracks t USING (track_id)"
+        " SELECT m.entity, t.video, m.track_id, m.score, t.start_time, t.end_time"
+        " FROM matches m JOIN tracks t USING (track_id)"
     )
     connection.register("moments_rows", engine.query("SELECT moments").arrow())
     connection.execute("CREATE TEMP VIEW moments AS SELECT * FROM moments_rows")

@@ -78,7 +78,7 @@ def compile_query(query: Query) -> str:
     for j, item in enumerate(seen):
         steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
     if query.target == "frames" and seen:
-        steps.append(f"{names.places} AS ({_places(names, len(seen))})")
+        steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
         rows = (
             moments_intervals(names.tracks(j), item) if query.target == "moments" else _rows(query, item, j)
@@ -113,8 +113,9 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    shape = "" if query.target == "tracks" else f", {_SHAPE}"
-    sql = f"SELECT {', '.join(output_columns(query))} FROM (SELECT *{shape} FROM {source})"
+    if order is not None and query.target != "tracks":
+        source = f"(SELECT *, {_SHAPE} FROM {source})"
+    sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:
         return sql
     limited = query.limit is not None or query.offset is not None
@@ -157,7 +158,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     conditions = tuple(leaf for leaf in seen.conditions if early is None or leaf.columns <= early)
     sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
     if query.first_rows is not None:
-        sql = _first_tracks(sql, query.first_rows)
+        sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
     return _with_best_view(sql, seen.source == "known") if query.target == "moments" else sql
 
 
@@ -185,16 +186,30 @@ def _first_tracks(tracks: str, rows: int) -> str:
     Tracks in order of video and start are taken until their frames are enough; a later track of the same
     video matters only if it starts before the last of those ends.
     """
-    length = "greatest(least(end_frame, video_frames) - start_frame, 0)"
-    taken = (
-        f"SELECT *, sum({length}) OVER (ORDER BY video, start_frame, track_id, entity ROWS"
-        f" UNBOUNDED PRECEDING) - {length} AS rows_before FROM ({tracks})"
-    )
+    taken = _counted(tracks, "video, start_frame, track_id, entity")
     return (
         f"SELECT * EXCLUDE (rows_before, last_video, last_frame) FROM (SELECT *, max(video) FILTER"
         f" (rows_before < {rows}) OVER () AS last_video, max({{'video': video, 'frame': end_frame}}) FILTER"
         f" (rows_before < {rows}) OVER () AS last_frame FROM ({taken})) WHERE video < last_video"
         " OR (video = last_video AND start_frame < last_frame.frame)"
+    )
+
+
+def _best_tracks(tracks: str, rows: int) -> str:
+    """Only the tracks that the rows of the best scores can come from: rows of a track share its score."""
+    taken = _counted(tracks, "score DESC, video, start_frame, track_id, entity")
+    return (
+        f"SELECT * EXCLUDE (rows_before, last_score) FROM (SELECT *, min(score) FILTER (rows_before < {rows})"
+        f" OVER () AS last_score FROM ({taken})) WHERE score >= last_score"
+    )
+
+
+def _counted(tracks: str, order: str) -> str:
+    """Tracks with the number of rows that those before them give."""
+    length = "greatest(least(end_frame, video_frames) - start_frame, 0)"
+    return (
+        f"SELECT *, sum({length}) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING) - {length} AS rows_before"
+        f" FROM ({tracks})"
     )
 
 
@@ -212,15 +227,15 @@ def _with_best_view(tracks: str, matched: bool) -> str:
     return f"SELECT t.*, c.frame, {box} FROM ({tracks}) t LEFT JOIN {crops}"
 
 
-def _places(names: Names, count: int) -> str:
+def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
     """Boxes of every frame of the tracks looked for: each sample reaches to the next one.
 
     Between two samples the box moves linearly in time; before the first and after the last it stands still.
     """
     picks = " UNION ".join(
         f"SELECT segment, track_id, start_frame, least(end_frame, video_frames) AS end_frame"
-        f" FROM {names.tracks(j)}"
-        for j in range(count)
+        f" FROM {names.tracks(j)} t{_beside(query, seen, j, names)}"
+        for j in range(len(seen))
     )
     following = ", ".join(
         f"lead(b.{c}) OVER w AS next_{c}" for c in ("frame", "time", "x1", "y1", "x2", "y2")
@@ -250,6 +265,19 @@ def _places(names: Names, count: int) -> str:
     )
 
 
+def _beside(query: Query, seen: tuple[Seen, ...], j: int, names: Names) -> str:
+    """Leaves out tracks that overlap no track of what must be seen beside them: they decide nothing."""
+    if len(query.branches) != 1:
+        return ""
+    others = [seen.index(item) for item in query.branches[0].seen if item != seen[j]]
+    tests = [
+        f"EXISTS (FROM {names.tracks(k)} o WHERE o.segment = t.segment"
+        " AND o.start_frame < t.end_frame AND t.start_frame < o.end_frame)"
+        for k in others
+    ]
+    return f" WHERE {' AND '.join(tests)}" if tests else ""
+
+
 def _rows(query: Query, seen: Seen, j: int) -> str:
     """Rows of one thing looked for, as the target has them."""
     names = Names(query.number)
@@ -267,6 +295,8 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
             f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
         )
     late = tuple(leaf for leaf in seen.conditions if not leaf.columns <= _BEFORE_ROWS[query.target])
+    if not late:
+        return source
     return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {_SHAPE} FROM ({source})){_where(late)}"
 
 
@@ -319,7 +349,7 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) 
     """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is."""
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
-    shape = "" if query.target == "tracks" else f", {_SHAPE}"
+    shape = f", {_SHAPE}" if branch.where and query.target != "tracks" else ""
     absent = "".join(
         f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
         for i, item in enumerate(branch.unseen)

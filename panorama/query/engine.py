@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,15 +199,16 @@ class Engine:
         try:
             # A SELECT can hold an INSERT in a WITH; here nothing can be written.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            relation = cursor.sql(rewritten.text, params=rewritten.parameters or None)
-            if relation is None:
-                raise QueryError("the statement gives no rows; write a SELECT", sql, 0)
-            types = [str(kind) for kind in relation.types]
-            table = relation.to_arrow_table()
+            cursor.execute(rewritten.text, rewritten.parameters or None)
+            types = [str(column[1]) for column in cursor.description or []]
+            with warnings.catch_warnings():
+                # A relation saves a copy of the rows, but is planned twice and knows no place of an error.
+                warnings.simplefilter("ignore", UserWarning)
+                table = cursor.to_arrow_table()
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(_placed(exc, rewritten, cursor), rewritten.text)
+            error = readable(exc, rewritten.text)
             position = None if error.position is None else rewritten.original(error.position)
             raise type(error)(error.args[0], sql, position) from exc
         return Result(
@@ -334,19 +336,6 @@ def _matched_relations(tokens: list[Token]) -> set[str]:
         and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
         and token.text.lower() in MATCHED_COLUMNS
     }
-
-
-def _placed(error: duckdb.Error, rewritten: Rewritten, cursor: duckdb.DuckDBPyConnection) -> duckdb.Error:
-    """The same error with its place: `execute` tells it, `sql`, which saves a copy of the rows, does not."""
-    if not isinstance(error, (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)):
-        return error
-    try:
-        cursor.execute("ROLLBACK")
-        cursor.execute("BEGIN TRANSACTION READ ONLY")
-        cursor.execute(rewritten.text, rewritten.parameters or None)
-    except duckdb.Error as placed:
-        return placed if type(placed) is type(error) else error
-    return error
 
 
 def _possible(request: MatchRequest) -> bool:

@@ -146,7 +146,8 @@ class Query:
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches.
-        first_rows: how many rows are enough in the default order, None where all are needed.
+        first_rows: how many rows are enough, None where all are needed.
+        best_first: whether those are the rows of the best score, not the first of the default order.
         similarity: SQL of the similarity asked for, to show as a column.
     """
 
@@ -165,6 +166,7 @@ class Query:
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
     first_rows: int | None = None
+    best_first: bool = False
     similarity: str | None = None
 
     def every_seen(self) -> tuple[Seen, ...]:

@@ -253,24 +253,27 @@ def _fixer(kind: pa.DataType, duckdb_type: str) -> Any:
         return _interval
     if duckdb_type == "BIT":
         return _bits
-    return _nested_fixer(kind)
+    return _nested_fixer(kind, named="element1" in duckdb_type)
 
 
-def _nested_fixer(kind: pa.DataType) -> Any:
+def _nested_fixer(kind: pa.DataType, named: bool) -> Any:
+    """For values in values. Structs without names are tuples; Arrow calls their fields element1, element2."""
     if pa.types.is_map(kind):
         return dict
     if pa.types.is_fixed_size_list(kind):
-        inner = _nested_fixer(kind.value_type) or _integral(kind.value_type)
+        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
         return lambda value: tuple(_each(inner, value))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner = _nested_fixer(kind.value_type) or _integral(kind.value_type)
+        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
         return None if inner is None else lambda value: _each(inner, value)
     if pa.types.is_struct(kind):
         fixes = {
             field.name: fix
             for field in kind
-            if (fix := _nested_fixer(field.type) or _integral(field.type)) is not None
+            if (fix := _nested_fixer(field.type, named) or _integral(field.type)) is not None
         }
+        if not named and kind.num_fields and kind.field(0).name == "element1":
+            return lambda value: tuple(_fields(fixes, value).values())
         return (lambda value: _fields(fixes, value)) if fixes else None
     return None
 

@@ -279,12 +279,14 @@ def _hull(all_bounds: list[Bounds]) -> Bounds:
 
 
 def stop_early(query: Query, context: Context) -> Query:
-    """A LIMIT in the default order needs only the first tracks, where their frames alone decide the rows."""
+    """A LIMIT in the default order, or by score, needs only the first tracks, if these decide the rows."""
+    best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
     numbers = [_whole(text) if text is not None else 0 for text in (query.limit, query.offset)]
     simple = (
         query.target == "frames"
         and query.limit is not None
-        and query.order is None
+        and not query.grouped
+        and (query.order is None or best_first)
         and None not in numbers
         and len(query.branches) == 1
     )
@@ -294,9 +296,13 @@ def stop_early(query: Query, context: Context) -> Query:
     if len(branch.seen) != 1 or branch.unseen or branch.where:
         return query
     early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
+    # Without a score no track is better than another.
+    if branch.seen[0].source != "known" and best_first:
+        return query
     if any(not leaf.columns <= early for leaf in branch.seen[0].conditions):
         return query
-    return replace(query, first_rows=sum(number for number in numbers if number is not None))
+    rows = sum(number for number in numbers if number is not None)
+    return replace(query, first_rows=rows, best_first=best_first)
 
 
 def _whole(text: str) -> int | None:

@@ -1,0 +1,327 @@
+"""What SELECT frames means: answers over the sample library that a person can compute."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from query_samples import (
+    ENTITIES,
+    FPS,
+    TRACKS,
+    VIDEOS,
+    Track,
+    expected_frames,
+    make_engine,
+    make_library,
+    rounded,
+)
+
+from panorama.query.engine import Engine
+
+FRAME_COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]
+FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["DOUBLE"] * 4]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("library")
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    for name, brightness in {"a.jpg": 20, "b.jpg": 25, "c.jpg": 60, "d.jpg": 200}.items():
+        (pictures / name).write_bytes(bytes([brightness]))
+    made, _ = make_engine(make_library(folder), pictures)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ENTITIES)
+def test_frames_of_an_entity_are_every_frame_of_its_accepted_tracks(engine: Engine, name: str) -> None:
+    result = engine.query(f"SELECT frames WHERE entity = '{name.replace(chr(39), chr(39) * 2)}'")
+    assert result.columns == FRAME_COLUMNS
+    assert result.types == FRAME_TYPES
+    assert rounded(result) == rounded(expected_frames(name))
+
+
+def test_boxes_between_samples_are_interpolated_and_held_at_the_ends(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE entity = 'blue-van' AND video = 'gate-2.mp4'").fetchall()
+    x1 = {row["frame"]: row["x1"] for row in rows}
+    assert [min(x1), max(x1)] == [3, 27]
+    assert [x1[3], x1[4], x1[5]] == [15, 15, 15]  # before the first sample
+    assert [x1[12], x1[13]] == pytest.approx([22, 23])  # between samples 10 and 15
+    assert [x1[25], x1[26], x1[27]] == [35, 35, 35]  # after the last
+
+
+def test_score_replaces_the_calibrated_band(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE entity = 'red-van' AND score >= 0.3").fetchall()
+    assert rounded(rows) == rounded(expected_frames("red-van", accepted=0.3))
+
+
+def test_score_at_least_zero_returns_every_track_of_the_library(engine: Engine) -> None:
+    rows = engine.query("SELECT tracks WHERE entity = 'dog' AND score >= 0").fetchall()
+    copies = [t.track_id for t in TRACKS if t.segment == 1]
+    assert sorted(r["track_id"] for r in rows) == sorted(
+        [t.track_id for t in TRACKS if t.segment != 9] + copies
+    )
+
+
+def test_undecided_tracks_are_counted_and_shown_only_when_asked_for(engine: Engine) -> None:
+    result = engine.query("SELECT frames WHERE entity = 'dog'")
+    assert result.uncertain == 2
+    assert {row["video"] for row in result} == {"yard.mp4"}
+    shown = engine.query("SELECT tracks WHERE entity = 'dog' AND band = 'uncertain' AND camera = 'gate'")
+    assert [row["score"] for row in shown] == [0.55, 0.6]
+    assert shown.uncertain == 0
+
+
+def test_and_keeps_frames_having_both_and_returns_the_rows_of_each(engine: Engine) -> None:
+    rows = engine.query(
+        "SELECT frames WHERE entity = 'red-van' AND entity = 'blue-van' AND video = 'gate-1.mp4'"
+    ).fetchall()
+    # red-van in [8, 28) and [33, 48), blue-van in [18, 43)
+    assert sorted({row["frame"] for row in rows}) == [*range(18, 28), *range(33, 43)]
+    assert [(row["frame"], row["entity"]) for row in rows[:3]] == [
+        (18, "blue-van"),
+        (18, "red-van"),
+        (19, "blue-van"),
+    ]
+    assert len(rows) == 40
+
+
+def test_two_names_of_one_track_are_both_seen_at_once(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE entity = 'dog' AND entity = 'it''s' LIMIT 2").fetchall()
+    assert [(row["frame"], row["entity"]) for row in rows] == [(3, "dog"), (3, "it's")]
+
+
+def test_or_returns_the_rows_of_either(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE entity = 'red-van' OR entity = 'dog'").fetchall()
+    expected = sorted(
+        expected_frames("red-van") + expected_frames("dog"), key=lambda r: (r[0], r[1], r[3], r[5])
+    )
+    assert rounded(rows) == rounded(expected)
+
+
+def test_not_returns_frames_without_it_and_no_boxes(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE NOT entity = 'red-van' AND video = 'gate-2.mp4'").fetchall()
+    assert [row["frame"] for row in rows] == [*range(0, 38), *range(53, 60)]
+    assert {row[3:] for row in rows} == {(None,) * 7}
+
+
+def test_not_with_another_entity_returns_that_ones_rows(engine: Engine) -> None:
+    rows = engine.query(
+        "SELECT frames WHERE entity = 'blue-van' AND NOT entity = 'red-van' AND video = 'gate-1.mp4'"
+    ).fetchall()
+    assert [row["frame"] for row in rows] == [28, 29, 30, 31, 32]
+    assert {row["entity"] for row in rows} == {"blue-van"}
+
+
+def test_a_score_binds_to_the_entities_of_its_own_brackets(engine: Engine) -> None:
+    both = "SELECT frames WHERE entity = 'blue-van' AND (entity = 'red-van' AND score >= 0.86)"
+    rows = engine.query(f"{both} AND video = 'gate-1.mp4'").fetchall()
+    assert sorted({row["frame"] for row in rows}) == [*range(18, 28)]  # only the first red-van scores 0.9
+    assert {row["entity"] for row in rows} == {"blue-van", "red-van"}
+    rows = engine.query(
+        "SELECT frames WHERE (entity = 'blue-van' OR entity = 'red-van') AND score > 0.94"
+    ).fetchall()
+    assert {(row["entity"], row["score"]) for row in rows} == {("blue-van", 0.95), ("red-van", 0.97)}
+
+
+def test_not_of_a_scored_entity_is_absence_at_that_score(engine: Engine) -> None:
+    rows = engine.query(
+        "SELECT frames WHERE NOT (entity = 'red-van' AND score >= 0.86) AND video = 'gate-1.mp4'"
+    ).fetchall()
+    assert [row["frame"] for row in rows] == [*range(0, 8), *range(28, 100)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ("entity IN ('dog', 'red-van')", {"dog", "red-van"}),
+        ("entity LIKE '%-van'", {"red-van", "blue-van"}),
+        ("entity <> 'dog'", {"red-van", "blue-van", "it's"}),
+        ("entity NOT IN ('dog', 'it''s')", {"red-van", "blue-van"}),
+        ("entity IS NOT NULL", {"red-van", "blue-van", "dog", "it's"}),
+        ("entity LIKE 'nothing%'", set()),
+        ("upper(entity) = 'DOG'", {"dog"}),
+        ("ENTITY = 'dog'", {"dog"}),
+        ("(entity = 'dog')", {"dog"}),
+        ("NOT NOT entity = 'dog'", {"dog"}),
+    ],
+)
+def test_names_can_be_picked_in_every_way_of_sql(engine: Engine, condition: str, names: set[str]) -> None:
+    rows = engine.query(f"SELECT frames WHERE {condition}").fetchall()
+    assert {row["entity"] for row in rows} == names
+    assert len(rows) == sum(len(expected_frames(name)) for name in names)
+
+
+def test_entity_is_null_returns_tracks_that_match_nothing(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE entity IS NULL").fetchall()
+    assert {row["track_id"] for row in rows} == {Track(3, 2, 0, 0).track_id}
+    assert [row["frame"] for row in rows] == [*range(13, 33)]
+    assert rows[0]["x1"] is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "keep"),
+    [
+        ("time BETWEEN 2 AND 3", lambda r: 2 <= r[2] <= 3),
+        ("time >= 4.2 AND time < 7", lambda r: 4.2 <= r[2] < 7),
+        ("5 > time", lambda r: r[2] < 5),
+        ("frame = 20", lambda r: r[1] == 20),
+        ("frame % 10 = 0", lambda r: r[1] % 10 == 0),
+        ("video LIKE 'gate-%'", lambda r: r[0].startswith("gate-")),
+        ("video IN ('gate-2.mp4', 'yard.mp4')", lambda r: r[0] == "gate-2.mp4"),
+        ("camera = 'copies'", lambda r: r[0] == "copies/gate-1.mp4"),
+        ("(camera = 'copies' OR time < 1)", lambda r: r[0] == "copies/gate-1.mp4" or r[2] < 1),
+        ("x1 >= 100", lambda r: r[6] >= 100),
+        ("width = 20 AND height = 30 AND area = 600", lambda r: True),
+        ("width > 20", lambda r: False),
+        ("NOT time < 5", lambda r: r[2] >= 5),
+        ("score > 0.87", lambda r: r[4] > 0.87),
+        ("track_id % 2 = 1", lambda r: r[5] % 2 == 1),
+        ("video IN (SELECT video FROM videos WHERE camera = 'gate')", lambda r: r[0].startswith("gate-")),
+        ("NOT (video = 'gate-1.mp4' OR frame > 45)", lambda r: r[0] != "gate-1.mp4" and r[1] <= 45),
+    ],
+)
+def test_predicates_on_video_time_and_box_filter_the_rows(engine: Engine, condition: str, keep) -> None:
+    rows = engine.query(f"SELECT frames WHERE entity = 'red-van' AND {condition}").fetchall()
+    assert rounded(rows) == rounded(row for row in expected_frames("red-van") if keep(row))
+
+
+def test_a_condition_without_entity_returns_frames_without_boxes(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE video = 'yard.mp4' AND frame < 2").fetchall()
+    assert rows == [("yard.mp4", frame, frame / FPS, *(None,) * 7) for frame in (0, 1)]
+
+
+def test_a_condition_on_the_box_alone_asks_for_any_track(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE x1 >= 150 OR x1 < 0").fetchall()
+    assert rows == []
+    rows = engine.query("SELECT frames WHERE x1 = 53 AND video = 'yard.mp4'").fetchall()
+    assert [(row["frame"], row["entity"], row["track_id"] & 0xFF) for row in rows] == []
+    rows = engine.query("SELECT frames WHERE x1 = 45 AND video = 'yard.mp4'").fetchall()
+    assert [(row["frame"], row["entity"], row["track_id"] & 0xFF) for row in rows] == [(25, None, 2)]
+
+
+def test_a_score_alone_asks_for_any_entity(engine: Engine) -> None:
+    rows = engine.query("SELECT frames WHERE score >= 0.9 AND video = 'gate-2.mp4'").fetchall()
+    assert {row["entity"] for row in rows} == {"red-van"}
+
+
+@pytest.mark.parametrize("offset", [0, 3, 40, 54, 60, 200])
+@pytest.mark.parametrize("limit", [0, 1, 7, 100])
+def test_limit_in_the_default_order_takes_the_first_rows(engine: Engine, limit: int, offset: int) -> None:
+    rows = engine.query(f"SELECT frames WHERE entity = 'red-van' LIMIT {limit} OFFSET {offset}").fetchall()
+    assert rounded(rows) == rounded(expected_frames("red-van")[offset : offset + limit])
+
+
+def test_order_by_is_stable_and_can_name_any_column(engine: Engine) -> None:
+    rows = engine.query(
+        "SELECT frames WHERE entity = 'red-van' ORDER BY score DESC, area LIMIT 20"
+    ).fetchall()
+    expected = sorted(expected_frames("red-van"), key=lambda r: (-r[4], r[0], r[1]))
+    assert rounded(rows) == rounded(expected[:20])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 15, 16, 55, 56, 500])
+def test_limit_by_score_takes_the_rows_of_the_best_tracks(engine: Engine, limit: int) -> None:
+    sql = f"SELECT frames WHERE entity LIKE '%van' ORDER BY score desc LIMIT {limit} OFFSET 2"
+    expected = expected_frames("red-van") + expected_frames("blue-van")
+    expected.sort(key=lambda r: (-r[4], r[0], r[1], r[3], r[5]))
+    assert rounded(engine.query(sql)) == rounded(expected[2 : 2 + limit])
+
+
+def test_a_shorthand_stands_where_any_select_stands(engine: Engine) -> None:
+    dog = len(expected_frames("dog"))
+    red = len(expected_frames("red-van"))
+    one = "SELECT frames WHERE entity = 'dog'"
+    two = "SELECT frames WHERE entity = 'red-van'"
+    assert engine.query(f"SELECT count(*) FROM ({one})").fetchall() == [(dog,)]
+    assert engine.query(f"SELECT count(*) FROM ({one}) AS d WHERE d.frame < 5").fetchall() == [(2,)]
+    assert engine.query(f"WITH d AS ({one}) SELECT max(frame) FROM d").fetchall() == [(22,)]
+    assert len(engine.query(f"{one} UNION ALL {two}")) == dog + red
+    assert len(engine.query(f"{one} EXCEPT {one}")) == 0
+    assert engine.query(f"{one} UNION ALL {two} ORDER BY score DESC LIMIT 1").fetchone()["score"] == 0.97
+    assert len(engine.query(f"WITH v AS (SELECT 1) {one};")) == dog
+    assert engine.query(f"SELECT a.video FROM ({one}) a JOIN ({two}) b USING (video)").fetchall() == []
+    nested = "SELECT frames WHERE entity = 'red-van' AND video IN (SELECT video FROM ({}))"
+    assert len(engine.query(nested.format("SELECT frames WHERE entity = 'blue-van' AND score > 0.9"))) == 110
+
+
+def test_the_shorthand_is_read_whatever_its_case_and_layout(engine: Engine) -> None:
+    text = "select /* all */ frames -- of it\n where Entity = 'dog' -- SELECT frames WHERE 1\n limit 3"
+    assert len(engine.query(text)) == 3
+
+
+def random_condition(rng: random.Random, depth: int) -> tuple:
+    kind = rng.choice(["and", "or", "not", "leaf", "leaf"]) if depth else "leaf"
+    if kind == "leaf":
+        return rng.choice(
+            [
+                ("seen", rng.choice(ENTITIES), None),
+                ("seen", rng.choice(ENTITIES), rng.choice([0.0, 0.35, 0.6, 0.9])),
+                ("time", rng.choice([1.5, 2.5, 4.0])),
+                ("video", rng.choice(["gate%", "yard.mp4"])),
+            ]
+        )
+    if kind == "not":
+        return ("not", random_condition(rng, depth - 1))
+    return (kind, *(random_condition(rng, depth - 1) for _ in range(rng.choice([2, 2, 3]))))
+
+
+def as_sql(condition: tuple) -> str:
+    match condition:
+        case ("seen", name, None):
+            return f"entity = '{name.replace(chr(39), chr(39) * 2)}'"
+        case ("seen", name, score):
+            return f"(entity = '{name.replace(chr(39), chr(39) * 2)}' AND score >= {score})"
+        case ("time", value):
+            return f"time < {value}"
+        case ("video", pattern):
+            return f"video LIKE '{pattern}'"
+        case ("not", item):
+            return f"NOT ({as_sql(item)})"
+        case (kind, *items):
+            return "(" + f" {kind.upper()} ".join(as_sql(item) for item in items) + ")"
+
+
+def judge(condition: tuple, video: str, segment: int, frame: int, opposite: bool = False) -> tuple[bool, set]:
+    """Whether a frame satisfies a condition, and the rows that it gives."""
+    match condition:
+        case ("seen", name, score):
+            found = {
+                (name, t.track_id)
+                for t in TRACKS
+                if t.segment == segment
+                and t.start <= frame < t.end
+                and t.scores.get(name, 0.0) >= (0.8 if score is None else score)
+            }
+            return (not found, set()) if opposite else (bool(found), found)
+        case ("time", value):
+            return (frame / FPS < value) != opposite, set()
+        case ("video", pattern):
+            holds = video.startswith("gate") if pattern == "gate%" else video == pattern
+            return holds != opposite, set()
+        case ("not", item):
+            return judge(item, video, segment, frame, not opposite)
+        case (kind, *items):
+            parts = [judge(item, video, segment, frame, opposite) for item in items]
+            rows = set().union(*(part[1] for part in parts))
+            if (kind == "and") != opposite:
+                truth = all(part[0] for part in parts)
+                return truth, rows if truth else set()
+            return any(part[0] for part in parts), rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_nesting_of_conditions_agrees_with_the_definition(engine: Engine, seed: int) -> None:
+    condition = random_condition(random.Random(seed), 3)
+    expected = []
+    for video, _, segment, count in VIDEOS:
+        for frame in range(count):
+            truth, rows = judge(condition, video, segment, frame)
+            if truth:
+                expected += [(video, frame, *row) for row in sorted(rows)] or [(video, frame, None, None)]
+    sql = f"SELECT frames WHERE {as_sql(condition)}"
+    found = [(r["video"], r["frame"], r["entity"], r["track_id"]) for r in engine.query(sql)]
+    assert found == sorted(expected, key=lambda row: tuple(str(v) if v is None else v for v in row[:2])), sql

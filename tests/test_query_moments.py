@@ -1,0 +1,247 @@
+"""What SELECT moments, tracks and crops mean, and querying by example."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from query_samples import (
+    FPS,
+    TRACKS,
+    VIDEOS,
+    make_engine,
+    make_library,
+    rounded,
+)
+
+from panorama.errors import QueryError
+from panorama.query.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("library")
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    for name, brightness in {"a.jpg": 20, "b.jpg": 25, "c.jpg": 60, "d.jpg": 200}.items():
+        (pictures / name).write_bytes(bytes([brightness]))
+    made, _ = make_engine(make_library(folder), pictures)
+    yield made
+    made.close()
+
+
+def test_moments_merge_tracks_over_small_gaps_and_show_the_best_view(engine: Engine) -> None:
+    result = engine.query("SELECT moments WHERE entity = 'red-van' AND video = 'gate-1.mp4'")
+    assert result.columns == [
+        *["video", "start_time", "end_time", "entity", "score", "track_id"],
+        *["frame", "x1", "y1", "x2", "y2"],
+    ]
+    first, second = TRACKS[0], TRACKS[3]
+    assert rounded(result) == rounded(
+        [
+            ("gate-1.mp4", 0.8, 4.8, "red-van", 0.9, first.track_id, 10, *first.box(10)),
+            ("gate-1.mp4", 6.8, 8.8, "red-van", 0.82, second.track_id, 70, *second.box(70)),
+        ]
+    )
+
+
+def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
+    return [(r["start_time"], r["end_time"], r["entity"]) for r in engine.query(sql).fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("entity = 'red-van' AND time BETWEEN 4 AND 5", [(0.8, 4.8, "red-van")]),
+        ("entity = 'red-van' AND time >= 4.8", [(6.8, 8.8, "red-van")]),  # moments are half-open
+        ("entity = 'red-van' AND time <= 6.8", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND time < 6.8", [(0.8, 4.8, "red-van")]),
+        ("entity = 'red-van' AND time = 7", [(6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND NOT time < 5", [(6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND end_time - start_time > 3", [(0.8, 4.8, "red-van")]),
+        ("entity = 'red-van' AND score < 0.85 AND score > 0.5", [(6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND frame = 70", [(6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND entity = 'blue-van'", [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")]),
+        (
+            "entity = 'red-van' AND NOT entity = 'blue-van'",
+            [(0.8, 1.8, "red-van"), (4.3, 4.8, "red-van"), (6.8, 8.8, "red-van")],
+        ),
+        ("NOT entity = 'red-van'", [(0, 0.8, None), (4.8, 6.8, None), (8.8, 10, None)]),
+        ("NOT (entity = 'red-van' AND time > 6)", [(0, 0.8 + 6, None), (8.8, 10, None)]),
+        (
+            "entity = 'blue-van' OR entity = 'red-van'",
+            [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van"), (6.8, 8.8, "red-van")],
+        ),
+        (
+            "entity LIKE '%-van' AND (entity = 'red-van' OR time < 2)",
+            [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van"), (6.8, 8.8, "red-van")],
+        ),
+        (
+            "entity = 'red-van' FOLLOWED BY entity = 'blue-van'",
+            [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van")],
+        ),
+        ("entity = 'blue-van' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 2 SECONDS", []),
+        (
+            "entity = 'blue-van' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL '3' SECONDS",
+            [(1.8, 4.3, "blue-van"), (6.8, 8.8, "red-van")],
+        ),
+        ("entity = 'blue-van' BEFORE entity = 'red-van'", [(1.8, 4.3, "blue-van"), (6.8, 8.8, "red-van")]),
+        ("entity = 'blue-van' DURING entity = 'red-van'", [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van")]),
+        ("entity = 'red-van' DURING entity = 'blue-van'", []),
+        ("entity = 'red-van' OVERLAPS entity = 'blue-van'", [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van")]),
+        ("entity = 'red-van' BEFORE entity = 'red-van'", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' OVERLAPS entity = 'red-van'", []),
+        (
+            "(entity = 'red-van' AND score > 0.86) BEFORE (entity = 'red-van' AND end_time > 6)",
+            [],  # with a score of its own, the first side is [0.8, 2.8); both lie in order
+        ),
+    ],
+)
+def test_moments_follow_interval_logic(engine: Engine, condition: str, expected: list) -> None:
+    if "score > 0.86" in condition:
+        expected = [(0.8, 2.8, "red-van"), (6.8, 8.8, "red-van")]
+    found = spans(engine, f"SELECT moments WHERE ({condition}) AND video = 'gate-1.mp4'")
+    assert found == [(pytest.approx(a), pytest.approx(b), name) for a, b, name in expected]
+
+
+def test_moments_without_condition_are_those_of_all_entities(engine: Engine) -> None:
+    shorthand = engine.query("SELECT moments").fetchall()
+    relation = engine.query("SELECT * FROM moments ORDER BY video, start_time, end_time, entity").fetchall()
+    assert shorthand == relation
+    assert len(shorthand) == 10
+
+
+def test_unknown_tracks_are_moments_of_their_own(engine: Engine) -> None:
+    rows = engine.query("SELECT moments WHERE entity IS NULL").fetchall()
+    assert [(r["video"], r["start_time"], r["end_time"], r["frame"]) for r in rows] == [
+        ("yard.mp4", 1.3, 3.3, 15)
+    ]
+
+
+def test_tracks_and_crops_have_their_own_shorthand(engine: Engine) -> None:
+    tracks = engine.query("SELECT tracks WHERE entity = 'dog'")
+    assert tracks.columns == ["video", "track_id", "start_time", "end_time", "entity", "score"]
+    assert tracks.fetchall() == [("yard.mp4", TRACKS[7].track_id, 0.3, 2.3, "dog", 0.9)]
+    overlapping = engine.query("SELECT tracks WHERE time BETWEEN 2 AND 3 AND video = 'yard.mp4'").fetchall()
+    assert [row["track_id"] & 0xFF for row in overlapping] == [1, 2]
+    crops = engine.query("SELECT crops WHERE entity = 'dog' AND quality > 0.85")
+    assert crops.columns[:4] == ["crop_id", "video", "track_id", "frame"]
+    assert [row["frame"] for row in crops] == [5]
+    assert len(engine.query("SELECT crops")) == len(engine.query("SELECT * FROM crops"))
+    assert len(engine.query("SELECT tracks WHERE NOT entity LIKE '%'")) == 3
+
+
+def test_tracks_are_ordered_by_similarity_to_a_picture(engine: Engine) -> None:
+    result = engine.query("SELECT tracks ORDER BY similarity('c.jpg') DESC LIMIT 2")
+    assert result.columns == ["video", "track_id", "start_time", "end_time", "similarity"]
+    assert [row["track_id"] & 0xFF for row in result] == [5, 5]  # crop 51 is nearest to 60
+    assert result[0]["similarity"] == pytest.approx(1 - 9 / 100)
+
+
+def test_similarity_works_in_plain_sql_and_beside_other_conditions(engine: Engine) -> None:
+    by_picture = "SELECT crop_id, similarity('a.jpg') AS s FROM crops WHERE video = 'gate-1.mp4'"
+    assert engine.query(f"{by_picture} ORDER BY s DESC LIMIT 1").fetchall() == [(TRACKS[1].crop_id, 1.0)]
+    by_crop = f"SELECT similarity({TRACKS[1].crop_id}) FROM tracks WHERE video = 'gate-2.mp4' ORDER BY 1 DESC"
+    result = engine.query(by_crop)
+    assert result.columns == ["similarity"]
+    assert result.fetchall() == [(1.0,), (pytest.approx(0.91),)]
+    near = "SELECT frames WHERE entity = 'red-van' AND similarity('a.jpg') > 0.99"
+    assert {row["track_id"] for row in engine.query(near)} == {TRACKS[6].track_id}
+    anything = "SELECT frames WHERE similarity('a.jpg') > 0.99 AND video LIKE 'gate-%' AND frame = 40"
+    assert [(r["track_id"] & 0xFF, r["entity"]) for r in engine.query(anything)] == [(2, None), (2, None)]
+
+
+def test_verify_says_yes_no_or_nothing(engine: Engine) -> None:
+    assert engine.query("SELECT verify('a.jpg', 'b.jpg')").columns == ["verify"]
+    assert engine.query("SELECT verify('a.jpg', 'b.jpg')").fetchall() == [(True,)]
+    assert engine.query("SELECT verify('a.jpg', 'd.jpg') AS same, 1").fetchall() == [(False, 1)]
+    undecided = engine.query("SELECT 1, verify('a.jpg', ?)", ["c.jpg"])
+    assert undecided.fetchall() == [(1, None)]
+    assert "undecided" in undecided.warnings[0]
+
+
+@pytest.mark.parametrize("path", ["../outside.jpg", "/etc/passwd", "link.jpg"])
+def test_pictures_are_read_only_below_the_picture_root(tmp_path: Path, path: str) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    (tmp_path / "outside.jpg").write_bytes(b"x")
+    (pictures / "link.jpg").symlink_to(tmp_path / "outside.jpg")
+    engine, _ = make_engine(make_library(tmp_path), pictures)
+    with pytest.raises(QueryError, match="outside"):
+        engine.query(f"SELECT verify('{path}', '{path}')")
+    closed, _ = make_engine(make_library(tmp_path), None)
+    with pytest.raises(QueryError, match="no picture root"):
+        closed.query("SELECT tracks ORDER BY similarity('a.jpg')")
+
+
+# The definition of interval logic, checked at instants that lie between all ends.
+
+
+def moment_spans(name: str, score: float | None, segment: int) -> list[tuple[float, float]]:
+    """Merged intervals of an entity in one video, by the definition."""
+    least = 0.8 if score is None else score
+    tracks = [t for t in TRACKS if t.segment == segment and t.scores.get(name, 0.0) >= least]
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted((t.start / FPS, t.end / FPS) for t in tracks):
+        if merged and start <= merged[-1][1] + 1.0:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def random_formula(rng: random.Random, depth: int) -> tuple:
+    kind = rng.choice(["and", "or", "not", "seen"]) if depth else "seen"
+    if kind == "seen":
+        return ("seen", rng.choice(["red-van", "blue-van", "dog"]), rng.choice([None, None, 0.3, 0.5]))
+    if kind == "not":
+        return ("not", random_formula(rng, depth - 1))
+    return (kind, random_formula(rng, depth - 1), random_formula(rng, depth - 1))
+
+
+def formula_sql(formula: tuple) -> str:
+    match formula:
+        case ("seen", name, None):
+            return f"entity = '{name}'"
+        case ("seen", name, score):
+            return f"(entity = '{name}' AND score >= {score})"
+        case ("not", item):
+            return f"NOT ({formula_sql(item)})"
+        case (kind, left, right):
+            return f"({formula_sql(left)} {kind.upper()} {formula_sql(right)})"
+
+
+def at_instant(formula: tuple, segment: int, t: float, opposite: bool = False) -> tuple[bool, set[str]]:
+    """Whether the formula holds at an instant of a video, and the entities whose moments it shows then."""
+    match formula:
+        case ("seen", name, score):
+            there = any(a <= t < b for a, b in moment_spans(name, score, segment))
+            return there != opposite, {name} if there and not opposite else set()
+        case ("not", item):
+            return at_instant(item, segment, t, not opposite)
+        case (kind, *items):
+            parts = [at_instant(item, segment, t, opposite) for item in items]
+            shown = set().union(*(part[1] for part in parts))
+            if (kind == "and") != opposite:
+                holds = all(part[0] for part in parts)
+                return holds, shown if holds else set()
+            return any(part[0] for part in parts), shown
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_formula_of_moments_agrees_with_the_definition_at_every_instant(
+    engine: Engine, seed: int
+) -> None:
+    formula = random_formula(random.Random(seed), 2)
+    rows = engine.query(f"SELECT moments WHERE {formula_sql(formula)}").fetchall()
+    for video, _, segment, count in VIDEOS:
+        for tenth in range(count):
+            t = tenth / FPS + 0.01
+            holds, shown = at_instant(formula, segment, t)
+            here = [r for r in rows if r["video"] == video and r["start_time"] <= t < r["end_time"]]
+            found = {r["entity"] for r in here if r["entity"] is not None}
+            assert found == shown, (formula_sql(formula), video, t)
+            assert bool(here) == holds, (formula_sql(formula), video, t)
+            assert len(found) == len([r for r in here if r["entity"] is not None]), "one moment at a time"
