@@ -29,6 +29,12 @@ from panorama.content import CONTENT, content_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *(page for folder in (*CONTENT, "docs", "tests") for page in (ROOT / folder).rglob("*.md")),
+    }
+)
 FROM_NOTHING = {"getting-started.md"}
 """Pages that make their own library; the others find one in ./panorama-library."""
 
@@ -197,7 +203,7 @@ def test_every_block_of_a_page_runs(
             check_sql(block, where)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_that_are_there(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     targets = {next(filter(None, found)) for found in LINK.findall(text)}
