@@ -1,0 +1,168 @@
+"""The Python API: what `panorama.open` gives, how answers are read, which mistakes are told."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+from fakes import Thing, thing_picture, write_album, write_film, write_picture
+
+import panorama
+from panorama.errors import (
+    BadImage,
+    EntityError,
+    LibraryNotFound,
+    MissingExtra,
+    ModelError,
+    QueryError,
+    UnknownEntity,
+    UnknownVideo,
+    UsageError,
+)
+from panorama.library import library_path
+
+
+@pytest.fixture
+def library(tmp_path, fake_proposer, monkeypatch):
+    """A library with one film in which red is to be seen, and red registered."""
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library") as library:
+        library.index("a.mp4", model="color-bands")
+        library.register("red", thing_picture("red"))
+        yield library
+
+
+def test_the_first_index_makes_the_library_and_all_else_waits_for_it(tmp_path, fake_proposer):
+    library = panorama.open(tmp_path / "library")
+    assert not library.exists
+    for ask in (library.entities, library.videos, library.info, lambda: library.query("SELECT 1")):
+        with pytest.raises(LibraryNotFound):
+            ask()
+    with pytest.raises(LibraryNotFound):
+        panorama.open(tmp_path / "library", create=False)
+    report = library.index(write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)]), model="color-bands")
+    assert report.complete and library.exists
+    assert [row["video"] for row in library.query("SELECT video FROM videos")] == ["a.mp4"]
+    assert panorama.open(tmp_path / "other", create=True).entities() == []
+
+
+def test_the_path_is_the_argument_else_the_environment_else_the_default(monkeypatch):
+    monkeypatch.delenv("PANORAMA_LIBRARY", raising=False)
+    assert str(library_path()) == "panorama-library"
+    monkeypatch.setenv("PANORAMA_LIBRARY", "/archive/one")
+    assert str(library_path()) == "/archive/one"
+    assert str(library_path("two")) == "two"
+
+
+def test_a_result_is_read_as_rows_frames_and_a_table(library):
+    result = library.query("SELECT frames WHERE entity = 'red' ORDER BY frame")
+    rows = result.fetchall()
+    assert len(rows) == len(result) == len(list(result)) >= 28
+    assert rows[0].video == rows[0]["video"] == rows[0][0] == "a.mp4"
+    assert result.arrow().num_rows == len(result.df()) == len(result.pl()) == len(rows)
+    assert list(result.df().columns) == result.columns
+    assert repr(result).splitlines()[0].split()[:3] == ["video", "frame", "time"]
+    assert repr(result).endswith(f"({len(rows)} rows)")
+
+
+@pytest.mark.parametrize(
+    ("method", "package", "extra"), [("df", "pandas", "pandas"), ("pl", "polars", "polars")]
+)
+def test_a_missing_package_is_named_with_the_pip_line(library, monkeypatch, method, package, extra):
+    result = library.query("SELECT 1 AS one")
+    load = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == package:
+            raise ImportError(name)
+        return load(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match=rf"pip install 'panorama-video\[{extra}\]'"):
+        getattr(result, method)()
+
+
+def test_parameters_are_bound(library):
+    assert len(library.query("SELECT frames WHERE entity = ? AND video = ?", ["red", "a.mp4"])) >= 28
+    assert len(library.query("SELECT frames WHERE entity = $who", {"who": "red"})) >= 28
+    assert library.query("SELECT ? + 1 AS n", [41]).fetchall() == [(42,)]
+    with pytest.raises(UnknownEntity):
+        library.query("SELECT frames WHERE entity = ?", ["red' OR 'x' = 'x"])
+    with pytest.raises(QueryError, match="no parameters"):
+        library.query("DROP ENTITY 'red'", ["red"])
+    assert [e.name for e in library.entities()] == ["red"]
+
+
+def test_arrays_boxes_and_files_are_registered_together(library, tmp_path):
+    write_album(tmp_path / "album", "blue")
+    entity = library.register("van", [thing_picture("green"), "album/blue"], unlike=thing_picture("purple"))
+    assert (entity.name, entity.exemplars, entity.negatives) == ("van", 2, 1)
+    assert [e.source for e in library.exemplars("van")] == ["album/blue/one.png", "array 1", "array 1"]
+    assert library.register("cut", thing_picture("red"), box=(0, 0, 32, 64)).exemplars == 1
+    assert library.exemplars("cut")[0].width == 32
+    assert library.register_from_video("film", "a.mp4", 2.0, (25, 40, 57, 72)).exemplars == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "act"),
+    [
+        (BadImage, lambda lib: lib.register("x", thing_picture("red").astype(float))),
+        (BadImage, lambda lib: lib.register("x", thing_picture("red")[:, :, 0])),
+        (BadImage, lambda lib: lib.register("x", "nosuch.png")),
+        (UsageError, lambda lib: lib.register("x")),
+        (UsageError, lambda lib: lib.register("x", unlike=thing_picture("red"))),
+        (EntityError, lambda lib: lib.register("a\nb", thing_picture("red"))),
+        (EntityError, lambda lib: lib.query("CREATE ENTITY 'red' FROM 'red.png'")),
+        (UnknownEntity, lambda lib: lib.drop("rad")),
+        (UnknownEntity, lambda lib: lib.query("DESCRIBE ENTITY 'rad'")),
+        (UnknownVideo, lambda lib: lib.remove_video("b.mp4")),
+        (ModelError, lambda lib: lib.use_model("nosuch")),
+        (QueryError, lambda lib: lib.query("SELECT frames WHERE")),
+        (QueryError, lambda lib: lib.query("CREATE ENTITY 'x' FROM '../red.png'")),
+    ],
+)
+def test_a_mistake_raises_its_error_and_changes_nothing(library, tmp_path, error, act):
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    with pytest.raises(error):
+        act(library)
+    assert [(e.name, e.exemplars, e.negatives) for e in library.entities()] == [("red", 1, 0)]
+    assert library.embedder.name == "color-bands"
+
+
+def test_plain_sql_needs_no_model(library, monkeypatch):
+    def fail(name=None):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("panorama.library.load_embedder", fail)
+    with panorama.open(library.path) as other:
+        assert other.query("SELECT count(*) AS n FROM tracks").fetchall()[0].n >= 1
+        with pytest.raises(AssertionError):
+            other.query("SELECT frames WHERE entity = 'red'")
+
+
+def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_path, fake_proposer):
+    from panorama.archive import index_paths
+    from panorama.ingest import Indexer, IngestSettings
+    from panorama.models.color import ColorEmbedder
+    from panorama.store import Store
+    from panorama.video import find_videos
+
+    class Other(ColorEmbedder):
+        def __init__(self):
+            super().__init__()
+            self.hash = "other" * 8
+
+    # Another process, which still uses another model, adds a video.
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 30)])
+    with Store.open(library.path) as store:
+        index_paths(
+            store, Indexer(Other(), fake_proposer, IngestSettings()), find_videos([tmp_path / "b.mp4"])
+        )
+    result = library.query("SELECT frames WHERE entity = 'red'")
+    assert {row.video for row in result} == {"a.mp4"}
+    assert any("1 videos are not searched" in warning for warning in result.warnings)
+    library.index(["a.mp4", "b.mp4"])
+    result = library.query("SELECT frames WHERE entity = 'red'")
+    assert {row.video for row in result} == {"a.mp4", "b.mp4"}
+    assert result.warnings == ()
