@@ -73,7 +73,7 @@ class PanoramaNet(Embedder):
         self.macs = macs_per_exit(trunk, self._side)
         low = native_bfloat16() if precision is None else precision == "bfloat16"
         self._dtype = torch.bfloat16 if low else torch.float32
-        self._trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
+        self.trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
         self.learned_dim = learned
         self.dim = learned + self._color_axes.shape[1]
         settings = (folder.sha256(WEIGHTS), self._side, self._color_weight, CODE_VERSION)
@@ -114,7 +114,7 @@ class PanoramaNet(Embedder):
             stop = start + len(some)
             colour = self.color(some) * np.float32(self._color_weight**0.5)  # (b, color_dim)
             with torch.inference_mode():
-                found = self._trunk.exits_out(self._input(some), first, last)
+                found = self.trunk.exits_out(self._input(some), first, last)
             for row, vectors in enumerate(found):
                 out[row, start:stop, :learned] = vectors.numpy() * np.float32((1 - self._color_weight) ** 0.5)
                 out[row, start:stop, learned:] = colour

@@ -90,23 +90,27 @@ class Trunk(nn.Module):
         self.heads = nn.ModuleList([Head(64, 256, dim, down=96), Head(128, 384, dim), Head(256, 512, dim)])
 
     def stages_out(self, x: Tensor, last: int = EXITS) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each exit up to `last`: its unit vectors (B, dim) and the stage's map."""
+        """For each exit up to `last`, for training: its own unit vectors (B, dim) and the stage's map."""
         for stage, head in zip(self.stages[:last], self.heads, strict=False):
             x = stage(x)
             yield head(x), x
 
-    def exits_out(self, x: Tensor, first: int, last: int) -> list[Tensor]:
-        """Unit vectors of exits `first` to `last`, each (B, dim); other exits' heads are not run."""
+    def exits_out(self, x: Tensor, first: int = 1, last: int = EXITS) -> list[Tensor]:
+        """Unit vectors of exits `first` to `last`, each (B, dim) float32: its own and all before it, added.
+
+        Each exit learns by itself; they err differently, so together they retrieve better than the deepest.
+        """
         found = []
-        for number, (stage, head) in enumerate(zip(self.stages[:last], self.heads, strict=False), 1):
-            x = stage(x)
+        total = x.new_zeros(())
+        for number, (vectors, _) in enumerate(self.stages_out(x, last), 1):
+            total = total + vectors
             if number >= first:
-                found.append(head(x))
+                found.append(F.normalize(total, dim=1))
         return found
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Unit vectors of all exits, each (B, dim) float32."""
-        return [vectors for vectors, _ in self.stages_out(x)]
+        """Unit vectors of all exits, as `exits_out` gives them."""
+        return self.exits_out(x)
 
     def fold(self) -> None:
         """Merge all batch normalisations into their convolutions; for inference only."""
