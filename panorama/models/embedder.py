@@ -17,7 +17,7 @@ from panorama.models.color import color_bands
 from panorama.models.network import EXITS, Trunk, macs_per_exit
 from panorama.models.weights import WEIGHTS, ModelFolder
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"  # 2: exits add up
 BATCH = 64
 COHORT = "cohort.safetensors"
 
