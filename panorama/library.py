@@ -190,6 +190,7 @@ class Library:
         if not self.exists:
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
+        self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
         indexer = Indexer(self.embedder, proposer, settings or IngestSettings())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError, unknown
-from panorama.video import open_video, write_clip
+from panorama.video import VideoFrame, VideoReader, open_video, write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -158,7 +158,7 @@ def write_sheet(
 def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
     try:
         with open_video(_path(hit.video, paths)) as reader:
-            rgb = reader.frame_at(hit.time_seconds).rgb()
+            rgb = _shown(reader, hit).rgb()
     except (UnknownVideo, VideoError) as exc:
         report.failed.append(f"{hit.video}: {exc}")
         return None
@@ -176,6 +176,14 @@ def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | No
     return _Tile(hit, tile)
 
 
+def _shown(reader: VideoReader, hit: Hit) -> VideoFrame:
+    """The frame that the hit's box belongs to: a moment's is its best view, not its start."""
+    if hit.frame is not None:
+        for frame in reader.frames(start=int(hit.frame)):
+            return frame
+    return reader.frame_at(hit.time_seconds)
+
+
 def _path(video: str, paths: Mapping[str, str]) -> str:
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
@@ -186,7 +194,8 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
     score = "" if hit.score is None else f"  {hit.score:.2f}"
     font = cv2.FONT_HERSHEY_SIMPLEX
     cv2.putText(sheet, f"{hit.entity}{score}"[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
-    place = f"{hit.video[-34:]}  {clock(hit.time_seconds)}"
+    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
+    place = f"{hit.video[-34 + len(end) :]}  {clock(hit.time_seconds)}{end}"
     cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)
 
 

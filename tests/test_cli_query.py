@@ -151,6 +151,14 @@ def test_the_sheet_shows_each_hit_in_its_frame_with_its_box(run, asked, tmp_path
     red = (sheet[..., 0] > 150) & (sheet[..., 1] < 100) & (sheet[..., 2] < 100)
     box = (sheet[..., 1] > 180) & (sheet[..., 0] < 120)
     assert red.sum() > 5 * 50 * 25 and box.sum() > 5 * 100
+    moments = "SELECT video, start_time, end_time, frame, x1, y1, x2, y2 FROM moments WHERE entity = 'blue'"
+    row = rows(run, moments, "--sheet", "moment.png")[0]
+    # The film in its tile: 160x120 as 267x200 at (33, 6). The box must lie on the thing, not where it began.
+    tile = cv2.imread(str(tmp_path / "moment.png"))[6:206, 33:299]
+    centre = [round((row[a] + row[b]) / 2 * 200 / 120) for a, b in (("y1", "y2"), ("x1", "x2"))]
+    left = [centre[0], round((row["x1"] + 4) * 200 / 120)]
+    right = [centre[0], round((row["x2"] - 4) * 200 / 120)]
+    assert all(tile[y, x, 0] > 150 > tile[y, x, 2] for y, x in (centre, left, right))
     for name in ("hits.xyz", "hits"):
         wrong = run("query", RED, "--sheet", name)
         assert (wrong.status, wrong.out) == (2, "")

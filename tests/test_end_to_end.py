@@ -67,6 +67,7 @@ def test_a_kill_at_any_time_keeps_what_was_committed_and_the_next_run_completes_
     assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
     listed, hits = answered(archive)
     assert listed == hits == [f"{n}.mp4" for n in range(FILMS)]
+    assert not [p for p in (archive / "panorama-library" / "data").rglob("*") if ".tmp" in p.name]
 
 
 def test_an_interrupt_keeps_finished_videos_and_leaves_with_130(archive):
