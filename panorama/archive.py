@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from panorama.crops import decode_picture
-from panorama.errors import VideoError
+from panorama.errors import UnknownVideo, VideoError, unknown
 from panorama.ingest import EMBED_BATCH, Indexer, Progress
 from panorama.models.base import Embedder
 from panorama.store import KnownFile, Store, VideoRow
@@ -215,6 +216,26 @@ def _write_segment(
         note=_lost(reader),
         damage=_lost(reader),
     )
+
+
+def names_of(videos: Sequence[str], listed: pa.Table) -> list[str]:
+    """The names in the library of videos given by name or by path, each once.
+
+    Args:
+        listed: the columns video and uri of all videos.
+
+    Raises:
+        UnknownVideo: the library holds one of them not.
+    """
+    names = listed.column("video").to_pylist()
+    by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
+    found: dict[str, None] = {}
+    for video in videos:
+        name = video if video in names else by_uri.get(str(Path(video).resolve()))
+        if name is None:
+            raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+        found[name] = None
+    return list(found)
 
 
 def camera_of(name: str) -> str:

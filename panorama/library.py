@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from panorama import registering, vocabulary
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import ModelError, QueryError, UnknownVideo, UsageError, unknown
+from panorama.errors import ModelError, QueryError, UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.query.decide import Calibration
@@ -27,7 +27,7 @@ from panorama.query.matching import AlbumMatcher
 from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.query.statements import ShowEntities, parse_statement
-from panorama.source import LateMatcher, SnapshotVectors
+from panorama.source import LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 from panorama.video import find_videos
 
@@ -216,14 +216,9 @@ class Library:
         Raises:
             UnknownVideo: the library holds one of them not.
         """
-        listed = self.videos()
-        names = listed.column("video").to_pylist()
-        by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
-        meant = {v: v if v in names else by_uri.get(str(Path(v).resolve())) for v in videos}
-        for video, name in meant.items():
-            if name is None:
-                raise UnknownVideo(unknown("video", video, names, "panorama videos"))
-        chosen = list(dict.fromkeys(name for name in meant.values() if name is not None))
+        from panorama.archive import names_of
+
+        chosen = names_of(videos, self.videos())
         for name in chosen:
             self._store.remove_video(name)
         return chosen
@@ -396,7 +391,7 @@ class Library:
         finally:
             engine.close()
         if self._sources is not None and self._sources[0] is snapshot:
-            result.warnings += self._unsearched(snapshot)
+            result.warnings += unsearched(self._store, snapshot, self.embedder)
         return result
 
     def verify(self, first: str | Path, second: str | Path) -> Verdict:
@@ -446,17 +441,6 @@ class Library:
                 f"no crop of this library was embedded with {self.embedder.name} {self.embedder.hash[:8]}; "
                 "run `panorama index` on the archive again: it embeds the stored crops without decoding"
             )
-
-    def _unsearched(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """A warning where another process has indexed videos with another model."""
-        lacking = set(self._store.segments_lacking(self.embedder.hash, 1))
-        count = sum(segment in lacking for segment in snapshot.videos.column("segment").to_pylist())
-        if not count:
-            return ()
-        return (
-            f"{count} videos are not searched: they were indexed with another model than "
-            f"{self.embedder.name}; run `panorama index` again, it embeds their stored crops",
-        )
 
 
 def open_library(path: str | Path | None = None, *, create: bool | None = None) -> Library:

@@ -60,9 +60,7 @@ def array_picture(array: NDArray, source: str) -> Picture:
         BadImage: another shape or type, too small, or blank.
     """
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        raise BadImage(
-            f"{source} is {array.shape} {array.dtype}; a picture is (height, width, 3) uint8 RGB"
-        )
+        raise BadImage(f"{source} is {array.shape} {array.dtype}; a picture is (height, width, 3) uint8 RGB")
     return checked(Picture(np.ascontiguousarray(array), source))
 
 

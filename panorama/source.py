@@ -126,3 +126,15 @@ def _joined(parts: list[PickedVectors]) -> PickedVectors:
         np.concatenate([p.track_ids for p in parts]),
         np.concatenate([p.vectors for p in parts]),
     )
+
+
+def unsearched(store: Store, snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
+    """A warning where videos have crops without a vector of this model: another process used another one."""
+    lacking = set(store.segments_lacking(embedder.hash, 1))
+    count = sum(segment in lacking for segment in snapshot.videos.column("segment").to_pylist())
+    if not count:
+        return ()
+    return (
+        f"{count} videos are not searched: they were indexed with another model than {embedder.name}; "
+        "run `panorama index` again, it embeds their stored crops",
+    )

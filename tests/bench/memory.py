@@ -20,12 +20,14 @@ import av
 CHILD = """
 import json, resource, sys, time
 import panorama
+from panorama.ingest import IngestSettings
 started = time.perf_counter()
 with panorama.open(sys.argv[1], create=True) as library:
     library.use_model(sys.argv[3])
     library.proposer
     if sys.argv[2]:
-        (outcome,) = library.index(sys.argv[2]).files
+        settings = IngestSettings(samples_per_second=float(sys.argv[4]))
+        (outcome,) = library.index(sys.argv[2], settings=settings).files
         assert outcome.status == "indexed", outcome
     found = library.info().counts
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -38,6 +40,7 @@ def main() -> None:
     parser.add_argument("clip", type=Path)
     parser.add_argument("--minutes", type=float, nargs="+", default=[1, 10, 30])
     parser.add_argument("--model", default="color-bands")
+    parser.add_argument("--fps", type=float, default=5.0, help="samples a second, as of `panorama index`")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         print("minutes  frames  tracks  crops  seconds  peak MiB", flush=True)
@@ -46,7 +49,7 @@ def main() -> None:
             if minutes:
                 path = str(loop(arguments.clip, Path(folder) / f"{minutes:g}.mp4", minutes * 60))
             library = str(Path(folder) / f"library-{minutes:g}")
-            command = [sys.executable, "-c", CHILD, library, path, arguments.model]
+            command = [sys.executable, "-c", CHILD, library, path, arguments.model, str(arguments.fps)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             r = json.loads(done.stdout.splitlines()[-1])
             print(
