@@ -37,7 +37,23 @@ class Sample:
 
 
 def compose(rng: np.random.Generator, store: Store, height: int, width: int, mix: dict[str, Any]) -> Sample:
-    """One picture of the size given: scenes side by side, things pasted on, degraded as cameras do."""
+    """One picture of the size given: scenes side by side, things pasted on, degraded as cameras do.
+
+    Now and then two such pictures are blended, and only the teacher says what it sees there: imitating it on
+    pictures that nobody took keeps the network from learning the few that were taken by heart (Beyer et al.,
+    2022).
+    """
+    sample = arrange(rng, store, height, width, mix)
+    if rng.random() < mix["blend"]:
+        share = np.float32(rng.uniform(0.5, 0.9))
+        other = arrange(rng, store, height, width, mix).image
+        blended = (sample.image * share + other * (1 - share)).astype(np.uint8)
+        sample = Sample(blended, np.zeros((0, 4), np.float32), np.array([[0, 0, width, height]], np.float32))
+    return Sample(degrade(rng, sample.image), sample.boxes, sample.silent)
+
+
+def arrange(rng: np.random.Generator, store: Store, height: int, width: int, mix: dict[str, Any]) -> Sample:
+    """Scenes side by side with things pasted on, still clean."""
     image = np.empty((height, width, 3), np.uint8)
     boxes: list[Boxes] = []
     silent: list[Boxes] = []
@@ -50,9 +66,7 @@ def compose(rng: np.random.Generator, store: Store, height: int, width: int, mix
     sample = Sample(image, np.concatenate(boxes), np.concatenate(silent))
     if rng.random() < mix["paste"]:
         sample = paste_things(rng, store, sample, mix)
-    if rng.random() < 0.5:
-        sample = flip(sample)
-    return Sample(degrade(rng, sample.image), sample.boxes, sample.silent)
+    return flip(sample) if rng.random() < 0.5 else sample
 
 
 def tiles(
@@ -83,11 +97,28 @@ def take_scene(
         )
     indices, state = store.groups[kind]
     index = indices[rng.integers(len(indices))]
+    if rng.random() < mix["warp"]:
+        everywhere = np.array([[0, 0, width, height]], np.float32)
+        return Sample(warp(rng, store.scenes[index], height, width), np.zeros((0, 4), np.float32), everywhere)
     whole = Sample(store.scenes[index], store.boxes[index], np.zeros((0, 4), np.float32))
     part = crop_to(rng, whole, height, width, smallest=0.35 if state == LABELLED else 0.5)
     if state == LABELLED:
         return part
     return Sample(part.image, part.boxes, np.array([[0, 0, width, height]], np.float32))
+
+
+def warp(rng: np.random.Generator, picture: Picture, height: int, width: int) -> Picture:
+    """A turned, stretched part of a picture, filling height x width; its boxes would no longer fit it."""
+    full_height, full_width = picture.shape[:2]
+    factor = max(height / full_height, width / full_width) * np.exp(rng.uniform(-0.4, 0.5))
+    turn, stretch = np.deg2rad(rng.normal(0, 15)), float(np.exp(rng.normal(0, 0.2)))
+    matrix = np.array([[np.cos(turn), -np.sin(turn) + rng.normal(0, 0.1)], [np.sin(turn), np.cos(turn)]])
+    matrix = matrix @ np.diag([factor * stretch, factor / stretch])
+    middle = np.array([full_width, full_height]) * rng.uniform(0.25, 0.75, 2)
+    affine = np.column_stack([matrix, np.array([width, height]) / 2 - matrix @ middle])
+    return cv2.warpAffine(
+        picture, affine, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
+    )
 
 
 def crop_to(rng: np.random.Generator, whole: Sample, height: int, width: int, smallest: float) -> Sample:

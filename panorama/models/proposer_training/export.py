@@ -25,5 +25,6 @@ def export_average(checkpoint: Path, folder: Path) -> Path:
         tensors[name.removeprefix(prefix)] = kept.contiguous()
     path = folder / WEIGHTS
     save_file(tensors, path)
+    path.chmod(0o644)  # safetensors writes for the owner only; a shipped file is for everyone
     record_hashes(folder)
     return path

@@ -156,7 +156,7 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         batch["teacher_scores"],
         batch["teacher_boxes"],
         silence(centres, batch["silent"]),
-        training["silent_weight"],
+        weights["silent"],
     )
     loss = weights["score"] * score_loss + weights["box"] * box_loss + weights["hint"] * hint
     loss.backward()

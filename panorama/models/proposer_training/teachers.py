@@ -47,7 +47,7 @@ class Teacher:
             import onnx
             import onnxruntime
         except ImportError as exc:
-            how = "pip install onnx onnxruntime"
+            how = "pip install 'panorama-video[teachers]'"
             raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
         if not path.is_file():
             raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")
