@@ -152,6 +152,20 @@ def test_no_leak_from_the_footage_into_training() -> None:
         assert len(kept) / (len(kept) + len(trained)) >= 0.25
 
 
+def test_boxes_of_judged_files_and_of_left_out_classes_do_not_reach_training(tmp_path: Path) -> None:
+    for name in ("train-1", "val-1"):
+        cv2.imwrite(str(tmp_path / f"{name}.png"), cv2.resize(solid(3), (100, 100)))
+    lines = ["file,x1,y1,x2,y2,class"]
+    lines += [f"{file}.png,10,10,60,60,{name}" for file in ("train-1", "val-1") for name in ("cat", "carrot")]
+    lines.append("train-1.png,10,10,13,13,cat")  # too small to learn from
+    (tmp_path / "boxes.csv").write_text("\n".join(lines) + "\n")
+    table = {"name": "boxes", "kind": "boxes-csv", "data": "d", "csv": "boxes.csv", "without": "val-"}
+    (found,) = gather([{**table, "without_classes": ["carrot"]}], {"d": tmp_path})
+    assert found.instance == "train-1.png#0"
+    assert found.load().shape == (62, 62, 3)
+    assert len(gather([table], {"d": tmp_path})) == 2
+
+
 def test_clips_give_windows_seen_at_several_moments(tmp_path: Path) -> None:
     def frames(path: Path, gap: float) -> Iterator[np.ndarray]:
         yield from (np.full((60, 80, 3), 10 * i, np.uint8) for i in range(4))

@@ -121,12 +121,17 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
 
 
 def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Boxes of a CSV with file, x1, y1, x2, y2, class; files whose path contains `without` are left out."""
+    """Boxes of a CSV with file, x1, y1, x2, y2, class.
+
+    Left out are files whose path contains `without`, and classes in `without_classes`.
+    """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
     with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
         for number, row in enumerate(csv.DictReader(lines)):
             if table.get("without") and table["without"] in row["file"]:
+                continue
+            if row["class"] in table.get("without_classes", ()):
                 continue
             box = (float(row["x1"]), float(row["y1"]), float(row["x2"]), float(row["y2"]))
             if min(box[2] - box[0], box[3] - box[1]) < table.get("min_side", 16):
