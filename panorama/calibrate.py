@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_EXAMPLES = 600
 LEAST_EXAMPLES = 20
 APART_SECONDS = 1.0
+BLOCK = 32
+"""Examples compared with all crops at once: memory stays a few times that of one row each."""
+
 NEAR_BEST = 0.75
 """Share of the best track's value that an accepted track needs: measured, see DECISIONS."""
 
@@ -112,7 +115,8 @@ def fit(same: NDArray[np.float32], stranger: NDArray[np.float32], precision: flo
     The score is a logistic curve that gives 0.5 at the border of acceptance: the value that only a share
     1 - precision of best strangers reaches. Rejected is what half of the best strangers reach.
     """
-    high = float(np.quantile(stranger, precision))
+    # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
+    high = max(float(np.quantile(stranger, precision)), 0.0)
     low = min(float(np.median(stranger)), high)
     # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
     spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2
@@ -121,38 +125,72 @@ def fit(same: NDArray[np.float32], stranger: NDArray[np.float32], precision: flo
     return Calibration(high, 1 / spread, float(borders[0]), float(borders[1]), NEAR_BEST)
 
 
+@dataclass(frozen=True, slots=True)
+class _Crops:
+    """All crops of a library with what tells same from stranger, ordered by crop id."""
+
+    track_ids: NDArray[np.int64]
+    times: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+    groups: TrackGroups
+
+    @classmethod
+    def read(cls, library: Library, exit: int) -> _Crops:
+        columns = library.query(_CROPS).arrow()
+        crop_ids = columns["crop_id"].to_numpy()
+        # A copied file lists its crops under each of its names.
+        crop_ids, once = np.unique(crop_ids, return_index=True)
+        track_ids, times, starts, ends = (
+            columns[name].to_numpy()[once] for name in ("track_id", "time", "start_time", "end_time")
+        )
+        vectors = library.vectors_of(crop_ids, exit)
+        return cls(track_ids, times, starts, ends, vectors, TrackGroups.of(track_ids))
+
+
 def _pairs(library: Library, exit: int) -> _Pairs:
-    columns = library.query(_CROPS).arrow()
-    crop_ids, track_ids = (columns[name].to_numpy() for name in ("crop_id", "track_id"))
-    videos = np.unique(np.array(columns["video"].to_pylist()), return_inverse=True)[1]
-    times, starts, ends = (columns[name].to_numpy() for name in ("time", "start_time", "end_time"))
-    vectors = library.vectors_of(crop_ids, exit)
-    groups = TrackGroups.of(track_ids)
-    first = groups.slots[:, 0]
-    track_video, track_start, track_end = videos[first], starts[first], ends[first]
-    examples = _examples(groups, times)
+    crops = _Crops.read(library, exit)
+    examples = _examples(crops.groups, crops.times)
     if len(examples) < LEAST_EXAMPLES:
         raise UsageError(
             f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
             "index more footage, or keep the calibration that the model ships with"
         )
-    level = cohort_level(vectors[examples], library.embedder.cohort()[exit - 1])
-    values = normalise(vectors[examples] @ vectors.T, level)  # (E, N)
-    same, stranger = [], []
-    everything = np.arange(len(groups.track_ids))
-    several_videos = len(np.unique(track_video)) > 1
-    for row, example in zip(values, examples, strict=True):
-        own = track_ids == track_ids[example]
-        apart = own & (np.abs(times - times[example]) >= APART_SECONDS)
-        pooled = pool(groups.spread(row, everything))
-        foreign = track_video != videos[example]
-        if not several_videos:
-            overlap = (track_start < ends[example]) & (track_end > starts[example])
-            foreign = overlap & (groups.track_ids != track_ids[example])
-        if foreign.any():
-            same.append(float(np.quantile(row[apart], 0.75)))
-            stranger.append(pooled[foreign])
-    return _without_recurrences(np.array(same, np.float32), stranger)
+    level = cohort_level(crops.vectors[examples], library.embedder.cohort()[exit - 1])
+    same = np.array([_same(crops, e, r) for e, r in zip(examples, level, strict=True)], np.float32)
+    limit = float(np.median(same))
+    best, recurrences = [], 0
+    for start in range(0, len(examples), BLOCK):
+        block = examples[start : start + BLOCK]
+        values = normalise(crops.vectors[block] @ crops.vectors.T, level[start : start + BLOCK])  # (B, N)
+        for row, example in zip(values, block, strict=True):
+            foreign = _pooled_strangers(crops, row, example)
+            recurrences += int((foreign >= limit).sum())
+            best += [float(foreign[foreign < limit].max())] if (foreign < limit).any() else []
+    if not best:
+        raise UsageError("no two tracks are sure to be different things; index more footage")
+    return _Pairs(same, np.array(best, np.float32), recurrences)
+
+
+def _same(crops: _Crops, example: int, level: float) -> float:
+    """Pooled value of an example's own track, of the crops that are far enough away in time."""
+    rows = np.flatnonzero(crops.track_ids == crops.track_ids[example])
+    rows = rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
+    similarity = crops.vectors[rows] @ crops.vectors[example]
+    return float(np.quantile(normalise(similarity[None], np.array([level], np.float32)), 0.75))
+
+
+def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
+    """Pooled values of the tracks that are surely not what the example shows."""
+    groups = crops.groups
+    segments = groups.track_ids >> 32
+    foreign = segments != crops.track_ids[example] >> 32
+    if not foreign.any():
+        first = groups.slots[:, 0]
+        overlap = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])
+        foreign = overlap & (groups.track_ids != crops.track_ids[example])
+    return pool(groups.spread(values, np.flatnonzero(foreign)))
 
 
 def _examples(groups: TrackGroups, times: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -164,15 +202,3 @@ def _examples(groups: TrackGroups, times: NDArray[np.float64]) -> NDArray[np.int
     if len(found) <= MOST_EXAMPLES:
         return found
     return found[np.linspace(0, len(found) - 1, MOST_EXAMPLES).astype(np.intp)]
-
-
-def _without_recurrences(same: NDArray[np.float32], foreign: list[NDArray[np.float32]]) -> _Pairs:
-    if not len(same):
-        raise UsageError("no two tracks are sure to be different things; index more footage")
-    limit = float(np.median(same))
-    kept = [row[row < limit] for row in foreign]
-    dropped = sum(len(row) - len(rest) for row, rest in zip(foreign, kept, strict=True))
-    best = np.array([rest.max() for rest in kept if len(rest)], np.float32)
-    if not len(best):
-        raise UsageError("every track resembles every other; index more footage")
-    return _Pairs(same, best, dropped)

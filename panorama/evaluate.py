@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 ENTITY_FRAMES = "SELECT frames WHERE entity = ?"
-RANKED_FRAMES = "SELECT frames WHERE entity = ? AND score >= 0"
+RANKED_FRAMES = (
+    "SELECT video, frame, max(score) AS score FROM (SELECT frames WHERE entity = ? AND score >= 0) "
+    "GROUP BY video, frame"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class EntityScore:
 
     Attributes:
         precision, recall, f1: of the frames returned at the default settings.
-        average_precision: of the frames ranked by score.
+        average_precision: of the frames ranked by score; None where the entity is nowhere to be seen.
         false_rate: share of the frames of videos without the entity that was returned.
         false_frames: how many those are.
     """
@@ -48,7 +51,7 @@ class EntityScore:
     precision: float
     recall: float
     f1: float
-    average_precision: float
+    average_precision: float | None
     false_rate: float
     false_frames: int
 
@@ -61,11 +64,18 @@ def read_truth(path: Path) -> dict[str, Truth]:
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Truth(entry["visible"], entry.get("ignore", {})) for name, entry in raw.items()}
+        return {
+            name: Truth(_intervals(entry["visible"]), _intervals(entry.get("ignore", {})))
+            for name, entry in raw.items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise UsageError(
             f"{path} is no truth file: expected JSON of entity -> visible, ignore; {exc}"
         ) from exc
+
+
+def _intervals(raw: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, list[tuple[int, int]]]:
+    return {video: [(int(first), int(last)) for first, last in spans] for video, spans in raw.items()}
 
 
 def average_precision(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
@@ -134,7 +144,7 @@ def _score(library: Library, frames: _Frames, name: str, truth: Truth) -> Entity
         precision,
         recall,
         2 * precision * recall / max(precision + recall, 1e-9),
-        average_precision(scores[counted], positive[counted]),
+        average_precision(scores[counted], positive[counted]) if positive.any() else None,
         false_frames / max(int((absent & counted).sum()), 1),
         false_frames,
     )

@@ -23,7 +23,10 @@ from panorama.video import ChangeGate, MotionProposer, VideoFrame, VideoReader
 
 PROPOSAL_BATCH = 8
 EMBED_BATCH = 64
-CODE_VERSION = "1"
+ONE_STEP = 0.5
+"""Share of the change between two samples that must happen from one frame to the next to be a shot change."""
+
+CODE_VERSION = "2"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
 
@@ -155,7 +158,7 @@ class _Pass:
         self._proposer = indexer.proposer
         self._reader = reader
         self._on_progress = on_progress
-        self._clock = FrameClock()
+        self._clock = FrameClock(1 / (reader.info.average_rate or 25.0))
         self._builder = SegmentBuilder(self._clock, indexer.settings.crops_per_track)
         self._frames = _FrameRows(writer)
         self._rows = _SegmentRows(writer, indexer.embedder, self.progress)
@@ -235,11 +238,11 @@ class _Pass:
         shots: _ShotFinder,
     ) -> _Sample | _Hold:
         seen = gate.update(luma)
-        if seen.cut:
-            motion.reset()
-        moving = motion.update(luma)
         cut_at = shots.first_frame() if seen.cut else None
         shots.clear()
+        if cut_at is not None:
+            motion.reset()
+        moving = motion.update(luma)
         if not seen.changed:
             return _Hold(frame.index, frame.time_seconds)
         return _Sample(frame, moving, cut_at)
@@ -307,17 +310,28 @@ class _ShotFinder:
         self._frames = self._frames[-1:]
         self._grids = self._grids[-1:]
 
-    def first_frame(self) -> int:
-        """The frame that differs most from the one before it."""
+    def first_frame(self) -> int | None:
+        """The frame that differs most from the one before it; None where the change came little by little.
+
+        A camera that pans between two samples changes as much as a shot change does, but in many steps.
+        """
         if len(self._grids) < 2:
             return self._frames[-1]
-        jumps = [float(np.abs(b - a).mean()) for a, b in zip(self._grids, self._grids[1:], strict=False)]
-        return self._frames[1 + int(np.argmax(jumps))]
+        steps = [_difference(a, b) for a, b in zip(self._grids, self._grids[1:], strict=False)]
+        largest = int(np.argmax(steps))
+        if steps[largest] < ONE_STEP * _difference(self._grids[0], self._grids[-1]):
+            return None
+        return self._frames[1 + largest]
 
     @staticmethod
     def _grid(luma: NDArray[np.uint8]) -> NDArray[np.int16]:
         step_y, step_x = max(1, luma.shape[0] // 18), max(1, luma.shape[1] // 32)
         return luma[::step_y, ::step_x].astype(np.int16)
+
+
+def _difference(a: NDArray[np.int16], b: NDArray[np.int16]) -> float:
+    """Mean difference of two small pictures; a change of the picture's size is the largest there is."""
+    return float(np.abs(b - a).mean()) if a.shape == b.shape else np.inf
 
 
 class _FrameRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -42,8 +43,13 @@ class FinishedTrack:
 
 @dataclass(slots=True)
 class FrameClock:
-    """Presentation times of all frames read so far: 8 bytes a frame, all that grows with a video."""
+    """Presentation times of all frames read so far: 8 bytes a frame, all that grows with a video.
 
+    Attributes:
+        frame_seconds: how long the frame of a video lasts that has but one.
+    """
+
+    frame_seconds: float = 0.04
     _seconds: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, time_seconds: float) -> None:
@@ -57,7 +63,7 @@ class FrameClock:
         if frame < len(self._seconds):
             return self._seconds[frame]
         last = self._seconds[-1]
-        return last + (last - self._seconds[-2] if len(self._seconds) > 1 else 0.0)
+        return last + (last - self._seconds[-2] if len(self._seconds) > 1 else self.frame_seconds)
 
 
 class SegmentBuilder:
@@ -69,15 +75,15 @@ class SegmentBuilder:
         self._tracker = Tracker()
         self._keepers: dict[int, ViewKeeper] = {}
         self._last_sample = -1  # the last frame whose regions were looked at
-        self._last_look = -1  # that, or the last one found unchanged
-        self._half_gap = 0
+        self._looks = array("q")  # frames of this shot that were looked at or found unchanged
+        self._gap = 1  # frames between the last two looks of any shot
         self._shot_start = 0
 
     def sample(
         self, frame: int, time_seconds: float, regions: Regions, rgb: NDArray[np.uint8]
     ) -> Iterator[FinishedTrack]:
         """Take the regions of one sampled frame, whose full picture is `rgb` (H, W, 3)."""
-        self._note_gap(frame)
+        self._note_look(frame)
         self._last_sample = frame
         height, width = rgb.shape[:2]
         pictures = [cut(rgb, box) for box in regions.boxes_xyxy]
@@ -91,50 +97,55 @@ class SegmentBuilder:
             keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
             if keeper.wants(time_seconds, quality):
                 keeper.offer(View(frame, time_seconds, box, quality, shrunk(picture)))
-        yield from self._finished(ended, self._shot_start, None)
+        yield from self._finished(ended, len(self._clock))
 
     def hold(self, frame: int, time_seconds: float) -> None:
         """Take a sampled frame in which nothing changed since the last one."""
-        self._note_gap(frame)
+        self._note_look(frame)
         self._tracker.hold(frame, time_seconds, self._last_sample)
 
     def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
         """A new shot begins at `first_frame`: every track ends before it."""
-        yield from self._finished(self._tracker.cut(), self._shot_start, first_frame)
+        yield from self._finished(self._tracker.cut(), first_frame)
         self._shot_start = first_frame
-        self._last_sample = self._last_look = -1
+        self._last_sample = -1
+        self._looks = array("q")
 
     def finish(self) -> Iterator[FinishedTrack]:
         """The video is over."""
-        yield from self._finished(self._tracker.finish(), self._shot_start, len(self._clock))
+        yield from self._finished(self._tracker.finish(), len(self._clock))
 
-    def _note_gap(self, frame: int) -> None:
-        if self._last_look >= 0:
-            self._half_gap = (frame - self._last_look) // 2
-        self._last_look = frame
+    def _note_look(self, frame: int) -> None:
+        if self._looks:
+            self._gap = frame - self._looks[-1]
+        self._looks.append(frame)
 
-    def _finished(
-        self, tracks: list[Track], shot_start: int, shot_stop: int | None
-    ) -> Iterator[FinishedTrack]:
-        stop = len(self._clock) if shot_stop is None else shot_stop
+    def _span(self, first: int, last: int, stop: int) -> tuple[int, int]:
+        """The frames [start, stop) of a track seen at looks `first` to `last`.
+
+        It reaches half-way to the looks before and after, at which it was not seen; where there is none in
+        this shot, as far as if there were.
+        """
+        before = bisect_left(self._looks, first) - 1
+        after = bisect_right(self._looks, last)
+        gap_before = first - self._looks[before] if before >= 0 else self._gap
+        gap_after = self._looks[after] - last if after < len(self._looks) else self._gap
+        start = max(self._shot_start, first - gap_before // 2)
+        return start, max(start + 1, min(stop, last + gap_after - gap_after // 2))
+
+    def _finished(self, tracks: list[Track], stop: int) -> Iterator[FinishedTrack]:
         for track in tracks:
-            end_box = [track.boxes_xyxy[-1]]
-            held = track.held_until is not None
-            frames = np.array(track.frames + ([track.last_seen_frame] if held else []), np.int64)
-            times = np.array(track.times + ([track.last_seen_seconds] if held else []), np.float64)
-            boxes = np.stack(track.boxes_xyxy + (end_box if held else []))
-            scores = np.array(track.scores + (track.scores[-1:] if held else []), np.float32)
-            start_frame = max(shot_start, int(frames[0]) - self._half_gap)
-            end_frame = min(stop, int(frames[-1]) + self._half_gap + 1)
+            track.end_hold()
+            start_frame, end_frame = self._span(track.frames[0], track.frames[-1], stop)
             yield FinishedTrack(
                 track.local_id,
                 start_frame,
                 end_frame,
                 self._clock.seconds_at(start_frame),
                 self._clock.seconds_at(end_frame),
-                frames,
-                times,
-                boxes,
-                scores,
+                np.array(track.frames, np.int64),
+                np.array(track.times, np.float64),
+                np.array(track.corners, np.float32).reshape(-1, 4),
+                np.array(track.scores, np.float32),
                 tuple(self._keepers.pop(track.local_id).best()),
             )

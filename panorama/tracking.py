@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,8 @@ class TrackerSettings:
         jump_cosine: appearance below which even a sure overlap is another thing: the track is split.
         reach: how far, in box diagonals, a thing may be from where it was predicted.
         max_size_ratio: how much a box may grow or shrink between samples.
-        max_gap_seconds: a track unseen for longer has ended.
+        max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last look.
+        longest_gap_seconds: nor does a rarer look link what it saw so long ago.
     """
 
     sure_iou: float = 0.5
@@ -31,27 +33,34 @@ class TrackerSettings:
     reach: float = 1.2
     max_size_ratio: float = 2.5
     max_gap_seconds: float = 1.0
+    longest_gap_seconds: float = 10.0
 
 
 @dataclass(slots=True)
 class Track:
-    """One thing followed over the samples of one shot.
+    """One thing followed over the samples of one shot; some 40 bytes a sample.
 
     Attributes:
         local_id: number within the segment, from 1.
-        frames, times, boxes_xyxy, scores: the samples in which it was seen.
+        frames, times, scores: of the samples in which it was seen.
+        corners: x1, y1, x2, y2 of every sample, one after the other.
         held_until: (frame, time) up to which nothing in the picture changed since the last sample.
         appearance: (d,) running mean of unit vectors of how it looks.
     """
 
     local_id: int
-    frames: list[int] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    boxes_xyxy: list[NDArray[np.float32]] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
+    frames: array[int] = field(default_factory=lambda: array("q"))
+    times: array[float] = field(default_factory=lambda: array("d"))
+    scores: array[float] = field(default_factory=lambda: array("f"))
+    corners: array[float] = field(default_factory=lambda: array("f"))
     held_until: tuple[int, float] | None = None
     appearance: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     velocity_xyxy: NDArray[np.float32] = field(default_factory=lambda: np.zeros(4, np.float32))
+
+    @property
+    def last_box_xyxy(self) -> NDArray[np.float32]:
+        """(4,) the box of the last sample."""
+        return np.array(self.corners[-4:], np.float32)
 
     @property
     def last_seen_seconds(self) -> float:
@@ -66,27 +75,31 @@ class Track:
     def predict(self, time_seconds: float) -> NDArray[np.float32]:
         """The box expected at a time, by constant velocity; a held track has stood still."""
         elapsed = min(time_seconds - self.last_seen_seconds, 1.0)
-        return self.boxes_xyxy[-1] + self.velocity_xyxy * np.float32(elapsed)
+        return np.asarray(self.last_box_xyxy + self.velocity_xyxy * np.float32(elapsed))
 
     def add(self, frame: int, time_seconds: float, box_xyxy: NDArray[np.float32], score: float) -> None:
         """Append one sample; the end of a hold becomes one too: until then the box stood still."""
         if self.held_until is not None:
-            held_frame, held_time = self.held_until
-            self._append(held_frame, held_time, self.boxes_xyxy[-1], self.scores[-1])
+            self.end_hold()
             self.velocity_xyxy[:] = 0
-            self.held_until = None
         if self.times:
             elapsed = max(time_seconds - self.times[-1], 1e-3)
-            measured = (box_xyxy - self.boxes_xyxy[-1]) / np.float32(elapsed)
+            measured = (box_xyxy - self.last_box_xyxy) / np.float32(elapsed)
             # The mean of both corners carries the motion; size changes are mostly box noise.
             shift = np.tile((measured[:2] + measured[2:]) / 2, 2).astype(np.float32)
             self.velocity_xyxy = shift if len(self.times) == 1 else 0.5 * self.velocity_xyxy + 0.5 * shift
-        self._append(frame, time_seconds, box_xyxy, score)
+        self._append(frame, time_seconds, box_xyxy.tolist(), score)
 
-    def _append(self, frame: int, time_seconds: float, box_xyxy: NDArray[np.float32], score: float) -> None:
+    def end_hold(self) -> None:
+        """Make the last unchanged frame, if there is one, a sample with the box that stood still."""
+        if self.held_until is not None:
+            self._append(*self.held_until, self.corners[-4:], self.scores[-1])
+            self.held_until = None
+
+    def _append(self, frame: int, time_seconds: float, corners: Iterable[float], score: float) -> None:
         self.frames.append(frame)
         self.times.append(time_seconds)
-        self.boxes_xyxy.append(np.asarray(box_xyxy, np.float32))
+        self.corners.extend(corners)
         self.scores.append(score)
 
     def look(self, vector: NDArray[np.float32]) -> None:
@@ -98,13 +111,14 @@ class Track:
 class Tracker:
     """Links the regions of consecutive samples by motion and appearance.
 
-    Memory is bounded by what is visible at once: ended tracks are handed out and forgotten.
+    Ended tracks are handed out and forgotten; what is in sight takes some 40 bytes a sample.
     """
 
     def __init__(self, settings: TrackerSettings | None = None) -> None:
         self.settings = settings or TrackerSettings()
         self._live: list[Track] = []
         self._next_id = 1
+        self._last_look_seconds = -np.inf
 
     def update(
         self, frame: int, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
@@ -120,7 +134,10 @@ class Tracker:
         Returns:
             the track of every region, in the regions' order, and the tracks that have ended by now.
         """
-        ended = self._end(lambda t: time_seconds - t.last_seen_seconds > self.settings.max_gap_seconds)
+        limit = max(self.settings.max_gap_seconds, 1.5 * (time_seconds - self._last_look_seconds))
+        limit = min(limit, self.settings.longest_gap_seconds)
+        self._last_look_seconds = time_seconds
+        ended = self._end(lambda t: time_seconds - t.last_seen_seconds > limit)
         pairs = self._assign(time_seconds, regions, appearance) if len(regions) and self._live else {}
         owners: list[Track] = []
         for i in range(len(regions)):
@@ -136,6 +153,7 @@ class Tracker:
 
     def hold(self, frame: int, time_seconds: float, last_sample_frame: int) -> None:
         """Nothing changed: what was seen at the last sample is still there."""
+        self._last_look_seconds = time_seconds
         for track in self._live:
             if track.frames[-1] == last_sample_frame:
                 track.held_until = (frame, time_seconds)
@@ -155,14 +173,15 @@ class Tracker:
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
     ) -> dict[int, Track]:
         predicted = np.stack([t.predict(time_seconds) for t in self._live])  # (T, 4)
-        last = np.stack([t.boxes_xyxy[-1] for t in self._live])  # (T, 4)
+        last = np.stack([t.last_box_xyxy for t in self._live])  # (T, 4)
         overlap = np.maximum(iou(predicted, regions.boxes_xyxy), iou(last, regions.boxes_xyxy))  # (T, N)
         known = np.stack([t.appearance for t in self._live])  # (T, d)
         cosine = known @ appearance.T  # (T, N)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= self.settings.jump_cosine)
         near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= self.settings.min_cosine)
         good = sure | near
-        gain = np.where(good, overlap + 0.5 * cosine, -1.0)
+        # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
+        gain = np.where(good, overlap + 0.5 * cosine, 0.0)
         rows, columns = linear_sum_assignment(-gain)
         return {int(c): self._live[int(r)] for r, c in zip(rows, columns, strict=True) if good[r, c]}
 

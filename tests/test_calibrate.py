@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from panorama.calibrate import _without_recurrences, fit
-from panorama.errors import UsageError
+from panorama.calibrate import fit
 from panorama.query.decide import bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.recurring import _appearances
@@ -33,21 +32,13 @@ def test_a_higher_precision_accepts_less() -> None:
     assert borders == sorted(borders)
 
 
+def test_less_alike_than_strangers_is_never_accepted() -> None:
+    calibration = fit(SAME, STRANGER - 1, precision=0.95)
+    assert list(bands(np.array([-0.1], np.float32), calibration)) != [ACCEPTED]
+
+
 def test_half_a_score_is_the_border_of_acceptance() -> None:
     assert fit(SAME, STRANGER, 0.95).high == pytest.approx(0.5)
-
-
-def test_strangers_as_alike_as_sure_pairs_are_taken_for_the_same_thing() -> None:
-    pairs = _without_recurrences(
-        np.array([0.6, 0.7, 0.8], np.float32),
-        [np.array([0.75, 0.2], np.float32), np.array([0.1], np.float32)],
-    )
-    assert pairs.recurrences == 1 and pairs.stranger == pytest.approx([0.2, 0.1])
-
-
-def test_without_pairs_there_is_nothing_to_learn() -> None:
-    with pytest.raises(UsageError, match="index more footage"):
-        _without_recurrences(np.zeros(0, np.float32), [])
 
 
 def test_appearances_are_counted_apart_and_overlaps_once() -> None:

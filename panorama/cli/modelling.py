@@ -99,18 +99,23 @@ def _model_scores(library: Library, data: Path, seed: int) -> dict[str, Any]:
     }
 
 
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
 def _print_report(report: dict[str, Any]) -> None:
     click.echo(f"model {report['model']} {report['hash']}")
     if entities := report.get("entities"):
         columns = ["entity", "average_precision", "f1", "precision", "recall", "false_rate", "false_frames"]
         rows = [
-            [e["entity"], *(f"{e[c]:.3f}" for c in columns[1:5]), f"{e['false_rate']:.3%}", e["false_frames"]]
+            [e["entity"], *(_share(e[c]) for c in columns[1:5]), f"{e['false_rate']:.3%}", e["false_frames"]]
             for e in entities
         ]
-        means = [float(np.mean([e[c] for e in entities])) for c in columns[1:5]]
+        known = [[e[c] for e in entities if e[c] is not None] for c in columns[1:5]]
+        means = [float(np.mean(values)) if values else None for values in known]
         rate = float(np.mean([e["false_rate"] for e in entities]))
         silent = sum(e["false_frames"] == 0 for e in entities)
-        rows.append(["mean", *(f"{m:.3f}" for m in means), f"{rate:.3%}", ""])
+        rows.append(["mean", *map(_share, means), f"{rate:.3%}", ""])
         print_rows(columns, rows, False)
         click.echo(f"silent where absent: {silent} of {len(entities)} entities")
     if scores := report.get("retrieval"):

@@ -63,10 +63,17 @@ class Calibration:
         return self.centre + float(np.log(clipped / (1 - clipped))) / self.slope
 
     def widened(self, slack: float) -> Calibration:
-        """The same with the uncertain band `slack` wider on both sides, within [0, 1]."""
-        return Calibration(
-            self.centre, self.slope, max(0.0, self.low - slack), min(1.0, self.high + slack), self.near_best
-        )
+        """The same with the uncertain band wider on both sides: by `slack` of score at a score of 0.5.
+
+        The borders move along the logistic curve, so that no slack makes acceptance or rejection impossible.
+        """
+
+        def moved(border: float, logits: float) -> float:
+            return float(self.score(np.array(self.normalised(border) + logits / self.slope)))
+
+        low = moved(self.low, -4 * slack) if self.low > 0 else 0.0
+        high = moved(self.high, 4 * slack) if self.high < 1 else 1.0
+        return Calibration(self.centre, self.slope, low, high, self.near_best)
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
@@ -145,6 +152,6 @@ def bands(
     out[score < calibration.low] = REJECTED
     if len(normalised):
         top = float(normalised.max()) if best is None else best
-        far = (out == ACCEPTED) & (normalised < calibration.near_best * top)
+        far = (out == ACCEPTED) & (normalised < calibration.near_best * max(top, 0.0))
         out[far] = UNCERTAIN
     return out
