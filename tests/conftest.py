@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ import pytest
 
 # Set before torch is loaded: on a busy machine its threads wait for each other longer than they compute.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A check that a script starts in the background is born deaf to Ctrl-C; what interrupts itself needs to hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
