@@ -16,7 +16,7 @@ import pytest
 # Set before torch is loaded: on a busy machine its threads wait for each other longer than they compute.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Started in the background by a script, a process is born deaf to Ctrl-C; tests that interrupt need to hear it.
+# Started in the background by a script, a process is born deaf to Ctrl-C; tests that interrupt must hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
