@@ -36,7 +36,7 @@ NEAR_BEST = 0.75
 """Share of the best track's value that an accepted track needs: measured, see DECISIONS."""
 
 _CROPS = """
-SELECT c.crop_id, c.track_id, c.time, c.video, t.start_time, t.end_time
+SELECT c.crop_id, c.track_id, c.time, c.quality, t.start_time, t.end_time
 FROM crops c JOIN tracks t USING (track_id, video)
 ORDER BY c.crop_id
 """
@@ -131,6 +131,7 @@ class _Crops:
 
     track_ids: NDArray[np.int64]
     times: NDArray[np.float64]
+    quality: NDArray[np.float32]
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
     vectors: NDArray[np.float32]
@@ -142,16 +143,15 @@ class _Crops:
         crop_ids = columns["crop_id"].to_numpy()
         # A copied file lists its crops under each of its names.
         crop_ids, once = np.unique(crop_ids, return_index=True)
-        track_ids, times, starts, ends = (
-            columns[name].to_numpy()[once] for name in ("track_id", "time", "start_time", "end_time")
-        )
+        names = ("track_id", "time", "quality", "start_time", "end_time")
+        track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)
         vectors = library.vectors_of(crop_ids, exit)
-        return cls(track_ids, times, starts, ends, vectors, TrackGroups.of(track_ids))
+        return cls(track_ids, times, quality, starts, ends, vectors, TrackGroups.of(track_ids))
 
 
 def _pairs(library: Library, exit: int) -> _Pairs:
     crops = _Crops.read(library, exit)
-    examples = _examples(crops.groups, crops.times)
+    examples = _examples(crops)
     if len(examples) < LEAST_EXAMPLES:
         raise UsageError(
             f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
@@ -193,12 +193,21 @@ def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) 
     return pool(groups.spread(values, np.flatnonzero(foreign)))
 
 
-def _examples(groups: TrackGroups, times: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The first crop of every track that has another one far enough away, at most MOST_EXAMPLES."""
-    slots = groups.slots
-    spread = np.where(slots >= 0, times[slots], np.nan)
-    long = np.nanmax(spread, axis=1) - np.nanmin(spread, axis=1) >= APART_SECONDS
-    found = slots[long, 0]
-    if len(found) <= MOST_EXAMPLES:
+def _examples(crops: _Crops) -> NDArray[np.intp]:
+    """The best view of the tracks that a person would take for an example, at most MOST_EXAMPLES.
+
+    Those are tracks with a view far enough away in time to be found by, and among them the third with the best
+    views: nobody registers a blurred patch of lawn, which resembles every other one.
+    """
+    slots = crops.groups.slots
+    there = slots >= 0
+    times = np.where(there, crops.times[slots], np.nan)
+    quality = np.where(there, crops.quality[slots], -np.inf)  # (T, C)
+    best = slots[np.arange(len(slots)), quality.argmax(axis=1)]
+    farthest = np.nanmax(np.abs(times - crops.times[best][:, None]), axis=1)
+    found = best[farthest >= APART_SECONDS]
+    if not len(found):
         return found
-    return found[np.linspace(0, len(found) - 1, MOST_EXAMPLES).astype(np.intp)]
+    ranked = found[np.argsort(-crops.quality[found], kind="stable")]
+    count = min(max(len(found) // 3, LEAST_EXAMPLES), MOST_EXAMPLES)
+    return np.sort(ranked[:count])

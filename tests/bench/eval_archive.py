@@ -44,8 +44,8 @@ def main() -> None:
         print(f"{'entity':18s}     AP      F1  precision  recall  false frames")
         for s in scores:
             print(
-                f"{s.entity:18s} {s.average_precision:6.3f}  {s.f1:6.3f}     {s.precision:6.3f}  {s.recall:6.3f}"
-                f"  {s.false_frames:6d} ({s.false_rate:.2%})"
+                f"{s.entity:18s} {s.average_precision or 0:6.3f}  {s.f1:6.3f}     {s.precision:6.3f}"
+                f"  {s.recall:6.3f}  {s.false_frames:6d} ({s.false_rate:.2%})"
             )
         means = [
             float(np.mean([getattr(s, k) for s in scores])) for k in ("average_precision", "f1", "false_rate")
