@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +452,28 @@ def test_exemplars_of_entities_are_proposed_in_their_frames(
     hits = exemplar_hits(footage, proposer.propose)
     assert len(hits) == 17
     assert sum(overlap >= 0.5 for overlap in hits.values()) >= 16, hits
+
+
+@pytest.mark.footage
+@pytest.mark.slow
+def test_one_command_builds_the_cache_trains_and_exports(footage: Path, tmp_path: Path) -> None:
+    """Once hung: a forked loader waited for OpenCV threads that had built the cache in its parent."""
+    for needed in ("onnx", "onnxruntime"):
+        pytest.importorskip(needed, reason="the teacher needs panorama-video[teachers]")
+    text = (content_dir("embeddings") / "proposer" / "recipe.toml").read_text(encoding="utf-8")
+    smaller = {"steps = 3000": "steps = 2", "batch = 16": "batch = 2", "garments = 1200": "garments = 2"}
+    smaller |= {"objects = 3000": "objects = 8", "frames_a_clip = 50": "frames_a_clip = 1"}
+    smaller |= {"caltech101 = 6354": "caltech101 = 5", "grocery = 3000": "grocery = 5"}
+    smaller |= {"clothing = 1500": "clothing = 2", "backdrop = 467": "backdrop = 2"}
+    for old, new in smaller.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "recipe.toml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "panorama.models.proposer_training", "--data", str(footage)]
+    command += ["--out", str(tmp_path / "run"), "--recipe", str(tmp_path / "recipe.toml"), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(load_proposer(str(tmp_path / "run" / "model")).hash) == 64
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--judge", action="store_true", help="only judge: --out/model, or the shipped one without it"
     )
+    parser.add_argument("--quiet", action="store_true", help="do not judge what was trained")
     asked = parser.parse_args(arguments)
     recipe = asked.recipe or content_dir("embeddings") / "proposer" / RECIPE
     folder = asked.out / "model"
@@ -42,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
             folder.mkdir(exist_ok=True)
             shutil.copyfile(recipe, folder / RECIPE)
             export_average(asked.out / CHECKPOINT, folder)
+            if asked.quiet:
+                return 0
         proposer = load_proposer(str(folder) if folder.is_dir() else None)
         print(json.dumps(report(asked.data, proposer.propose), indent=2))
     except PanoramaError as exc:
