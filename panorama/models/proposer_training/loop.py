@@ -255,7 +255,7 @@ def train(recipe: dict[str, Any], data: Path, out: Path, resume: bool = False) -
 def _load(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
     """Batches from `first` to the recipe's last, made in one process beside this one."""
     batches = Batches(recipe, data, cache, first, recipe["training"]["steps"])
-    # A fresh process, not a fork: OpenCV's threads, used to build the cache, do not survive one; it would hang.
+    # A fresh process, not a fork: the OpenCV threads that built the cache do not survive one; it would hang.
     yield from DataLoader(
         batches, batch_size=None, num_workers=1, prefetch_factor=4, multiprocessing_context="spawn"
     )
