@@ -196,8 +196,8 @@ def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) 
 def _examples(crops: _Crops) -> NDArray[np.intp]:
     """The best view of the tracks that a person would take for an example, at most MOST_EXAMPLES.
 
-    Those are tracks with a view far enough away in time to be found by, and among them the third with the best
-    views: nobody registers a blurred patch of lawn, which resembles every other one.
+    Those are tracks with a view far enough away in time to be found by, and among them the third with the
+    best views: nobody registers a blurred patch of lawn, which resembles every other one.
     """
     slots = crops.groups.slots
     there = slots >= 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ContextDecorator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,18 @@ RESULT = "result.json"
 SAMPLE = 2048
 
 
+class _FlushedDenormals(ContextDecorator):
+    """Numbers too small to matter count as zero while it lasts: they would slow training down many times."""
+
+    def __enter__(self) -> None:
+        torch.set_flush_denormal(True)
+
+    def __exit__(self, *_: object) -> None:
+        # Of the whole process: what runs afterwards has its small numbers back.
+        torch.set_flush_denormal(False)
+
+
+@_FlushedDenormals()
 def train(
     recipe: Path,
     data: Mapping[str, Path],
@@ -65,7 +78,6 @@ def train(
         ModelError: the recipe is malformed, or `resume` finds no checkpoint that fits.
     """
     began = time.monotonic()
-    torch.set_flush_denormal(True)
     if threads is not None:
         torch.set_num_threads(threads)
         cv2.setNumThreads(threads)
