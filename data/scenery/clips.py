@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from scenery.camera import Camera
 from scenery.clouds import Cloud, Triple, box
 from scenery.film import Actor, Model, Scene, fixed, steady, uneven
 from scenery.textures import bricks
+
+
+class Encoding(TypedDict):
+    """How a scene is encoded; the fields of Scene."""
+
+    codec: str
+    options: dict[str, str]
+    ticks: int
+
 
 WALK = 1.45
 TROT = 0.42
@@ -137,12 +147,16 @@ def moonlight(seconds: float) -> Triple:
     return 0.2, 0.24, 0.34
 
 
+# H.264 came out a few bytes different from run to run in these clips, and the golden answers need them alike.
+REPEATABLE: Encoding = {"codec": "mpeg4", "options": {"b:v": "900k"}, "ticks": 12000}
+
+
 def road_night() -> Scene:
     """The same road at night. Nothing happens."""
     small = replace(ROAD, width=480, height=270)
     return Scene(
         "road/night.mp4", steady(12, 12), fixed(small), places.road_from_above(200),
-        light=moonlight, noise=1.0, seed=5,
+        light=moonlight, noise=1.0, seed=5, **REPEATABLE,
     )  # fmt: skip
 
 
@@ -243,6 +257,7 @@ def walk_shop() -> Scene:
         moves=True,
         sunlight=0.55,
         seed=8,
+        **REPEATABLE,
     )
 
 
@@ -266,7 +281,16 @@ def walk_park() -> Scene:
             (x - 0.6 + sway, -7.0, 1.9 + lift), (x + 1.3 * sway, 1.5, 0.75 + 0.8 * lift), angle, 480, 270
         )
 
-    return Scene("walk/park.mp4", uneven(15, 15, 11), camera, places.park(600), actors, moves=True, seed=9)
+    return Scene(
+        "walk/park.mp4",
+        uneven(15, 15, 11),
+        camera,
+        places.park(600),
+        actors,
+        moves=True,
+        seed=9,
+        **REPEATABLE,
+    )
 
 
 def walk_lane() -> Scene:
@@ -285,7 +309,9 @@ def walk_lane() -> Scene:
         x = float(np.interp(seconds, [0, 12], [-5.5, 5.0]))
         return Camera((x, -6.4, 1.75 + 0.4 * lift), (x + 1.2 + sway, 3.0, 0.9 + 0.5 * lift), 54, 480, 270)
 
-    return Scene("walk/lane.mp4", steady(15, 12), camera, places.street(100), actors, moves=True, seed=10)
+    return Scene(
+        "walk/lane.mp4", steady(15, 12), camera, places.street(100), actors, moves=True, seed=10, **REPEATABLE
+    )
 
 
 SCENES = (

@@ -292,7 +292,9 @@ def write_clip(path: Path, scene: Scene, pictures: Iterator[Picture]) -> None:
         stream.codec_context.time_base = Fraction(1, scene.ticks)
         stream.codec_context.thread_count = 1
         for seconds, picture in zip(scene.frame_times, pictures, strict=True):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            # The encoder's own conversion was seen to differ from run to run where height / 2 is odd.
+            planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420)
+            frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
             frame.pts = round((seconds + scene.start_seconds) * scene.ticks)
             frame.time_base = Fraction(1, scene.ticks)
             container.mux(stream.encode(frame))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -46,7 +47,9 @@ def _sample(place: Path, where: Path) -> None:
     with open_library(place / "library", create=True) as library:
         _index(library, sample.archive)
         for entity in library.register_album(sample.album):
-            say(f"registered {entity.name} from {entity.exemplars} pictures")
+            looks_like = sample.lookalikes / entity.name
+            entity = library.register(entity.name, unlike=[looks_like]) if looks_like.is_dir() else entity
+            say(f"registered {entity.name}: {entity.exemplars} examples, {entity.negatives} look-alikes")
         for path in sorted(content_dir("queries").glob("*.sql")):
             sql = path.read_text(encoding="utf-8")
             click.echo(f"\n{path.name}: {question(sql)}")
@@ -59,8 +62,12 @@ def _sample(place: Path, where: Path) -> None:
 
 
 def _own_video(video: Path, place: Path) -> None:
-    with open_library(place / "library", create=True) as library:
+    # A library of its own: what recurs in other videos is not what recurs in this one.
+    home = hashlib.sha256(str(video.resolve()).encode()).hexdigest()[:8]
+    with open_library(place / f"library-{video.stem}-{home}", create=True) as library:
         _index(library, video)
+        if EXAMPLE in {entity.name for entity in library.entities()}:
+            library.drop(EXAMPLE)
         found = most_recurrent(library)
         if found is None:
             raise VideoError(f"nothing was found in {video} that could be followed; try another video")

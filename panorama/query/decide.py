@@ -5,8 +5,8 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 1. Distance ratio against a cohort. r is the mean of an exemplar's 20 largest similarities to a cohort of
    foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
    nearest strangers, negative for all others, and means the same for every exemplar.
-2. Over exemplars the largest n counts; a look-alike (negative exemplar) that fits better than they do takes
-   its lead away.
+2. Over exemplars the largest n counts; the lead of a look-alike (negative exemplar) that fits better than
+   they do is taken away twice.
 3. Over the crops of a track the upper quartile counts: one lucky crop does not make a track, one bad crop
    does not lose it.
 4. Logistic calibration turns n into a score in [0, 1].
@@ -28,6 +28,9 @@ from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 COHORT_NEIGHBOURS = 20
 POOL_QUANTILE = 0.75
+
+RIVAL_WEIGHT = 2.0
+"""How often a look-alike's lead is taken away. Punishing closeness without a lead loses the thing itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,7 @@ def crop_scores(
     which = positive.argmax(axis=0)
     best = positive[which, np.arange(positive.shape[1])]
     if len(negative):
-        rival = negative.max(axis=0)
-        best = best - np.maximum(rival - best, 0) - 0.5 * np.maximum(rival, 0)
+        best = best - RIVAL_WEIGHT * np.maximum(negative.max(axis=0) - best, 0)
     return best.astype(np.float32), which
 
 

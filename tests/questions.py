@@ -1,0 +1,85 @@
+"""The questions of queries/ on the sample archive: run them, and compare an answer with the golden one.
+
+    python tests/questions.py FOLDER
+
+writes the golden .csv files anew, after a change that is meant to change them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+import panorama
+from panorama.cli.demo import renderer
+from panorama.content import content_dir
+from panorama.query.result import Result
+
+TOLERANCES = {
+    "score": 0.1,
+    "x1": 12, "y1": 12, "x2": 12, "y2": 12,
+    "start_time": 0.5, "end_time": 0.5, "time": 0.1, "seconds": 1.0,
+    "left_at": 0.5, "back_at": 0.5, "seen_from": 0.5, "seconds_later": 0.7, "unseen_seconds": 0.7,
+    "van_left": 0.5, "first_seen": 0.5, "last_seen": 0.5,
+    "tracks": 12, "per_minute": 150, "tracks_per_minute": 40,
+    "frame": 8,
+}  # fmt: skip
+"""How far a number may be from the golden one: other processors round otherwise."""
+
+IGNORED = {"track_id"}
+"""Numbers that only name something."""
+
+
+def sample_library(folder: Path) -> panorama.Library:
+    """The sample archive as the demo has it: rendered, indexed, album and look-alikes registered."""
+    sample = renderer().render(folder / "sample")
+    library = panorama.open(folder / "library", create=True)
+    library.index(sample.archive)
+    for entity in library.register_album(sample.album):
+        library.register(entity.name, unlike=[sample.lookalikes / entity.name])
+    return library
+
+
+def questions() -> list[Path]:
+    """The query files, in order."""
+    return sorted(content_dir("queries").glob("*.sql"))
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows of a CSV text."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def differences(golden: str, answer: Result) -> list[str]:
+    """What is different, row by row in order; numbers within their tolerance are equal."""
+    wanted, got = rows_of(golden), rows_of(answer.to_csv())
+    if len(wanted) != len(got):
+        return [f"{len(wanted)} rows expected, got {len(got)}"]
+    found = []
+    for number, (want, have) in enumerate(zip(wanted, got, strict=True)):
+        if want.keys() != have.keys():
+            return [f"columns {list(want)} expected, got {list(have)}"]
+        for column in want.keys() - IGNORED:
+            if not _equal(column, want[column], have[column]):
+                found.append(f"row {number}, {column}: {want[column]} expected, got {have[column]}")
+    return found
+
+
+def _equal(column: str, want: str, have: str) -> bool:
+    tolerance = TOLERANCES.get(column)
+    if tolerance is None or not want or not have:
+        return want == have
+    return abs(float(want) - float(have)) <= tolerance
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    with sample_library(folder) as library:
+        for path in questions():
+            path.with_suffix(".csv").write_text(library.query(path.read_text()).to_csv(), newline="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Every question of queries/ has the golden answer on the sample archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from questions import differences, questions, rows_of, sample_library
+
+import panorama
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[panorama.Library]:
+    with sample_library(tmp_path_factory.mktemp("questions")) as library:
+        yield library
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", questions(), ids=lambda p: p.stem)
+def test_the_answer_is_the_golden_one(path: Path, library: panorama.Library) -> None:
+    golden = path.with_suffix(".csv")
+    assert golden.is_file(), f"{golden.name} is missing; python tests/questions.py FOLDER writes it"
+    found = differences(golden.read_text(), library.query(path.read_text()))
+    assert not found, "\n".join(found)
+
+
+def test_a_comparison_sees_rows_words_and_numbers() -> None:
+    assert rows_of("video,score\na,0.5\n") == [{"video": "a", "score": "0.5"}]
+
+    class Answer:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def to_csv(self) -> str:
+            return self.text
+
+    golden = "video,score,track_id\na,0.5,1\n"
+    assert not differences(golden, Answer("video,score,track_id\na,0.55,2\n"))  # type: ignore[arg-type]
+    for other in (
+        "video,score,track_id\n",
+        "video,score,track_id\nb,0.5,1\n",
+        "video,score,track_id\na,0.8,1\n",
+    ):
+        assert differences(golden, Answer(other))  # type: ignore[arg-type]
