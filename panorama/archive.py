@@ -134,6 +134,12 @@ def index_paths(store: Store, indexer: Indexer, found: Found, hooks: Hooks | Non
             outcome = FileOutcome(
                 str(video.path), "", FAILED, seconds=time.perf_counter() - started, note=str(exc)
             )
+        except (ArithmeticError, LookupError, RuntimeError, ValueError) as exc:
+            # A defect of ours that one odd file brings out must not cost the user all the others.
+            note = f"{video.path}: unexpected {type(exc).__name__}: {exc}. This is a defect; please report it"
+            outcome = FileOutcome(
+                str(video.path), "", FAILED, seconds=time.perf_counter() - started, note=note
+            )
         outcomes.append(outcome)
         hooks.on_file(outcome)
     embedded = embed_stored_crops(store, indexer.embedder)

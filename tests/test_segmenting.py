@@ -1,0 +1,98 @@
+"""Spans of tracks, their crops, and what one odd file does to the others."""
+
+from __future__ import annotations
+
+import numpy as np
+from fakes import Thing, write_film
+
+from panorama.regions import DETECTOR, Regions
+from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+
+PICTURE = np.full((100, 200, 3), 90, np.uint8)
+PICTURE[20:60, 30:80] = (200, 30, 30)
+BOX = np.array([[30, 20, 80, 60]], np.float32)
+SEEN = Regions.of(BOX, np.ones(1, np.float32), DETECTOR)
+NOTHING = Regions.empty()
+
+
+def spans(
+    looks: dict[int, Regions], frames: int, cuts: tuple[int, ...] = (), fps: float = 10
+) -> list[tuple[int, int]]:
+    """Start and end frames of the tracks that come of looking at some frames."""
+    clock = FrameClock()
+    for i in range(frames):
+        clock.add(i / fps)
+    builder = SegmentBuilder(clock, 4)
+    done: list[FinishedTrack] = []
+    for frame, regions in looks.items():
+        for first in cuts:
+            if frame >= first and not any(f >= first for f in looks if f < frame):
+                done += builder.cut(first)
+        done += builder.sample(frame, frame / fps, regions, PICTURE)
+    done += builder.finish()
+    return sorted((t.start_frame, t.end_frame) for t in done)
+
+
+def test_a_track_reaches_half_way_to_the_looks_that_did_not_see_it() -> None:
+    looks = {0: NOTHING, 6: SEEN, 12: SEEN, 18: NOTHING, 24: NOTHING, 30: NOTHING}
+    assert spans(looks, 36) == [(3, 15)]
+
+
+def test_uneven_looks_give_each_end_its_own_gap() -> None:
+    assert spans({0: NOTHING, 2: SEEN, 4: SEEN, 24: NOTHING, 26: NOTHING}, 30) == [(1, 14)]
+
+
+def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
+    assert spans({0: SEEN, 6: SEEN, 12: NOTHING}, 14, cuts=(8,)) == [(0, 8)]
+    assert spans({0: NOTHING, 6: SEEN}, 8) == [(3, 8)]
+
+
+def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
+    clock = FrameClock()
+    for i in range(60):
+        clock.add(i / 10)
+    builder = SegmentBuilder(clock, 4)
+    done = list(builder.sample(0, 0.0, SEEN, PICTURE))
+    for frame in (10, 20, 30, 40):
+        builder.hold(frame, frame / 10)
+    done += builder.sample(50, 5.0, NOTHING, PICTURE)
+    (track,) = [*done, *builder.finish()]
+    assert (track.start_frame, track.end_frame) == (0, 45)
+    assert track.frames.tolist() == [0, 40]
+
+
+def test_the_only_frame_of_a_video_lasts_as_long_as_a_frame() -> None:
+    clock = FrameClock(frame_seconds=0.5)
+    clock.add(0.0)
+    builder = SegmentBuilder(clock, 4)
+    (track,) = [*builder.sample(0, 0.0, SEEN, PICTURE), *builder.finish()]
+    assert (track.start_seconds, track.end_seconds) == (0.0, 0.5)
+
+
+def test_crops_are_cut_at_the_box() -> None:
+    clock = FrameClock()
+    clock.add(0.0)
+    builder = SegmentBuilder(clock, 4)
+    (track,) = [*builder.sample(0, 0.0, SEEN, PICTURE), *builder.finish()]
+    assert track.views[0].picture.shape == (40, 50, 3)
+    assert (track.views[0].picture == (200, 30, 30)).all()
+
+
+def test_a_defect_that_one_file_brings_out_costs_only_that_file(tmp_path, fake_proposer, monkeypatch) -> None:
+    import panorama
+    from panorama.ingest import Indexer
+
+    for name in ("a.mp4", "b.mp4"):
+        write_film(tmp_path / name, [Thing("red", 0, 20)])
+    run = Indexer.run
+
+    def odd(self, reader, writer, *rest):
+        if reader.info.path.endswith("a.mp4"):
+            raise ValueError("shapes differ")
+        return run(self, reader, writer, *rest)
+
+    monkeypatch.setattr(Indexer, "run", odd)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        report = library.index([tmp_path / "a.mp4", tmp_path / "b.mp4"], model="color-bands")
+    assert [f.status for f in report.files] == ["failed", "indexed"]
+    assert "shapes differ" in str(report.files[0].note)
