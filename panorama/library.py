@@ -18,7 +18,7 @@ from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import ModelError, QueryError, UsageError
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import embedder_names, load_embedder
+from panorama.models.registry import embedder_names, late_embedder, load_embedder
 from panorama.query.decide import Calibration
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
@@ -119,7 +119,8 @@ class Library:
     def embedder(self) -> Embedder:
         """The model that this library is searched with."""
         if self._embedder is None:
-            self._embedder = load_embedder(self._store.setting(_EMBEDDER_SETTING))
+            chosen = self._store.setting(_EMBEDDER_SETTING)
+            self._embedder = late_embedder() if chosen is None else load_embedder(chosen)
         return self._embedder
 
     @property

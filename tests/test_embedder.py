@@ -15,7 +15,7 @@ from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.embedder import BATCH, PanoramaNet, squash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
-from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names, load_embedder
+from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names, late_embedder, load_embedder
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model, record_hashes
 
@@ -221,3 +221,12 @@ def test_at_most_per_label_keeps_small_labels_whole() -> None:
     chosen = at_most_per_label(labels, 3, seed=1)
     assert [labels[i] for i in chosen] == ["a"] * 3 + ["b"] * 2
     np.testing.assert_array_equal(chosen, at_most_per_label(labels, 3, seed=1))
+
+
+def test_an_embedder_that_loads_late_is_the_same_embedder(net: PanoramaNet) -> None:
+    late = late_embedder()
+    assert (late.name, late.hash, late.dim, late.exits) == (net.name, net.hash, net.dim, net.exits)
+    assert np.array_equal(late.cohort(), net.cohort())
+    picture = np.random.default_rng(0).integers(0, 255, (40, 30, 3)).astype(np.uint8)
+    assert np.array_equal(late.embed_all([picture]), net.embed_all([picture]))
+    assert late.macs == net.macs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import cv2
@@ -14,12 +13,11 @@ from torch import Tensor
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image
 from panorama.models.color import color_bands
+from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
-from panorama.models.weights import WEIGHTS, ModelFolder
+from panorama.models.weights import ModelFolder
 
-CODE_VERSION = "2"  # 2: exits add up
 BATCH = 64
-COHORT = "cohort.safetensors"
 
 
 def native_bfloat16() -> bool:
@@ -76,8 +74,8 @@ class PanoramaNet(Embedder):
         self.trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
         self.learned_dim = learned
         self.dim = learned + self._color_axes.shape[1]
-        settings = (folder.sha256(WEIGHTS), self._side, self._color_weight, CODE_VERSION)
-        self.hash = hashlib.sha256(repr(settings).encode()).hexdigest()
+        self.folder = folder.path
+        self.hash = net_hash(folder)
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32, all exits in one pass through the trunk."""
@@ -94,9 +92,8 @@ class PanoramaNet(Embedder):
 
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
-        if COHORT not in self._folder.recipe.get("sha256", {}):
-            return super().cohort()
-        return self._folder.tensors(COHORT)["vectors"].float().numpy()
+        found = cohort_of(self._folder)
+        return super().cohort() if found is None else found
 
     def _check(self, exit: int) -> int:
         if not 1 <= exit <= self.exits:

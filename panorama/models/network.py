@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-EXITS = 3
+from panorama.models.late import EXITS
+
 STAGE_CHANNELS = (64, 128, 256)
 
 

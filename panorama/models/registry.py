@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from panorama.models.base import Embedder
 from panorama.models.color import ColorEmbedder
+from panorama.models.late import LateEmbedder
 from panorama.models.weights import model_names, open_model
 
 DEFAULT_EMBEDDER = "panoramanet"
@@ -12,6 +13,15 @@ DEFAULT_EMBEDDER = "panoramanet"
 def embedder_names() -> tuple[str, ...]:
     """The embedders that can be loaded by name: the shipped ones, then the colour baseline."""
     return (*model_names("embedder"), ColorEmbedder.name)
+
+
+def late_embedder() -> Embedder:
+    """The default embedder, whose network is loaded and checked when the first picture comes.
+
+    Raises:
+        ModelError: its recipe is missing or malformed.
+    """
+    return LateEmbedder(open_model(DEFAULT_EMBEDDER, "embedder"))
 
 
 def load_embedder(name: str | None = None) -> Embedder:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.numpy import load as parse_arrays
 
 from panorama.content import content_dir
 from panorama.errors import ModelError, unknown
@@ -65,8 +67,21 @@ class ModelFolder:
             ModelError: the file is missing, is not the one the recipe names, or is no safetensors file.
         """
         # torch takes seconds to import; the names of models do not need it.
-        from safetensors.torch import load as parse_safetensors
+        from safetensors.torch import load
 
+        try:
+            return dict(load(self._checked(file)))
+        except SafetensorError as exc:
+            raise ModelError(f"{self.path / file} is not a safetensors file: {exc}") from exc
+
+    def arrays(self, file: str) -> dict[str, NDArray[Any]]:
+        """The same as numpy arrays, without torch; see `tensors`."""
+        try:
+            return dict(parse_arrays(self._checked(file)))
+        except SafetensorError as exc:
+            raise ModelError(f"{self.path / file} is not a safetensors file: {exc}") from exc
+
+    def _checked(self, file: str) -> bytes:
         stated = self.sha256(file)
         path = self.path / file
         try:
@@ -81,11 +96,7 @@ class ModelFolder:
                 f"the weights {path} have SHA-256 {found}, but {RECIPE} states {stated}: the file is damaged "
                 f"or was changed; restore it, or record the new digest if the change was meant"
             )
-        try:
-            tensors: dict[str, torch.Tensor] = parse_safetensors(data)
-        except SafetensorError as exc:
-            raise ModelError(f"{path} is not a safetensors file: {exc}") from exc
-        return tensors
+        return data
 
 
 def model_names(kind: str) -> tuple[str, ...]:

@@ -1,0 +1,97 @@
+"""A PanoramaNet folder enters; an embedder leaves that loads its network when the first picture comes.
+
+Most queries need a model's hash and cohort and never a picture: they should not wait for torch to load.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import ModelError
+from panorama.models.base import Embedder, Image
+from panorama.models.weights import WEIGHTS, ModelFolder
+
+if TYPE_CHECKING:
+    from panorama.models.embedder import PanoramaNet
+
+CODE_VERSION = "2"  # 2: exits add up
+COHORT = "cohort.safetensors"
+EXITS = 3
+
+
+def net_hash(folder: ModelFolder) -> str:
+    """Hex digest of all that changes a PanoramaNet's vectors: weights, input size, colour share, code.
+
+    Raises:
+        ModelError: the recipe does not say all of it.
+    """
+    side, _, color_weight = net_facts(folder)
+    settings = (folder.sha256(WEIGHTS), side, color_weight, CODE_VERSION)
+    return hashlib.sha256(repr(settings).encode()).hexdigest()
+
+
+def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
+    """Input side in pixels, length of a vector, and the colour part's share of its square, by the recipe.
+
+    Raises:
+        ModelError: the recipe lacks one.
+    """
+    try:
+        network: dict[str, Any] = folder.recipe["network"]
+        side = int(folder.recipe["preprocess"]["side"])
+        return side, int(network["learned_dim"]) + int(network["color_dim"]), float(network["color_weight"])
+    except KeyError as exc:
+        raise ModelError(f"the recipe in {folder.path} lacks {exc}; it is not PanoramaNet's") from exc
+
+
+def cohort_of(folder: ModelFolder) -> NDArray[np.float32] | None:
+    """(exits, N, dim) float32 vectors of foreign pictures; None where the folder has none."""
+    if COHORT not in folder.recipe.get("sha256", {}):
+        return None
+    return np.asarray(folder.arrays(COHORT)["vectors"], np.float32)
+
+
+class LateEmbedder(Embedder):
+    """PanoramaNet, loaded on first use; what its files say can be had before."""
+
+    exits = EXITS
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self._model_folder = folder
+        self._net: PanoramaNet | None = None
+        self.folder = folder.path
+        self.name = folder.name
+        self.hash = net_hash(folder)
+        self.dim = net_facts(folder)[1]
+
+    @property
+    def macs(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Multiply-adds per picture up to and including each exit."""
+        return self.net.macs
+
+    @property
+    def net(self) -> PanoramaNet:
+        """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
+        if self._net is None:
+            from panorama.models.embedder import PanoramaNet
+
+            self._net = PanoramaNet(self._model_folder)
+        return self._net
+
+    def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """(exits, B, dim) float32."""
+        return self.net.embed_all(images)
+
+    def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
+        """(B, dim) float32; the trunk runs no deeper than the exit."""
+        return self.net.embed(images, exit)
+
+    def cohort(self) -> NDArray[np.float32]:
+        """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
+        found = cohort_of(self._model_folder)
+        return super().cohort() if found is None else found
