@@ -150,3 +150,23 @@ def run_panorama() -> None:
 
 if __name__ == "__main__":
     run_panorama()
+
+
+SHAPE_COLOURS = ((220, 40, 40), (40, 200, 60), (50, 80, 230), (240, 210, 30))
+
+
+def shapes_on_noise(seed: int, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Four coloured shapes, one a quarter of the picture, on grey noise, and their boxes."""
+    rng = np.random.default_rng(seed)
+    image = rng.normal(120, 12, (height, width, 3))
+    boxes = []
+    for quarter, colour in enumerate(SHAPE_COLOURS):
+        w, h = (int(n) for n in rng.integers(height // 6, height // 3, 2))
+        x = int(rng.integers(8, width // 2 - w - 8)) + (quarter % 2) * width // 2
+        y = int(rng.integers(8, height // 2 - h - 8)) + (quarter // 2) * height // 2
+        rows, columns = np.mgrid[0:h, 0:w]
+        round_one = ((columns - w / 2) / (w / 2)) ** 2 + ((rows - h / 2) / (h / 2)) ** 2 <= 1
+        mask = round_one if quarter % 2 else np.ones((h, w), bool)
+        image[y : y + h, x : x + w][mask] = colour
+        boxes.append([x, y, x + w, y + h])
+    return np.clip(image, 0, 255).astype(np.uint8), np.array(boxes, np.float32)
