@@ -15,14 +15,10 @@ from panorama.models.base import Embedder, Image
 from panorama.models.color import color_bands
 from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
+from panorama.models.precision import native_bfloat16
 from panorama.models.weights import ModelFolder
 
 BATCH = 64
-
-
-def native_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself; emulated, it would be slower than float32."""
-    return bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def squash(image: Image, side: int) -> Image:

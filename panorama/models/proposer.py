@@ -14,6 +14,7 @@ from torch import Tensor
 
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
+from panorama.models.precision import native_bfloat16
 from panorama.models.proposer_net import ProposerNet, prepare
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import DETECTOR, Regions, suppress
@@ -163,14 +164,8 @@ def load_proposer(name: str | None = None) -> PanoramaProposer:
 
 def best_dtype() -> torch.dtype:
     """bfloat16 where this processor multiplies it natively, else float32."""
-    native = torch.ops.mkldnn._is_mkldnn_bf16_supported() and _has_native_bf16()
+    native = torch.ops.mkldnn._is_mkldnn_bf16_supported() and native_bfloat16()
     return torch.bfloat16 if native else torch.float32
-
-
-def _has_native_bf16() -> bool:
-    """Whether the processor has instructions for bfloat16; emulated, it is slower than float32."""
-    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(check and check())
 
 
 def fit(image: Image, side: int) -> tuple[int, int, tuple[int, int]]:

@@ -22,7 +22,8 @@ from torchvision.models import mobilenet_v3_small
 
 from panorama.content import content_dir
 from panorama.models.color import ColorEmbedder
-from panorama.models.embedder import PanoramaNet, native_bfloat16
+from panorama.models.embedder import PanoramaNet
+from panorama.models.precision import native_bfloat16
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.bank import Basis
