@@ -235,3 +235,13 @@ def expected_frames(name: str, accepted: float = 0.8, videos: tuple[str, ...] = 
 def rounded(rows: object) -> list[tuple]:
     """Rows without the noise of floating point."""
     return [tuple(round(v, 6) if isinstance(v, float) else v for v in row) for row in rows]  # type: ignore[attr-defined]
+
+
+def engine_with_pictures(folder: Path) -> Engine:
+    """An engine over the sample library, made in `folder`, with four pictures of known brightness to name."""
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    for name, brightness in {"a.jpg": 20, "b.jpg": 25, "c.jpg": 60, "d.jpg": 200}.items():
+        (pictures / name).write_bytes(bytes([brightness]))
+    made, _ = make_engine(make_library(folder), pictures)
+    return made

@@ -10,6 +10,7 @@ from query_samples import (
     ENTITIES,
     TRACKS,
     empty_library,
+    engine_with_pictures,
     make_engine,
     make_library,
 )
@@ -32,12 +33,7 @@ FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    folder = tmp_path_factory.mktemp("library")
-    pictures = folder / "pictures"
-    pictures.mkdir()
-    for name, brightness in {"a.jpg": 20, "b.jpg": 25, "c.jpg": 60, "d.jpg": 200}.items():
-        (pictures / name).write_bytes(bytes([brightness]))
-    made, _ = make_engine(make_library(folder), pictures)
+    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
     yield made
     made.close()
 

@@ -12,9 +12,8 @@ from query_samples import (
     TRACKS,
     VIDEOS,
     Track,
+    engine_with_pictures,
     expected_frames,
-    make_engine,
-    make_library,
     rounded,
 )
 
@@ -26,12 +25,7 @@ FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    folder = tmp_path_factory.mktemp("library")
-    pictures = folder / "pictures"
-    pictures.mkdir()
-    for name, brightness in {"a.jpg": 20, "b.jpg": 25, "c.jpg": 60, "d.jpg": 200}.items():
-        (pictures / name).write_bytes(bytes([brightness]))
-    made, _ = make_engine(make_library(folder), pictures)
+    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
     yield made
     made.close()
 
