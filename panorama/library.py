@@ -14,20 +14,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering, vocabulary
+from panorama.answering import Answering, Verdict, entity_statement
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import ModelError, QueryError, UsageError
+from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import embedder_names, late_embedder, load_embedder
 from panorama.query.decide import Calibration
-from panorama.query.dialect import tokenize
-from panorama.query.engine import Engine
-from panorama.query.matches import BAND_NAMES
-from panorama.query.matching import AlbumMatcher
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.query.statements import ShowEntities, parse_statement
-from panorama.source import LateMatcher, SnapshotVectors, unsearched
+from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 from panorama.video import find_videos
 
@@ -51,15 +47,6 @@ class Entity:
     negatives: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether two pictures show the same entity: score in [0, 1], band, and the exit that decided."""
-
-    score: float
-    band: str
-    exit: int
-
-
 def library_path(path: str | Path | None = None) -> Path:
     """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
     return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
@@ -68,7 +55,8 @@ def library_path(path: str | Path | None = None) -> Path:
 class Library:
     """Everything Panorama knows of some footage; made by `panorama.open`.
 
-    Models are loaded when first needed. Use it in one thread; open it in as many processes as you like.
+    Models are loaded when first needed. Open it in as many processes as you like; several threads may query
+    one of them, everything else belongs into one thread.
     """
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
@@ -76,7 +64,7 @@ class Library:
         self._opened = store
         self._embedder: Embedder | None = None
         self._proposer: Proposer | None = None
-        self._sources: tuple[Snapshot, AlbumMatcher] | None = None
+        self._answerer: Answering | None = None
 
     # Life
 
@@ -93,7 +81,7 @@ class Library:
 
     def close(self) -> None:
         """Let go of the library's files."""
-        self._sources = None
+        self._forget_answers()
         if self._opened is not None:
             self._opened.close()
 
@@ -151,7 +139,8 @@ class Library:
         embedded = embed_stored_crops(self._store, model)
         embed_exemplars(self._store, model)
         self._store.put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
-        self._embedder, self._sources = model, None
+        self._embedder = model
+        self._forget_answers()
         return embedded
 
     def _remember_model(self) -> None:
@@ -191,6 +180,7 @@ class Library:
         if not self.exists:
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
+        self._forget_answers()  # they hold files that the sweep may want to delete
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
@@ -374,32 +364,25 @@ class Library:
             QueryError: the statement cannot be answered; it points at the place.
         """
         root = Path.cwd() if picture_root is None else picture_root
-        statement = parse_statement(tokenize(sql), sql)
-        if statement is not None and not isinstance(statement, ShowEntities):
-            if parameters:
-                raise QueryError("statements about entities take no parameters; write the values", sql)
+        statement = entity_statement(sql, parameters)
+        if statement is not None:
             return vocabulary.execute(self, statement, root)
-        snapshot = self.snapshot()
-        engine = Engine(
-            snapshot,
-            LateMatcher(lambda: self._matcher(snapshot)),
-            picture_root=root,
-            read_picture=lambda path: registering.read_picture(path).rgb,
-            limits=limits or Limits(),
-        )
-        try:
-            result = engine.query(sql, parameters)
-        finally:
-            engine.close()
-        if self._sources is not None and self._sources[0] is snapshot:
-            result.warnings += unsearched(self._store, snapshot, self.embedder)
-        return result
+        return self._answering.query(sql, parameters, root, limits or Limits())
+
+    @property
+    def _answering(self) -> Answering:
+        if self._answerer is None:
+            self._answerer = Answering(self._store, lambda: self.embedder)
+        return self._answerer
+
+    def _forget_answers(self) -> None:
+        if self._answerer is not None:
+            self._answerer.forget()
 
     def verify(self, first: str | Path, second: str | Path) -> Verdict:
         """Whether two pictures show the same entity."""
         a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
-        score, band, exit = self._matcher(self.snapshot()).verify(a, b)
-        return Verdict(score, BAND_NAMES[band], exit)
+        return self._answering.verify(a, b)
 
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""
@@ -413,7 +396,7 @@ class Library:
 
     def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim)."""
-        found = self._matcher(self.snapshot()).source.deepen(np.unique(crop_ids), exit)
+        found = self._answering.matcher().source.deepen(np.unique(crop_ids), exit)
         order = np.argsort(found.crop_ids)
         return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
 
@@ -425,23 +408,6 @@ class Library:
     def calibrations(self) -> tuple[Calibration, ...]:
         """How scores become bands at each exit: the library's own calibration, else the model's."""
         return calibrations_for(self.embedder, self.snapshot().settings)
-
-    def _matcher(self, snapshot: Snapshot) -> AlbumMatcher:
-        """Kept while the library does not change: it holds the vectors in memory."""
-        if self._sources is None or self._sources[0] is not snapshot:
-            self._check_embedded(snapshot)
-            source = SnapshotVectors(self._store, snapshot, self.embedder)
-            calibrations = calibrations_for(self.embedder, snapshot.settings)
-            self._sources = (snapshot, AlbumMatcher(source, self.embedder, calibrations))
-        return self._sources[1]
-
-    def _check_embedded(self, snapshot: Snapshot) -> None:
-        held = {model for model, _ in snapshot.embeddings}
-        if held and self.embedder.hash not in held:
-            raise ModelError(
-                f"no crop of this library was embedded with {self.embedder.name} {self.embedder.hash[:8]}; "
-                "run `panorama index` on the archive again: it embeds the stored crops without decoding"
-            )
 
 
 def open_library(path: str | Path | None = None, *, create: bool | None = None) -> Library:

@@ -1,0 +1,172 @@
+"""SQL over one store enters, Results leave; engine and matcher are kept while the library does not change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from panorama.calibration import calibrations_for
+from panorama.errors import ModelError, QueryError
+from panorama.models.base import Embedder, Image
+from panorama.query.dialect import tokenize
+from panorama.query.engine import Engine
+from panorama.query.matches import BAND_NAMES
+from panorama.query.matching import AlbumMatcher
+from panorama.query.relations import Limits
+from panorama.query.result import Result
+from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
+from panorama.registering import read_picture
+from panorama.source import LateMatcher, SnapshotVectors, unsearched
+from panorama.store import Snapshot, Store
+
+IDLE_ENGINES = 4
+"""Engines kept for the next query: one for each thread asking at a time, picture root and set of limits."""
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether two pictures show the same entity: score in [0, 1], band, and the exit that decided."""
+
+    score: float
+    band: str
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """An engine that no query is using, and what it was made for."""
+
+    picture_root: Path | None
+    limits: Limits
+    engine: Engine
+
+
+def entity_statement(sql: str, parameters: Parameters) -> EntityStatement | None:
+    """The statement that changes or describes an entity, None for a query.
+
+    Raises:
+        QueryError: it has parameters, which such statements do not take.
+    """
+    statement = parse_statement(tokenize(sql), sql)
+    if statement is None or isinstance(statement, ShowEntities):
+        return None
+    if parameters:
+        raise QueryError("statements about entities take no parameters; write the values", sql)
+    return statement
+
+
+class Answering:
+    """Answers queries about the newest snapshot of a store; from several threads if need be.
+
+    Args:
+        store: of the library.
+        embedder: gives the model to search with; called when a statement first needs it.
+    """
+
+    def __init__(self, store: Store, embedder: Callable[[], Embedder]) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._lock = threading.RLock()
+        self._snapshot: Snapshot | None = None
+        self._matcher: AlbumMatcher | None = None
+        self._idle: list[_Idle] = []
+
+    def query(self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits) -> Result:
+        """The answer to one SELECT."""
+        with self._engine(picture_root, limits) as (engine, snapshot):
+            result = engine.query(sql, parameters)
+        result.warnings += self._warnings(snapshot)
+        return result
+
+    def verify(self, first: Image, second: Image) -> Verdict:
+        """Whether two pictures show the same entity."""
+        score, band, exit = self.matcher().verify(first, second)
+        return Verdict(score, BAND_NAMES[band], exit)
+
+    def matcher(self) -> AlbumMatcher:
+        """What matches the album of the newest snapshot; it holds the vectors."""
+        return self._matcher_of(self._current())
+
+    def forget(self) -> None:
+        """Let go of snapshot, vectors and connections; the next query takes new ones."""
+        with self._lock:
+            self._snapshot, self._matcher = None, None
+            idle, self._idle = self._idle, []
+        for kept in idle:
+            kept.engine.close()
+
+    def _current(self) -> Snapshot:
+        snapshot = self._store.snapshot()
+        with self._lock:
+            if self._snapshot is not snapshot:
+                self.forget()
+                self._snapshot = snapshot
+        return snapshot
+
+    @contextmanager
+    def _engine(self, picture_root: Path | None, limits: Limits) -> Iterator[tuple[Engine, Snapshot]]:
+        """An engine that nobody else uses meanwhile; kept afterwards if the library is still the same."""
+        snapshot = self._current()
+        engine = self._take(picture_root, limits)
+        if engine is None:
+            engine = Engine(
+                snapshot,
+                LateMatcher(lambda: self._matcher_of(snapshot)),
+                picture_root=picture_root,
+                read_picture=lambda path: read_picture(path).rgb,
+                limits=limits,
+            )
+        keep = True
+        try:
+            yield engine, snapshot
+        finally:
+            with self._lock:
+                keep = self._snapshot is snapshot and len(self._idle) < IDLE_ENGINES
+                if keep:
+                    self._idle.append(_Idle(picture_root, limits, engine))
+            if not keep:
+                engine.close()
+
+    def _take(self, picture_root: Path | None, limits: Limits) -> Engine | None:
+        with self._lock:
+            for place, kept in enumerate(self._idle):
+                if (kept.picture_root, kept.limits) == (picture_root, limits):
+                    return self._idle.pop(place).engine
+            # What waits for other limits gives way, so that what is asked now is kept afterwards.
+            stale = self._idle.pop(0) if len(self._idle) >= IDLE_ENGINES else None
+        if stale is not None:
+            stale.engine.close()
+        return None
+
+    def _matcher_of(self, snapshot: Snapshot) -> AlbumMatcher:
+        with self._lock:
+            if self._snapshot is snapshot and self._matcher is not None:
+                return self._matcher
+            embedder = self._embedder()
+            _check_embedded(snapshot, embedder)
+            source = SnapshotVectors(self._store, snapshot, embedder)
+            matcher = AlbumMatcher(source, embedder, calibrations_for(embedder, snapshot.settings))
+            if self._snapshot is snapshot:
+                self._matcher = matcher
+            return matcher
+
+    def _warnings(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """What a query that searched should say; one that did not match anything needs no model."""
+        with self._lock:
+            searched = self._snapshot is snapshot and self._matcher is not None
+        return unsearched(self._store, snapshot, self._embedder()) if searched else ()
+
+
+def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:
+    held = {model for model, _ in snapshot.embeddings}
+    if held and embedder.hash not in held:
+        raise ModelError(
+            f"no crop of this library was embedded with {embedder.name} {embedder.hash[:8]}; "
+            "run `panorama index` on the archive again: it embeds the stored crops without decoding"
+        )

@@ -1,0 +1,86 @@
+"""Engines and matchers are kept for as long as the library stays the same, and by several threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from fakes import Thing, thing_picture, write_film
+
+import panorama
+from panorama.errors import QueryError
+from panorama.query.engine import Engine
+from panorama.query.relations import Limits
+
+RED = "SELECT frames WHERE entity = 'red'"
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch, fake_proposer):
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)])
+    with panorama.open(tmp_path / "library") as made:
+        made.index(["a.mp4"], model="color-bands")
+        made.register("red", thing_picture("red"))
+        yield made
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The engines that connect, in order."""
+    engines: list[Engine] = []
+    connected = Engine._connected
+
+    def noticed(self):
+        if self._connection is None:
+            engines.append(self)
+        return connected(self)
+
+    monkeypatch.setattr(Engine, "_connected", noticed)
+    return engines
+
+
+def test_one_engine_serves_until_the_library_changes(library, opened):
+    assert library.query(RED).arrow().equals(library.query(RED).arrow())
+    with pytest.raises(QueryError):
+        library.query("SELECT nothing FROM frames")
+    library.query("SELECT count(*) FROM tracks")
+    assert len(opened) == 1
+    library.register("green", thing_picture("green"))
+    assert library.query("SELECT count(*) FROM entities").fetchall() == [(2,)]
+    assert len(opened) == 2
+    assert opened[0]._connection is None, "the engine of what is past is closed"
+
+
+def test_other_limits_have_an_engine_of_their_own(library, opened):
+    for seconds in (None, 60.0, None, 60.0):
+        library.query(RED, limits=Limits(seconds=seconds))
+    assert len(opened) == 2
+    for seconds in range(50, 60):
+        library.query(RED, limits=Limits(seconds=seconds))
+    assert sum(engine._connection is not None for engine in opened) <= 4
+
+
+def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
+    expected = library.query(RED).fetchall()
+    answers: list[list] = []
+    start = threading.Barrier(4)
+
+    def ask() -> None:
+        start.wait()
+        for _ in range(5):
+            answers.append(library.query(RED).fetchall())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 20
+    assert all(answer == expected for answer in answers)
+
+
+def test_closing_lets_go_of_every_connection(library, opened):
+    library.query(RED)
+    library.close()
+    assert [engine._connection for engine in opened] == [None]
