@@ -26,6 +26,7 @@ from panorama.query.result import Result
 from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 from panorama.video import find_videos
+from panorama.zones import Zones
 
 if TYPE_CHECKING:
     from panorama.archive import Hooks, IndexReport
@@ -341,6 +342,11 @@ class Library:
             found = self.query("SELECT track_id FROM sightings WHERE entity = ?", [name])
             tracks = np.array([row[0] for row in found.fetchall()], np.int64)
         self._store.forget_entity(name, tracks)
+
+    @property
+    def zones(self) -> Zones:
+        """The named shapes of the cameras: list, add, rename, drop, import, draw them."""
+        return Zones(self._store, self.videos)
 
     # Query
 

@@ -96,7 +96,7 @@ def test_an_older_library_is_upgraded_and_keeps_its_rows(tmp_path):
     with Store.open(tmp_path / "x") as store:
         assert store.entities() == ["old friend"]
         assert store.info().schema_version == SCHEMA_VERSION
-        store.put_zone(Zone("", "door", "line", ((0, 0), (5, 5))))
+        store.put_zones([Zone("", "door", "line", ((0, 0), (0.5, 0.5)))])
         index(store, "a.mp4")
 
 
@@ -281,17 +281,18 @@ def test_settings_cache_models_and_zones_are_kept(tmp_path):
         store.put_setting("slack", [1, "two", None])
         store.cache_put("key", b"\x00blob")
         store.put_model(ModelRow("h", "panoramanet", "embedder", 128, 3))
-        store.put_zone(Zone("gate", "door", "zone", ((0, 0), (5.5, 0), (5, 5))))
+        store.put_zones([Zone("gate", "door", "zone", ((0, 0), (0.55, 0), (0.5, 0.5)))])
     with Store.open(tmp_path / "x") as store:
         assert store.setting("slack") == [1, "two", None] == store.snapshot().settings["slack"]
         assert store.setting("absent", "default") == "default"
         assert store.cache_get("key") == b"\x00blob" and store.cache_get("other") is None
         assert store.models() == [ModelRow("h", "panoramanet", "embedder", 128, 3)]
-        assert store.zones() == [Zone("gate", "door", "zone", ((0, 0), (5.5, 0), (5, 5)))]
-        with pytest.raises(UsageError, match=r"no zone 'dor'.*'door'"):
+        assert store.zones() == (Zone("gate", "door", "zone", ((0, 0), (0.55, 0), (0.5, 0.5))),)
+        assert store.snapshot().zones == store.zones()
+        with pytest.raises(UsageError, match=r"no zone or line 'dor'.*'door'"):
             store.drop_zone("gate", "dor")
         store.drop_zone("gate", "door")
-        assert store.zones() == []
+        assert store.zones() == ()
 
 
 def test_the_cache_keeps_the_newest_within_its_size(store):

@@ -24,6 +24,7 @@ _COMMANDS = {
     "rename": ("album", "Give an entity another name."),
     "drop": ("album", "Unregister entities."),
     "forget": ("album", "Erase an entity for good."),
+    "zones": ("zones", "Zones and lines of the cameras: add, list, show, rename, drop, import, export."),
     "videos": ("indexing", "List the videos of the library."),
     "remove": ("indexing", "Take videos out of the library."),
     "info": ("indexing", "Say what the library holds."),
@@ -52,8 +53,9 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"panorama.cli.{_COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name}_command")
-        own = {parameter.name for parameter in command.params}
-        command.params += [option for option in _shared_options() if option.name not in own]
+        for taking in (command, *getattr(command, "commands", {}).values()):
+            own = {parameter.name for parameter in taking.params}
+            taking.params += [option for option in _shared_options() if option.name not in own]
         return command
 
     def resolve_command(

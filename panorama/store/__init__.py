@@ -4,13 +4,15 @@ from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.crops import CropBatch
 from panorama.store.schema import pack_ids, segment_of
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow, Zone
+from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Album, DataFile, Snapshot
 from panorama.store.store import LibraryInfo, Store
 from panorama.store.sweep import Swept
 from panorama.store.videos import KnownFile, VideoRow
+from panorama.store.zones import EVERY_CAMERA, Zone
 
 __all__ = [
+    "EVERY_CAMERA",
     "Album",
     "AuditRow",
     "CropBatch",

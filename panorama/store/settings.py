@@ -1,15 +1,13 @@
-"""Small values of a library: settings, calibration, models, zones, cached sightings, audit rows."""
+"""Small values of a library: settings, calibration, models, cached sightings, audit rows."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
 
 CACHE_BYTES = 256 << 20
@@ -40,12 +38,6 @@ DELETE FROM sightings_cache WHERE key IN (
 _CLEAR_CACHE = "DELETE FROM sightings_cache"
 _AUDIT = "INSERT INTO audit (at, action, subject_hash, detail) VALUES (:at, :action, :subject, :detail)"
 _AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
-_PUT_ZONE = """
-INSERT INTO zones (camera, name, kind, points) VALUES (:camera, :name, :kind, :points)
-ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded.points
-"""
-_ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
-_DROP_ZONE = "DELETE FROM zones WHERE camera = :camera AND name = :name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +49,6 @@ class ModelRow:
     kind: str
     dim: int
     exits: int
-
-
-@dataclass(frozen=True, slots=True)
-class Zone:
-    """A named shape in the pictures of one camera ('' stands for every camera).
-
-    Attributes:
-        kind: 'zone', a polygon of at least three points, or 'line', of at least two.
-        points_xy: pixels of the frame as displayed.
-    """
-
-    camera: str
-    name: str
-    kind: str
-    points_xy: tuple[tuple[float, float], ...]
-
-    def __post_init__(self) -> None:
-        least = {"zone": 3, "line": 2}.get(self.kind)
-        if least is None:
-            raise UsageError(f"a shape is a zone or a line, got {self.kind!r}")
-        if len(self.points_xy) < least:
-            raise UsageError(f"a {self.kind} has at least {least} points, got {len(self.points_xy)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,26 +117,3 @@ def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
 def audit_rows(tx: Transaction) -> list[AuditRow]:
     """All erasures, oldest first."""
     return [AuditRow(*row) for row in tx.rows(_AUDIT_ROWS)]
-
-
-def put_zone(tx: Transaction, zone: Zone) -> None:
-    """Store or replace a shape."""
-    points = json.dumps([[float(x), float(y)] for x, y in zone.points_xy])
-    tx.run(_PUT_ZONE, camera=zone.camera, name=zone.name, kind=zone.kind, points=points)
-    tx.bump("settings")
-
-
-def zones(tx: Transaction) -> list[Zone]:
-    """All shapes."""
-    return [
-        Zone(row.camera, row.name, row.kind, tuple((x, y) for x, y in json.loads(row.points)))
-        for row in tx.rows(_ZONES)
-    ]
-
-
-def drop_zone(tx: Transaction, camera: str, name: str) -> None:
-    """Remove a shape; UsageError where there is none."""
-    if not tx.run(_DROP_ZONE, camera=camera, name=name):
-        known: Sequence[str] = [zone.name for zone in zones(tx) if zone.camera == camera]
-        raise UsageError(unknown("zone", name, known, "panorama zones"))
-    tx.bump("settings")

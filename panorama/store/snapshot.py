@@ -16,10 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.store import settings
+from panorama.store import zones as shapes
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
 from panorama.store.schema import TABLES
+from panorama.store.zones import Zone
 
 VIDEOS = pa.schema(
     [
@@ -151,6 +153,7 @@ class Snapshot:
             `has_dead_rows`: join with `videos` on segment, or filter by this.
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
+        zones: named shapes of cameras.
     """
 
     root: Path
@@ -167,6 +170,7 @@ class Snapshot:
     settings: Mapping[str, Any]
     albums: Mapping[tuple[str, int], Album] = field(repr=False)
     lease: FileLock | None = field(default=None, repr=False, compare=False)
+    zones: tuple[Zone, ...] = ()
 
     @property
     def version(self) -> str:
@@ -243,6 +247,7 @@ class Snapshots:
             settings.read_all(tx),
             albums,
             lease,
+            last.zones if last is not None and last.settings_version == setting else shapes.zones(tx),
         )
 
     def forget(self) -> None:

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
 from panorama.store import album, crops, rewrite, settings, sweep, videos
+from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
 from panorama.store.crops import CropBatch
 from panorama.store.layout import Place
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow, Zone
+from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
 from panorama.store.videos import KnownFile, VideoRow
+from panorama.store.zones import Zone
 
 _LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
 _COUNTS = """
@@ -310,20 +312,25 @@ class Store:
             with self._place.catalog.write() as tx:
                 settings.cache_put(tx, key, value)
 
-    def put_zone(self, zone: Zone) -> None:
-        """Store or replace a named shape of a camera."""
+    def put_zones(self, zones: Sequence[Zone]) -> None:
+        """Store or replace named shapes of cameras, all or none."""
         with self._place.catalog.write() as tx:
-            settings.put_zone(tx, zone)
+            shapes.put_zones(tx, zones)
 
-    def zones(self) -> list[Zone]:
+    def zones(self) -> tuple[Zone, ...]:
         """All named shapes."""
         with self._place.catalog.read() as tx:
-            return settings.zones(tx)
+            return shapes.zones(tx)
 
     def drop_zone(self, camera: str, name: str) -> None:
         """Remove a named shape."""
         with self._place.catalog.write() as tx:
-            settings.drop_zone(tx, camera, name)
+            shapes.drop_zone(tx, camera, name)
+
+    def rename_zone(self, camera: str, name: str, new: str) -> None:
+        """Give a named shape another name."""
+        with self._place.catalog.write() as tx:
+            shapes.rename_zone(tx, camera, name, new)
 
     def audit(self) -> list[AuditRow]:
         """What was erased."""

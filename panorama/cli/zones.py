@@ -1,0 +1,126 @@
+"""The command `zones`: named shapes of the cameras, as SQL's inside() and crosses() use them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+
+from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.errors import LibraryWriteError
+from panorama.store import EVERY_CAMERA, Zone
+
+_camera_option = click.option("--camera", help="The camera. Default: every camera.")
+
+
+def _told(zone: Zone) -> str:
+    whose = "every camera" if zone.camera == EVERY_CAMERA else zone.camera
+    return f"{zone.kind} {zone.name} of {whose}: {len(zone.points_xy)} points"
+
+
+@click.group("zones", invoke_without_command=True)
+@click.pass_context
+def zones_command(ctx: click.Context) -> None:
+    """Zones (polygons) and lines of the cameras, for inside('zone') and crosses('line') in SQL.
+
+    \b
+    panorama zones add lawn --camera gate --points "0%,60% 100%,60% 100%,100% 0%,100%"
+    panorama zones add kerb --camera gate --line --points "0,260 640,260"
+    panorama zones show --camera gate --out zones.png
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_command, as_json=False)
+
+
+@zones_command.command("add")
+@click.argument("name")
+@click.option("--points", required=True, help="x,y x,y ...: percent of the frame (10%,50%) or pixels of it.")
+@click.option("--line", is_flag=True, help="A line, not a zone. Crossing it to its right is 'in'.")
+@_camera_option
+@click.option("--size", metavar="WIDTHxHEIGHT", help="The frame that pixels count in. Default: the videos'.")
+@click.pass_context
+def add_command(
+    ctx: click.Context, name: str, points: str, line: bool, camera: str | None, size: str | None
+) -> None:
+    """Add a zone or a line, or replace the one of that name."""
+    pixels = None
+    if size is not None:
+        found = re.fullmatch(r"([1-9]\d*)[x×]([1-9]\d*)", size.strip())
+        if found is None:
+            raise click.UsageError(f"--size is WIDTHxHEIGHT, as in 640x360, got {size!r}")
+        pixels = (int(found[1]), int(found[2]))
+    zones = opened(ctx).zones
+    kind = "line" if line else "zone"
+    say(_told(zones.add(name, points, camera=camera or EVERY_CAMERA, kind=kind, size=pixels)))
+
+
+@zones_command.command("list")
+@json_option
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """List the shapes; points are percent of the frame."""
+    rows = []
+    for zone in opened(ctx).zones:
+        points = " ".join(f"{x:.4g}%,{y:.4g}%" for x, y in ((100 * x, 100 * y) for x, y in zone.points_xy))
+        rows.append([zone.camera, zone.name, zone.kind, points])
+    print_rows(["camera", "name", "kind", "points"], rows, as_json)
+
+
+@zones_command.command("show")
+@click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
+@_camera_option
+@click.option("--video", help="A video of the library. Default: the camera's first.")
+@click.option("--at", "seconds", type=float, default=0.0, help="Seconds from its start.")
+@click.pass_context
+def show_command(ctx: click.Context, out: str, camera: str | None, video: str | None, seconds: float) -> None:
+    """Draw the shapes of a camera on a frame of it; arrows show which way across a line is 'in'."""
+    shown = opened(ctx).zones.draw(out, camera=camera, video=video, seconds=seconds)
+    say(f"{out}: {', '.join(zone.name for zone in shown) or 'no shape'}")
+
+
+@zones_command.command("rename")
+@click.argument("name")
+@click.argument("new")
+@click.option("--camera", help="Only of this camera.")
+@click.pass_context
+def rename_command(ctx: click.Context, name: str, new: str, camera: str | None) -> None:
+    """Give a shape another name."""
+    opened(ctx).zones.rename(name, new, camera)
+    say(f"{name} is now {new}")
+
+
+@zones_command.command("drop")
+@click.argument("name")
+@click.option("--camera", help="Only of this camera.")
+@click.pass_context
+def drop_command(ctx: click.Context, name: str, camera: str | None) -> None:
+    """Remove a shape."""
+    opened(ctx).zones.drop(name, camera)
+    say(f"dropped {name}")
+
+
+@zones_command.command("export")
+@click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.pass_context
+def export_command(ctx: click.Context, file: str | None) -> None:
+    """Write all shapes as JSON, to FILE or to stdout; points are shares of the frame, 0 to 1."""
+    text = json.dumps(opened(ctx).zones.to_json(), indent=1, ensure_ascii=False)
+    if file is None:
+        click.echo(text)
+        return
+    try:
+        Path(file).write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise LibraryWriteError(f"{file} cannot be written: {exc.strerror or exc}") from exc
+
+
+@zones_command.command("import")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--camera", help="Of the shapes that name none. Default: every camera.")
+@click.pass_context
+def import_command(ctx: click.Context, file: str, camera: str | None) -> None:
+    """Read shapes from JSON, as `zones export` or labelme write it; all or none."""
+    for zone in opened(ctx).zones.load(file, camera):
+        say(_told(zone))

@@ -1,0 +1,269 @@
+"""The named shapes of a library's cameras: points as typed or files drawn elsewhere enter, zones, lines and
+a picture of them leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.store import EVERY_CAMERA, Zone
+from panorama.store.zones import Point, of_camera
+from panorama.video import open_video
+
+if TYPE_CHECKING:
+    from panorama.store import Store
+
+_KINDS = {"zone": "zone", "line": "line", "polygon": "zone", "rectangle": "zone", "linestrip": "line"}
+"""What drawing tools call a shape -> what it is here."""
+_COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
+
+
+class Zones:
+    """Zones and lines by camera and name; iterating gives all of them.
+
+    Args:
+        store: where they are kept.
+        videos: gives the library's videos, see `Snapshot.videos`.
+    """
+
+    def __init__(self, store: Store, videos: Callable[[], pa.Table]) -> None:
+        self._store = store
+        self._videos = videos
+
+    def __iter__(self) -> Iterator[Zone]:
+        return iter(self._store.zones())
+
+    def add(
+        self,
+        name: str,
+        points: str | Sequence[Point],
+        *,
+        camera: str = EVERY_CAMERA,
+        kind: str = "zone",
+        size: tuple[int, int] | None = None,
+    ) -> Zone:
+        """Store a shape, in place of one of the same name and camera.
+
+        Args:
+            points: pairs of shares of the frame, or text: percent '10%,50% ...' or pixels '120,300 ...'.
+            camera: one of the library's; EVERY_CAMERA for a shape of all that have none of that name.
+            kind: 'zone' or 'line'.
+            size: of the frame that pixels count in; without it, that of the camera's videos.
+
+        Raises:
+            UsageError: an unknown camera, points that make no shape, pixels of a frame of unknown size.
+        """
+        self._check_camera(camera)
+        pairs = points_of(points, size, lambda: self._size_of(camera)) if isinstance(points, str) else points
+        zone = Zone(camera, name, kind, tuple((float(x), float(y)) for x, y in pairs))
+        self._store.put_zones([zone])
+        return zone
+
+    def rename(self, name: str, new: str, camera: str | None = None) -> None:
+        """Give a shape another name; without a camera, that shape of all cameras that have it."""
+        for where in self._cameras_of(name, camera):
+            self._store.rename_zone(where, name, new)
+
+    def drop(self, name: str, camera: str | None = None) -> None:
+        """Remove a shape; without a camera, from all cameras that have it."""
+        for where in self._cameras_of(name, camera):
+            self._store.drop_zone(where, name)
+
+    def to_json(self) -> dict[str, Any]:
+        """All shapes, as `load` reads them; points are shares of the frame."""
+        shapes = [
+            {"camera": z.camera, "name": z.name, "kind": z.kind, "points": [list(p) for p in z.points_xy]}
+            for z in self
+        ]
+        return {"shapes": shapes}
+
+    def load(self, path: str | Path, camera: str | None = None) -> list[Zone]:
+        """Store the shapes of a JSON file, all or none: of `to_json`, or of a drawing tool (labelme).
+
+        Args:
+            camera: of the shapes that name none.
+
+        Raises:
+            UsageError: the file is none of these, or a shape in it cannot be one.
+        """
+        shapes = read_shapes(Path(path), EVERY_CAMERA if camera is None else camera)
+        for zone in shapes:
+            self._check_camera(zone.camera)
+        self._store.put_zones(shapes)
+        return shapes
+
+    def draw(
+        self, out: str | Path, *, camera: str | None = None, video: str | None = None, seconds: float = 0.0
+    ) -> list[Zone]:
+        """Write a picture: the shapes that hold for a camera on a frame of one of its videos.
+
+        Args:
+            video: of the library; by default the first of the camera. Names the camera by itself.
+            seconds: of the frame.
+
+        Returns:
+            The shapes drawn.
+        """
+        row = self._row(camera, video)
+        shown = holding(tuple(self), row["camera"])
+        with open_video(Path(row["uri"])) as reader:
+            times = reader.times().seconds
+            if not len(times):
+                raise VideoError(f"{row['uri']} has no frame that can be read")
+            picture = reader.frame_at(min(max(seconds, 0.0), float(times[-1]))).rgb().copy()
+        drawn = cv2.cvtColor(draw_shapes(picture, shown), cv2.COLOR_RGB2BGR)
+        try:
+            written = cv2.imwrite(str(out), drawn)
+        except cv2.error as exc:
+            raise UsageError(f"{out}: name a picture, as in zones.png") from exc
+        if not written:
+            raise LibraryWriteError(f"{out} cannot be written")
+        return shown
+
+    def _row(self, camera: str | None, video: str | None) -> dict[str, Any]:
+        if camera is not None:
+            self._check_camera(camera)
+        rows = self._videos().to_pylist()
+        names = [row["video"] for row in rows]
+        if video is not None and video not in names:
+            raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+        chosen = [
+            row
+            for row in rows
+            if video in (None, row["video"]) and (camera in (None, EVERY_CAMERA) or row["camera"] == camera)
+        ]
+        if not chosen:
+            raise UsageError(f"no video {video or ''} of {of_camera(camera or '')}; see panorama videos")
+        if len({row["camera"] for row in chosen}) > 1 and camera is None:
+            cameras = ", ".join(repr(name) for name in self._cameras())
+            raise UsageError(f"say which camera to show with --camera; there are {cameras}")
+        return dict(chosen[0])
+
+    def _cameras(self) -> list[str]:
+        return sorted(set(self._videos().column("camera").to_pylist()))
+
+    def _check_camera(self, camera: str) -> None:
+        cameras = self._cameras()
+        if camera != EVERY_CAMERA and camera not in cameras:
+            raise UsageError(unknown("camera", camera, cameras, "panorama videos"))
+
+    def _cameras_of(self, name: str, camera: str | None) -> list[str]:
+        """The cameras whose shape is meant; the store refuses one that has none."""
+        if camera is not None:
+            return [camera]
+        return [zone.camera for zone in self if zone.name == name] or [EVERY_CAMERA]
+
+    def _size_of(self, camera: str) -> tuple[int, int]:
+        videos = self._videos().select(["camera", "width", "height"]).to_pylist()
+        sizes = sorted({(r["width"], r["height"]) for r in videos if camera in (EVERY_CAMERA, r["camera"])})
+        if len(sizes) != 1:
+            found = ", ".join(f"{width}x{height}" for width, height in sizes) or "none"
+            raise UsageError(
+                f"the videos of {of_camera(camera)} have several sizes ({found}): say which one the pixels "
+                "count in with --size WIDTHxHEIGHT, or give percentages: '10%,50% ...'"
+            )
+        return int(sizes[0][0]), int(sizes[0][1])
+
+
+def holding(shapes: Sequence[Zone], camera: str) -> list[Zone]:
+    """The shapes that hold for a camera: its own, and those of every camera whose name it does not use."""
+    own = [zone for zone in shapes if zone.camera == camera]
+    names = {zone.name for zone in own}
+    return own + [z for z in shapes if z.camera == EVERY_CAMERA != camera and z.name not in names]
+
+
+def points_of(
+    text: str, size: tuple[int, int] | None, known_size: Callable[[], tuple[int, int]]
+) -> list[Point]:
+    """Points as typed, 'x,y x,y ...', as shares of the frame.
+
+    Args:
+        text: percentages ('10%,50%') or pixels of the frame as displayed ('120,300'), one or the other.
+        size: of the frame that pixels count in; None asks `known_size`.
+    """
+    numbers = [word for pair in text.replace(";", " ").split() for word in pair.split(",")]
+    shares = [word.endswith("%") for word in numbers]
+    try:
+        values = [float(word.removesuffix("%")) for word in numbers]
+    except ValueError:
+        values = []
+    if not values or len(values) % 2 or any(pair.count(",") != 1 for pair in text.replace(";", " ").split()):
+        raise UsageError(f"points are pairs x,y with blanks between: '120,300 400,300 400,470', got {text!r}")
+    if any(shares) and not all(shares):
+        raise UsageError(f"points are all in percent or all in pixels, got {text!r}")
+    width, height = (100.0, 100.0) if all(shares) else (size or known_size())
+    return [(x / width, y / height) for x, y in zip(values[::2], values[1::2], strict=True)]
+
+
+def read_shapes(path: Path, camera: str) -> list[Zone]:
+    """The shapes of a JSON file; `camera` is that of shapes that name none."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except ValueError as exc:
+        raise UsageError(f"{path} is not JSON: {exc}") from exc
+    listed = held.get("shapes") if isinstance(held, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(shape, dict) for shape in listed):
+        form = '{"shapes": [{"camera": "gate", "name": "lawn", "kind": "zone", "points": [[0.1, 0.5], ...]}]}'
+        raise UsageError(f"{path} holds no shapes; expected {form}, or a file of labelme")
+    width, height = held.get("imageWidth", 1), held.get("imageHeight", 1)
+    try:
+        return [_shape(shape, camera, float(width), float(height)) for shape in listed]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise UsageError(f"a shape of {path} is malformed: {exc!r}; see panorama zones export") from exc
+
+
+def _shape(shape: dict[str, Any], camera: str, width: float, height: float) -> Zone:
+    name = str(shape["name"] if "name" in shape else shape["label"])
+    typed = str(shape["kind"] if "kind" in shape else shape["shape_type"])
+    if typed not in _KINDS:
+        raise UsageError(f"shape {name!r} is a {typed!r}; a shape is one of {', '.join(sorted(_KINDS))}")
+    points = [(float(x) / width, float(y) / height) for x, y in shape["points"]]
+    if typed == "rectangle" and len(points) == 2:
+        (left, top), (right, bottom) = points
+        points = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    return Zone(str(shape.get("camera", camera)), name, _KINDS[typed], tuple(points))
+
+
+def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[np.uint8]:
+    """The shapes on an RGB picture: zones filled, lines with an arrow to the side that is 'in'."""
+    height, width = picture.shape[:2]
+    thick = max(1, round(min(width, height) / 240))
+    for number, zone in enumerate(shapes):
+        colour = _COLOURS[number % len(_COLOURS)]
+        points = (
+            np.array([(x * (width - 1), y * (height - 1)) for x, y in zone.points_xy])
+            .round()
+            .astype(np.int32)
+        )
+        if zone.kind == "zone":
+            filled = cv2.fillPoly(picture.copy(), [points], colour)
+            picture = np.asarray(cv2.addWeighted(filled, 0.25, picture, 0.75, 0), np.uint8)
+        cv2.polylines(picture, [points], zone.kind == "zone", colour, thick, cv2.LINE_AA)
+        if zone.kind == "line":
+            _arrow(picture, points, colour, thick)
+        x, y = (int(c) for c in points[points[:, 1].argmin()])
+        at = (min(max(x, 2), width - 10 * len(zone.name)), max(y - 6, 14))
+        for ink, weight in (((0, 0, 0), thick + 2), (colour, thick)):
+            cv2.putText(picture, zone.name, at, cv2.FONT_HERSHEY_SIMPLEX, 0.5, ink, weight, cv2.LINE_AA)
+    return picture
+
+
+def _arrow(picture: NDArray[np.uint8], points: NDArray[np.int32], colour: Sequence[int], thick: int) -> None:
+    """Across the longest stretch of a line, to the right of who walks it: that way is 'in'."""
+    steps = np.diff(points, axis=0).astype(float)
+    longest = int(np.hypot(*steps.T).argmax())
+    step = steps[longest] / max(float(np.hypot(*steps[longest])), 1.0)
+    middle = (points[longest] + points[longest + 1]) / 2
+    tip = middle + np.array([-step[1], step[0]]) * min(picture.shape[:2]) / 12
+    start, end = ((int(c) for c in p.round()) for p in (middle, tip))
+    cv2.arrowedLine(picture, tuple(start), tuple(end), tuple(colour), thick, cv2.LINE_AA, tipLength=0.4)

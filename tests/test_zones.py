@@ -1,0 +1,214 @@
+"""`panorama zones`: which shapes are taken, refused, drawn, renamed, dropped, exported and imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from fakes import SIZE, Thing, write_film
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import panorama
+from panorama.errors import UsageError
+from panorama.store import Zone
+from panorama.zones import draw_shapes, holding, points_of, read_shapes
+
+SQUARE = ((0.1, 0.1), (0.5, 0.1), (0.5, 0.5), (0.1, 0.5))
+
+
+@pytest.fixture
+def indexed(run: Any, tmp_path: Path) -> Path:
+    """A library with the cameras gate (two videos) and yard."""
+    for name in ("gate/a.mp4", "gate/b.mp4", "yard/c.mp4"):
+        write_film(tmp_path / name, [Thing("red", 5, 35, left=10 + len(name))], frames=38)
+    assert run("index", ".", "--model", "color-bands").status == 0
+    return tmp_path
+
+
+def test_zones_are_added_in_pixels_or_percent_and_listed(run: Any, indexed: Path) -> None:
+    done = run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,120 0,120")
+    assert (done.status, done.err) == (0, "zone lawn of gate: 4 points\n")
+    assert run("zones", "add", "kerb", "--line", "--points", "0%,50% 100%,50%").status == 0
+    assert run("zones", "list", "--json").json == [
+        {"camera": "", "name": "kerb", "kind": "line", "points": "0%,50% 100%,50%"},
+        {"camera": "gate", "name": "lawn", "kind": "zone", "points": "0%,50% 100%,50% 100%,100% 0%,100%"},
+    ]
+    assert run("zones").out == run("zones", "list").out
+    big = run("zones", "add", "lawn", "--camera", "gate", "--size", "320x240", "--points", "0,0 32,0 32,24")
+    assert big.status == 0
+    with panorama.open("panorama-library") as library:
+        assert [z.points_xy for z in library.zones if z.name == "lawn"] == [((0, 0), (0.1, 0), (0.1, 0.1))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--points", "0,0 10,0"), "zone 'x' has 2 points; a zone has 3 to 200"),
+        (("--points", "5,5", "--line"), "line 'x' has 1 points; a line has 2 to 200"),
+        (("--points", "0,0 10,10 10,0 0,10"), "edges of zone 'x' cross: 1-2 and 3-4"),
+        (("--points", "0,0 10,10 20,20"), "lie on one straight line"),
+        (("--points", "0,0 10,0 10,0 5,5"), "points 2 and 3 of zone 'x' are one"),
+        (("--points", "0,0 200,0 0,50"), "point 2 of zone 'x' lies outside the frame, at 125%, 0%"),
+        (("--points", "0,0 10%,0 5,5"), "all in percent or all in pixels"),
+        (("--points", "0,0 10 5,5"), "points are pairs x,y"),
+        (("--points", "0,0 a,b 5,5"), "points are pairs x,y"),
+        (("--points", "nan,0 1,1 0,1"), "lies outside the frame, at nan, 0"),
+        (("--points", "0,0 9,0 9,9", "--camera", "gat"), "no camera 'gat'. Did you mean 'gate'?"),
+        (("--points", "0,0 9,0 9,9", "--size", "wide"), "--size is WIDTHxHEIGHT"),
+    ],
+)
+def test_what_is_no_shape_is_refused_and_changes_nothing(
+    run: Any, indexed: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    run("zones", "add", "x", "--points", "0,0 9,0 9,9")
+    before = run("zones", "list").out
+    done = run("zones", "add", "x", *arguments)
+    assert done.status == 2
+    assert said in done.err
+    assert run("zones", "list").out == before
+
+
+def test_pixels_need_a_size_where_videos_have_several() -> None:
+    def several() -> tuple[int, int]:
+        raise UsageError("several")
+
+    assert points_of("32,24 16,12", (320, 240), several) == [(0.1, 0.1), (0.05, 0.05)]
+    assert points_of("10%,20%; 30%,40%", None, several) == [(0.1, 0.2), (0.3, 0.4)]
+    with pytest.raises(UsageError, match="several"):
+        points_of("32,24 16,12", None, several)
+
+
+def test_rename_and_drop_take_one_camera_or_all(run: Any, indexed: Path) -> None:
+    for camera in ("gate", "yard"):
+        run("zones", "add", "door", "--camera", camera, "--points", "0,0 9,0 9,9")
+    assert run("zones", "rename", "door", "exit", "--camera", "yard").status == 0
+    assert [z["name"] for z in run("zones", "list", "--json").json] == ["door", "exit"]
+    assert "there is one of camera 'yard'" in run("zones", "drop", "exit", "--camera", "gate").err
+    assert "Did you mean 'door'" in run("zones", "drop", "dor").err
+    assert run("zones", "rename", "door", " ").status == 2
+    assert run("zones", "drop", "door").status == run("zones", "drop", "exit").status == 0
+    assert run("zones", "list", "--json").json == []
+
+
+def test_a_name_that_is_taken_is_not_taken_twice(run: Any, indexed: Path) -> None:
+    for name in ("door", "exit"):
+        run("zones", "add", name, "--camera", "gate", "--points", "0,0 9,0 9,9")
+    done = run("zones", "rename", "exit", "door")
+    assert (done.status, "camera 'gate' has a zone 'door' already" in done.err) == (2, True)
+
+
+def test_an_export_comes_in_again_as_it_was(run: Any, indexed: Path) -> None:
+    run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,119.5")
+    run("zones", "add", "kerb", "--line", "--points", "0%,50% 33.3%,50%")
+    before = run("zones", "export").json
+    assert run("zones", "export", "shapes.json").status == 0
+    run("zones", "drop", "lawn")
+    assert run("zones", "import", "shapes.json").status == 0
+    assert run("zones", "export").json == before == json.loads(Path("shapes.json").read_text())
+
+
+def test_shapes_drawn_with_labelme_come_in(run: Any, indexed: Path) -> None:
+    drawn = {
+        "imageWidth": 320,
+        "imageHeight": 240,
+        "shapes": [
+            {"label": "bed", "shape_type": "polygon", "points": [[0, 0], [160, 0], [160, 120]]},
+            {"label": "door", "shape_type": "linestrip", "points": [[32, 24], [64, 24], [64, 48]]},
+            {"label": "mat", "shape_type": "rectangle", "points": [[32, 24], [64, 48]]},
+        ],
+    }
+    Path("drawn.json").write_text(json.dumps(drawn))
+    assert run("zones", "import", "drawn.json", "--camera", "gate").status == 0
+    with panorama.open("panorama-library") as library:
+        assert list(library.zones) == [
+            Zone("gate", "bed", "zone", ((0, 0), (0.5, 0), (0.5, 0.5))),
+            Zone("gate", "door", "line", ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2))),
+            Zone("gate", "mat", "zone", ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2), (0.1, 0.2))),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "holds no shapes"),
+        ('{"shapes": [{"name": "a", "kind": "zone"}]}', "is malformed"),
+        ('{"shapes": [{"name": "a", "kind": "circle", "points": [[0, 0]]}]}', "is a 'circle'"),
+        ('{"shapes": [{"name": "a", "kind": "line", "points": [[0, 0], [7, 7]]}]}', "outside the frame"),
+    ],
+)
+def test_a_file_without_good_shapes_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "shapes.json").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_shapes(tmp_path / "shapes.json", "")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_shapes(tmp_path / "absent.json", "")
+
+
+def test_show_draws_the_shapes_of_the_camera(run: Any, indexed: Path) -> None:
+    run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,120 0,120")
+    run("zones", "add", "kerb", "--line", "--points", "0%,25% 100%,25%")
+    done = run("zones", "show", "--camera", "gate", "--out", "zones.png")
+    assert (done.status, done.err) == (0, "zones.png: lawn, kerb\n")
+    picture = cv2.imread("zones.png")
+    assert picture.shape == (SIZE[1], SIZE[0], 3)
+    inside, above = picture[100, 120].astype(int), picture[45, 120].astype(int)
+    assert np.ptp(inside) > 10 > np.ptp(above)  # the zone is tinted, the grey ground is not
+    assert "kerb\n" in run("zones", "show", "--video", "yard/c.mp4", "--out", "z.jpg").err
+    assert "say which camera" in run("zones", "show", "--out", "zones.png").err
+    assert "Did you mean 'gate/a.mp4'" in run("zones", "show", "--video", "gate/a", "--out", "z.png").err
+    assert run("zones", "show", "--camera", "gate", "--out", "zones.xyz").status == 2
+
+
+def test_the_arrow_of_a_line_points_to_its_right() -> None:
+    line = Zone("", "kerb", "line", ((0.1, 0.5), (0.9, 0.5)))
+    drawn = draw_shapes(np.zeros((240, 240, 3), np.uint8), [line])
+    assert drawn[128:142, 110:130].any() and not drawn[98:112, 110:130].any()
+
+
+def test_a_shape_of_a_camera_stands_before_one_of_every_camera() -> None:
+    everywhere, own = Zone("", "door", "zone", SQUARE), Zone("gate", "door", "zone", SQUARE[:3])
+    other = Zone("", "mat", "zone", SQUARE)
+    assert holding((everywhere, other, own), "gate") == [own, other]
+    assert holding((everywhere, other, own), "yard") == [everywhere, other]
+    assert holding((everywhere, other, own), "") == [everywhere, other]
+
+
+def edges_cross(points: tuple[tuple[float, float], ...]) -> bool:
+    """Whether two edges that share no point meet, by solving for the place where they do."""
+    count = len(points)
+    edges = [(np.array(points[i]), np.array(points[(i + 1) % count])) for i in range(count)]
+    for i in range(count):
+        for j in range(i + 2, count - (i == 0)):
+            (a, b), (c, d) = edges[i], edges[j]
+            matrix = np.array([b - a, c - d]).T
+            if abs(np.linalg.det(matrix)) < 1e-12:
+                continue
+            s, t = np.linalg.solve(matrix, c - a)
+            if -1e-9 < s < 1 + 1e-9 and -1e-9 < t < 1 + 1e-9:
+                return True
+    return False
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=4, max_size=7, unique=True))
+def test_polygons_are_refused_exactly_where_edges_cross(points: list[tuple[int, int]]) -> None:
+    """No three points in one line, so that nothing depends on touching or rounding."""
+    for i in range(len(points)):
+        for j in range(i):
+            for k in range(j):
+                (a, b), (c, d), (e, f) = points[i], points[j], points[k]
+                if (c - a) * (f - b) == (d - b) * (e - a):
+                    return
+    shares = tuple((x / 1000, y / 1000) for x, y in points)
+    try:
+        Zone("", "z", "zone", shares)
+        refused = False
+    except UsageError:
+        refused = True
+    assert refused == edges_cross(shares)
