@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama import registering, vocabulary
+from panorama import registering, vocabulary, why
 from panorama.answering import Answering, Verdict, entity_statement
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
@@ -31,6 +31,7 @@ from panorama.zones import Zones
 if TYPE_CHECKING:
     from panorama.archive import Hooks, IndexReport
     from panorama.ingest import IngestSettings
+    from panorama.why import Why
 
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
@@ -389,6 +390,20 @@ class Library:
         """Whether two pictures show the same entity."""
         a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
         return self._answering.verify(a, b)
+
+    def why(
+        self,
+        entity: str,
+        video: str | None = None,
+        *,
+        seconds: float | None = None,
+        frame: int | None = None,
+        track_id: int | None = None,
+        crop_id: int | None = None,
+    ) -> Why:
+        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
+        place = why.Place(video, seconds, frame, track_id, crop_id)
+        return why.explain(self, self._answering.matcher(), entity, place)
 
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""

@@ -1,4 +1,4 @@
-"""Commands that ask: query, verify."""
+"""Commands that ask: query, verify, why."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import opened, say
+from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import LibraryWriteError, QueryError
 from panorama.library import Library
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, clock, hits_of, write_clips, write_sheet
+from panorama.why import Why
+from panorama.why_picture import write_why
 
 
 @click.command("query")
@@ -171,3 +173,68 @@ def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -
         click.echo(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))
     else:
         click.echo(f"{verdict.band}  score {verdict.score:.3f}  decided at exit {verdict.exit}")
+
+
+@click.command("why")
+@click.argument("entity")
+@click.argument("video", required=False)
+@click.option("--at", "seconds", type=float, help="Seconds from the start of the video.")
+@click.option("--frame", type=int, help="Frame of the video.")
+@click.option("--track", "track_id", type=int, help="The track_id of a row.")
+@click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write a picture of it to this file.")
+@json_option
+@click.pass_context
+def why_command(
+    ctx: click.Context,
+    entity: str,
+    video: str | None,
+    seconds: float | None,
+    frame: int | None,
+    track_id: int | None,
+    crop_id: int | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Say why a track was accepted for an entity, or why not: scores, borders, runner-up.
+
+    \b
+    panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
+    panorama why blue-van --track 8589934614
+    """
+    if out is not None:
+        check_sheet_suffix(Path(out))
+    why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
+    if as_json:
+        click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
+    else:
+        _print_why(why)
+    if out is not None:
+        write_why(why, Path(out))
+        say(f"picture written to {out}")
+
+
+def _print_why(why: Why) -> None:
+    span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
+    click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
+    click.echo(why.reason)
+    click.echo()
+    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike}
+    rows = [
+        [kind, found.entity, found.source, f"{found.similarity:.3f}", _score(found.score), found.band]
+        for kind, found in named.items()
+        if found is not None
+    ]
+    print_rows(["album", "entity", "picture", "similarity", "score", "band"], rows, False)
+    click.echo()
+    steps = [[s.exit, *map(_score, (s.score, s.low, max(s.high, s.floor))), s.band] for s in why.steps]
+    print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
+    click.echo()
+    click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
+    click.echo(f"model {why.model} {why.model_hash}, exits: {why.exits}")
+    if why.tracks_there > 1:
+        click.echo(f"{why.tracks_there} tracks are there; this is the one that fits best")
+
+
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"

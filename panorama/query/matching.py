@@ -7,7 +7,7 @@ just those tracks, and kept for the next query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -169,7 +169,7 @@ class AlbumMatcher:
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Crop ids within the request and their cosine to a picture or to a crop, as (1 + cosine) / 2."""
-        exit = self._first_exit()
+        exit = self.first_exit()
         table = self.source.stored(exit)
         if isinstance(image, (int, np.integer)):
             query = self.source.deepen(np.array([image], np.int64), exit).vectors
@@ -211,7 +211,7 @@ class AlbumMatcher:
             tracks = tracks[np.isin(tracks >> 32, request.segments)]
         return tracks
 
-    def _first_exit(self) -> int:
+    def first_exit(self) -> int:
         """The deepest exit that every crop of the library has a vector at, 1 where none has all.
 
         Of the library, not of a scope: what a query asks for besides must not change a score.
@@ -245,7 +245,7 @@ class AlbumMatcher:
         Bands compare with the entity's best track, so they are set here and nowhere else.
         """
         if name not in self._wholes:
-            exit = self._first_exit()
+            exit = self.first_exit()
             scored = self._first_pass(name, exit, None, everything=False)
             if scored is None:
                 self._wholes[name] = _Whole(Matches.empty((name,)), {})
@@ -257,7 +257,7 @@ class AlbumMatcher:
 
     def _everything(self, name: str, scope: NDArray[np.int64] | None, min_score: float | None) -> Matches:
         """Every track in scope with its score; refined where that could cross `min_score`."""
-        exit = self._first_exit()
+        exit = self.first_exit()
         scored = self._first_pass(name, exit, scope, everything=True)
         if scored is None:
             return Matches.empty((name,))
@@ -288,6 +288,10 @@ class AlbumMatcher:
             if rows is not None:
                 tracks = np.intersect1d(tracks, np.searchsorted(groups.track_ids, table.track_ids[rows]))
         return self._score(name, exit, table, groups, tracks)
+
+    def best(self, name: str) -> Mapping[int, float]:
+        """The normalised value of the entity's best track at every exit that was looked at."""
+        return self._whole(name).best
 
     def second_look(self, name: str, exit: int, track_ids: NDArray[np.int64]) -> _Scored | None:
         """Those of the tracks that still have crops, at a deeper exit."""

@@ -1,0 +1,346 @@
+"""An entity and a track enter; why the track was accepted, left uncertain or rejected leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.crops import decode_picture
+from panorama.errors import BadImage, EntityError, UnknownVideo, UsageError, unknown
+from panorama.query.decide import bands, cohort_level, normalise
+from panorama.query.matches import BAND_NAMES, MatchRequest
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+    from panorama.query.matching import AlbumMatcher
+    from panorama.store import Exemplar
+
+Rgb = NDArray[np.uint8]
+
+NEAREST = 8
+"""Other entities whose score is computed to find the runner-up: those whose exemplars come nearest."""
+
+_TRACK = "SELECT video, start_time, end_time FROM tracks WHERE track_id = ? AND ($2 IS NULL OR video = $2)"
+_CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = ? ORDER BY crop_id"
+_OF_CROP = "SELECT track_id FROM crops WHERE crop_id = ?"
+_AT_TIME = "SELECT track_id FROM tracks WHERE video = ? AND start_time <= $2 AND $2 < end_time ORDER BY 1"
+_AT_FRAME = "SELECT track_id FROM tracks WHERE video = ? AND start_frame <= $2 AND $2 < end_frame ORDER BY 1"
+_SPANS = "SELECT start_time, end_time FROM tracks WHERE video = ? ORDER BY 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which track is meant: one of a track, a crop, or a place in a video.
+
+    Attributes:
+        video: name in the library; with `seconds` or `frame`.
+        seconds, frame: where in the video.
+        track_id, crop_id: ids as a query returns them.
+    """
+
+    video: str | None = None
+    seconds: float | None = None
+    frame: int | None = None
+    track_id: int | None = None
+    crop_id: int | None = None
+
+    def __post_init__(self) -> None:
+        ways = [self.track_id, self.crop_id, self.seconds, self.frame]
+        if sum(way is not None for way in ways) != 1:
+            raise UsageError(
+                "say in one way which track is meant: a video and a time or a frame, a track_id, or a crop_id"
+            )
+        if (self.seconds is not None or self.frame is not None) and self.video is None:
+            raise UsageError("a time or a frame goes with a video")
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """How well one picture of the album fits the track.
+
+    Attributes:
+        entity, exemplar_id, source: the picture and what it stands for.
+        similarity: cosine of its vector and that of the track's crop `crop_id`, which fits it best.
+        score, band: of the track for that entity; None for a look-alike, which has none.
+        picture: as registered, None where its file cannot be read.
+    """
+
+    entity: str
+    exemplar_id: int
+    source: str
+    crop_id: int
+    similarity: float
+    score: float | None = None
+    band: str | None = None
+    picture: Rgb | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one exit made of the track: its score there, the borders, and the band that follows.
+
+    `floor` is the least score that lies near enough to the entity's best track.
+    """
+
+    exit: int
+    score: float
+    band: str
+    low: float
+    high: float
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a track has the band that it has for an entity.
+
+    Attributes:
+        entity, video, track_id, start_seconds, end_seconds: what was asked about.
+        crop_id, frame, seconds: the track's crop that fits best.
+        score, band, exit: the decision; `exits` is how many the model has.
+        steps: the exits looked at, shallowest first; the last one decided.
+        exemplar: the picture of the entity that matched.
+        runner_up: the best picture of another entity, None where there is none.
+        look_alike: the nearest registered look-alike of the entity, None where there is none.
+        best_score: of the entity's best track at the exit that decided.
+        tracks_there: how many tracks the place asked about has; this is the one that fits best.
+        model, model_hash: the embedder.
+        crop: the crop's picture.
+    """
+
+    entity: str
+    video: str
+    track_id: int
+    start_seconds: float
+    end_seconds: float
+    crop_id: int
+    frame: int
+    seconds: float
+    score: float
+    band: str
+    exit: int
+    exits: int
+    steps: tuple[Step, ...]
+    exemplar: Likeness
+    runner_up: Likeness | None
+    look_alike: Likeness | None
+    best_score: float
+    tracks_there: int
+    model: str
+    model_hash: str
+    crop: Rgb | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """The decision in a sentence or two."""
+        parts = [_border_text(self)]
+        rival = self.look_alike
+        if rival is not None and rival.similarity > self.exemplar.similarity:
+            parts.append(
+                f"The look-alike {rival.source} fits better than any example"
+                f" ({rival.similarity:.3f} against {self.exemplar.similarity:.3f}): twice its lead is lost."
+            )
+        other = self.runner_up
+        if other is not None and self.band != "accepted" and other.band == "accepted":
+            parts.append(f"The track is taken for {other.entity!r} (score {other.score:.3f}).")
+        return " ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the pictures, for JSON."""
+        found = asdict(self)
+        del found["crop"]
+        for name in ("exemplar", "runner_up", "look_alike"):
+            if found[name] is not None:
+                del found[name]["picture"]
+        return {**found, "reason": self.reason}
+
+
+def _border_text(why: Why) -> str:
+    last = why.steps[-1]
+    where = f"at exit {why.exit} of {why.exits}"
+    if why.band == "accepted":
+        return f"Accepted {where}: score {last.score:.3f}, accepted from {max(last.high, last.floor):.3f}."
+    if why.band == "rejected":
+        return f"Rejected {where}: score {last.score:.3f} is below {last.low:.3f}."
+    if last.score >= last.high:
+        return (
+            f"Uncertain {where}: score {last.score:.3f} would be accepted from {last.high:.3f}, but the best"
+            f" track of {why.entity!r} scores {why.best_score:.3f}, and beside it {last.floor:.3f} is needed."
+        )
+    return (
+        f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is rejected,"
+        f" and {last.high:.3f}, from which it is accepted."
+    )
+
+
+def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) -> Why:
+    """Why the track at a place has its band for an entity.
+
+    Raises:
+        UnknownEntity, UnknownVideo: there is no such entity or video.
+        UsageError: no track is there.
+        EntityError: the entity has no example to compare with.
+    """
+    name = library.entity(entity).name
+    if not any(not e.negative for e in library.exemplars(name)):
+        raise EntityError(f"{name!r} has no example, only look-alikes; add one: panorama register")
+    tracks = _tracks_at(library, place)
+    scored = matcher.match(MatchRequest((name,), tracks=np.array(tracks, np.int64), keep="all"))
+    if not len(scored):
+        raise UsageError(f"no crop of the track {tracks[0]} was embedded; run `panorama index` again")
+    # Several tracks may be there at once: the one that fits best is meant.
+    row = int(np.lexsort((scored.track_id, -scored.score, -scored.band.astype(int)))[0])
+    track_id, crop_id, decided = (int(c[row]) for c in (scored.track_id, scored.crop_id, scored.exit))
+    video, start, end = _one(library, _TRACK, [track_id, place.video], f"no track {track_id}")
+    crops = {c: (f, t) for c, f, t in library.query(_CROPS, [track_id, video]).fetchall()}
+    frame, seconds = crops[crop_id]
+    account = _Account(library, matcher, name, track_id, np.array(sorted(crops), np.int64), decided)
+    score, band = float(scored.score[row]), BAND_NAMES[int(scored.band[row])]
+    steps = account.steps(score, band)
+    return Why(
+        name, video, track_id, start, end, crop_id, frame, seconds, score, band, decided,
+        matcher.embedder.exits, steps,
+        account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band),
+        account.runner_up(), account.look_alike(),
+        account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
+        library.crop(crop_id),
+    )  # fmt: skip
+
+
+def _one(library: Library, sql: str, values: Sequence[Any], missing: str) -> tuple[Any, ...]:
+    rows = library.query(sql, values).fetchall()
+    if not rows:
+        raise UsageError(f"{missing}; a query over tracks, sightings or crops lists them")
+    return tuple(rows[0])
+
+
+def _tracks_at(library: Library, place: Place) -> list[int]:
+    """Ids of the tracks at a place, at least one."""
+    if place.video is not None:
+        names = library.videos().column("video").to_pylist()
+        if place.video not in names:
+            raise UnknownVideo(unknown("video", place.video, names, "panorama videos"))
+    if place.track_id is not None:
+        _one(library, _TRACK, [place.track_id, place.video], f"no track {place.track_id}")
+        return [place.track_id]
+    if place.crop_id is not None:
+        return [int(_one(library, _OF_CROP, [place.crop_id], f"no crop {place.crop_id}")[0])]
+    at, sql = (place.frame, _AT_FRAME) if place.frame is not None else (place.seconds, _AT_TIME)
+    rows = library.query(sql, [place.video, at]).fetchall()
+    if not rows:
+        where = f"frame {at}" if place.frame is not None else f"{at:g} s"
+        spans = library.query(_SPANS, [place.video]).fetchall()
+        held = ", ".join(f"{a:.1f} to {b:.1f} s" for a, b in spans[:8]) or "none at all"
+        more = f" and {len(spans) - 8} more" if len(spans) > 8 else ""
+        raise UsageError(f"no track of {place.video} covers {where}; it has tracks from {held}{more}")
+    return [int(row[0]) for row in rows]
+
+
+class _Account:
+    """The track's crops against the album at the exit that decided."""
+
+    def __init__(
+        self,
+        library: Library,
+        matcher: AlbumMatcher,
+        name: str,
+        track_id: int,
+        crop_ids: NDArray[np.int64],
+        exit: int,
+    ) -> None:
+        self._library, self._matcher, self._name, self._exit = library, matcher, name, exit
+        self._track = np.array([track_id], np.int64)
+        self._album = matcher.source.album(exit)
+        crops = matcher.source.deepen(crop_ids, exit)
+        self._crop_ids = crops.crop_ids
+        self._similarity = np.asarray(self._album.vectors @ np.asarray(crops.vectors).T)  # (M, crops)
+
+    def steps(self, score: float, band: str) -> tuple[Step, ...]:
+        """The exits up to the one that decided, which is told as it was decided."""
+        found = []
+        for exit in range(self._matcher.first_exit(), self._exit + 1):
+            calibration, best = self._matcher.calibrations[exit - 1], self._best(exit)
+            floor = float(calibration.score(np.array(calibration.near_best * max(best, 0.0))))
+            if exit < self._exit:
+                normalised = self._normalised(self._name, exit)
+                score_here = float(calibration.score(normalised)[0])
+                band_here = BAND_NAMES[int(bands(normalised, calibration, best)[0])]
+            else:
+                score_here, band_here = score, band
+            found.append(Step(exit, score_here, band_here, calibration.low, calibration.high, floor))
+        return tuple(found)
+
+    def _best(self, exit: int) -> float:
+        return self._matcher.best(self._name).get(exit, 0.0)
+
+    def best_score(self) -> float:
+        """The score of the entity's best track at the exit that decided."""
+        return float(self._matcher.calibrations[self._exit - 1].score(np.array(self._best(self._exit))))
+
+    def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
+        looked = self._matcher.second_look(name, exit, self._track)
+        return np.full(1, -1.0, np.float32) if looked is None else looked.normalised
+
+    def exemplar(self, exemplar_id: int, crop_id: int, score: float, band: str) -> Likeness:
+        """The picture that matched, beside the crop that it matched."""
+        row = int(np.flatnonzero(self._album.exemplar_ids == exemplar_id)[0])
+        column = int(np.flatnonzero(self._crop_ids == crop_id)[0])
+        return self._likeness(row, column, score, band)
+
+    def look_alike(self) -> Likeness | None:
+        """The registered look-alike of the entity that comes nearest."""
+        mine = self._album.entity_index == self._album.entities.index(self._name)
+        return self._nearest(np.flatnonzero(mine & self._album.negative))
+
+    def runner_up(self) -> Likeness | None:
+        """The best picture of the other entity that scores best."""
+        album = self._album
+        rows = np.flatnonzero(~album.negative & (album.entity_index != album.entities.index(self._name)))
+        if not len(rows):
+            return None
+        level = cohort_level(album.vectors[rows], self._matcher.embedder.cohort()[self._exit - 1])
+        near = normalise(self._similarity[rows], level).max(axis=1)
+        owners = album.entity_index[rows[np.argsort(-near, kind="stable")]]
+        names = [album.entities[int(owner)] for owner in dict.fromkeys(owners.tolist())][:NEAREST]
+        request = MatchRequest(tuple(names), tracks=self._track, keep="all")
+        scored = self._matcher.match(request)
+        if not len(scored):
+            return None
+        row = int(scored.score.argmax())
+        picture = int(np.flatnonzero(album.exemplar_ids == scored.exemplar_id[row])[0])
+        column = int(np.flatnonzero(self._crop_ids == scored.crop_id[row])[0])
+        return self._likeness(picture, column, float(scored.score[row]), BAND_NAMES[int(scored.band[row])])
+
+    def _nearest(self, rows: NDArray[np.intp]) -> Likeness | None:
+        if not len(rows):
+            return None
+        row, column = np.unravel_index(int(self._similarity[rows].argmax()), self._similarity[rows].shape)
+        return self._likeness(int(rows[row]), int(column))
+
+    def _likeness(
+        self, row: int, column: int, score: float | None = None, band: str | None = None
+    ) -> Likeness:
+        entity = self._album.entities[int(self._album.entity_index[row])]
+        exemplar_id = int(self._album.exemplar_ids[row])
+        known = next(e for e in self._library.exemplars(entity) if e.exemplar_id == exemplar_id)
+        return Likeness(
+            entity,
+            exemplar_id,
+            known.source,
+            int(self._crop_ids[column]),
+            float(self._similarity[row, column]),
+            score,
+            band,
+            _picture(known),
+        )
+
+
+def _picture(exemplar: Exemplar) -> Rgb | None:
+    try:
+        return decode_picture(exemplar.picture.read_bytes(), exemplar.source)
+    except (OSError, BadImage):
+        return None  # the account in numbers stands without it

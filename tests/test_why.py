@@ -1,0 +1,222 @@
+"""`panorama why`: what it says agrees with what queries answer, and the picture shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
+from panorama.why_picture import draw_why, write_why
+
+GREEN, AMBER, RED = (74, 190, 110), (235, 175, 60), (225, 85, 80)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory, module_proposer):
+    """Red alone in one.mp4; red above blue in two.mp4; purple registered, with blue as its look-alike."""
+    folder = tmp_path_factory.mktemp("why")
+    write_film(folder / "v" / "one.mp4", [Thing("red", 5, 35)])
+    write_film(folder / "v" / "two.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)])
+    with panorama.open(folder / "library", create=True) as made:
+        made.index(folder / "v", model="color-bands")
+        for color in ("red", "blue"):
+            made.register(color, write_picture(folder / "album" / f"{color}.png", thing_picture(color)))
+        made.register("purple", thing_picture("purple"), unlike=thing_picture("blue"))
+        striped = thing_picture("red")
+        striped[:, 58:] = thing_picture("green")[:, 58:]
+        made.register("striped", striped)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def module_proposer():
+    from fakes import ColoredThings
+
+    from panorama.library import Library
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Library, "proposer", property(lambda self: ColoredThings()))
+        yield
+
+
+def track(library, entity, video):
+    """The track of an entity in a video."""
+    found = library.query("SELECT track_id FROM sightings WHERE entity = ? AND video = ?", [entity, video])
+    return found.fetchall()[0][0]
+
+
+def test_every_track_has_the_score_and_band_that_a_query_says(library):
+    bands = set()
+    for entity in ("red", "blue", "purple", "striped"):
+        for band in ("accepted", "uncertain", "rejected"):
+            sql = f"SELECT tracks WHERE entity = '{entity}' AND band = '{band}' AND score >= 0"
+            for row in library.query(sql).arrow().to_pylist():
+                why = library.why(entity, track_id=row["track_id"])
+                assert (why.band, why.video) == (band, row["video"])
+                assert why.score == pytest.approx(row["score"])
+                last = why.steps[-1]
+                near = last.score >= last.floor - 1e-9
+                expected = (
+                    "accepted" if last.score >= last.high and near
+                    else "rejected" if last.score < last.low
+                    else "uncertain"
+                )  # fmt: skip
+                assert expected == band, why
+                assert why.reason.lower().startswith(band) and f"{last.score:.3f}" in why.reason
+                bands.add(band)
+    assert bands == {"accepted", "uncertain", "rejected"}
+
+
+def test_a_hit_names_its_example_and_its_runner_up_with_their_similarities(library):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    assert why.band == "accepted" and why.exemplar.source.endswith("red.png")
+    assert (why.model, why.exits, why.model_hash) == ("color-bands", 1, library.embedder.hash)
+    album = library.snapshot().album(library.embedder.hash, why.exit)
+    for likeness in (why.exemplar, why.runner_up):
+        picture = album.vectors[album.exemplar_ids.tolist().index(likeness.exemplar_id)]
+        crop = library.vectors_of(np.array([likeness.crop_id]), why.exit)[0]
+        assert likeness.similarity == pytest.approx(float(picture @ crop), abs=1e-6)
+    others = {}
+    for entity in ("blue", "purple", "striped"):
+        sql = "SELECT tracks WHERE entity = $name AND score >= 0 AND track_id = $track"
+        (row,) = library.query(sql, {"name": entity, "track": why.track_id}).arrow().to_pylist()
+        others[entity] = row["score"]
+    assert why.runner_up.entity == max(others, key=others.get) == "striped"
+    assert why.runner_up.score == pytest.approx(others["striped"]) and why.runner_up.score < why.score
+
+
+def test_what_was_rejected_says_the_border_and_what_the_track_is_taken_for(library):
+    why = library.why("red", track_id=track(library, "blue", "two.mp4"))
+    assert why.band == "rejected"
+    assert f"below {why.steps[-1].low:.3f}" in why.reason
+    assert "taken for 'blue'" in why.reason and why.runner_up.band == "accepted"
+
+
+def test_a_look_alike_that_fits_better_is_named(library):
+    why = library.why("purple", track_id=track(library, "blue", "two.mp4"))
+    assert why.look_alike is not None and why.look_alike.similarity > why.exemplar.similarity
+    assert "look-alike" in why.reason
+    assert library.why("red", track_id=why.track_id).look_alike is None
+
+
+def test_near_the_best_is_told_as_the_border_that_was_missed(library):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    last = replace(why.steps[-1], score=0.6, high=0.5, floor=0.7, band="uncertain")
+    missed = replace(why, steps=(last,), band="uncertain", score=0.6, best_score=0.95)
+    assert "would be accepted from 0.500" in missed.reason
+    assert "best track of 'red' scores 0.950" in missed.reason and "0.700 is needed" in missed.reason
+
+
+def test_a_track_is_named_by_its_id_a_crop_a_time_or_a_frame(library):
+    track_id = track(library, "blue", "two.mp4")
+    (crop_id, frame, seconds), *_ = library.query(
+        "SELECT crop_id, frame, time FROM crops WHERE track_id = ?", [track_id]
+    ).fetchall()
+    ways = [
+        library.why("blue", track_id=track_id),
+        library.why("blue", "two.mp4", track_id=track_id),
+        library.why("blue", crop_id=crop_id),
+        library.why("blue", "two.mp4", seconds=seconds),
+        library.why("blue", "two.mp4", frame=frame),
+    ]
+    assert {why.track_id for why in ways} == {track_id}
+    # Others are there at the same time; the one that fits is meant.
+    there = "SELECT count(*) FROM tracks WHERE video = 'two.mp4' AND start_frame <= $f AND $f < end_frame"
+    count = library.query(there, {"f": frame}).fetchall()[0][0]
+    assert ways[3].tracks_there == ways[4].tracks_there == count > 1
+    assert library.why("red", "two.mp4", seconds=seconds).track_id != track_id
+
+
+def test_what_is_not_there_is_told_with_what_is(library):
+    with pytest.raises(UnknownEntity, match="Did you mean 'red'"):
+        library.why("rad", track_id=1)
+    with pytest.raises(UnknownVideo, match=r"one\.mp4"):
+        library.why("red", "onee.mp4", frame=3)
+    with pytest.raises(UsageError, match=r"covers 90 s; it has tracks from \d"):
+        library.why("red", "one.mp4", seconds=90)
+    with pytest.raises(UsageError, match="no track 77"):
+        library.why("red", track_id=77)
+    with pytest.raises(UsageError, match="no crop 77"):
+        library.why("red", crop_id=77)
+    for wrong in ({}, {"frame": 3}, {"track_id": 1, "crop_id": 1}, {"video": "one.mp4"}):
+        with pytest.raises(UsageError):
+            library.why("red", **wrong)
+
+
+def test_an_entity_without_an_example_says_so(library):
+    library.register("lone", thing_picture("yellow"), unlike=thing_picture("green"))
+    try:
+        library.remove_exemplar(next(e.exemplar_id for e in library.exemplars("lone") if not e.negative))
+        with pytest.raises(EntityError, match="only look-alikes"):
+            library.why("lone", "one.mp4", frame=20)
+    finally:
+        library.drop("lone")
+
+
+def test_the_picture_shows_example_crop_and_runner_up_in_the_colours_of_their_bands(library, tmp_path):
+    why = library.why("purple", track_id=track(library, "blue", "two.mp4"))
+    image = draw_why(why)
+    panels = [24 + i * 288 for i in range(4)]
+    colors = [image[240, x + 1].tolist() for x in panels]
+    assert colors[1] == list(RED) and colors[2] == list(GREEN)
+    assert len({tuple(c) for c in colors}) == 4
+    # The thing in the middle of each panel has its colour: purple, blue, blue, blue.
+    middles = [image[244, x + 132].astype(int) for x in panels]
+    assert middles[0][0] > middles[0][1] + 40 and middles[0][2] > middles[0][1] + 40
+    assert all(m[2] > m[0] + 60 for m in middles[1:])
+    write_why(why, tmp_path / "deep" / "why.png")
+    assert (cv2.imread(str(tmp_path / "deep" / "why.png"))[:, :, ::-1] == image).all()
+    with pytest.raises(UsageError, match=r"\.jpg"):
+        write_why(why, tmp_path / "why.gif")
+
+
+def test_long_names_stay_in_their_place(library):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    long = replace(
+        why,
+        entity="very-" * 30 + "long",
+        video="folder/" * 30 + "one.mp4",
+        exemplar=replace(why.exemplar, source="name" * 50 + ".png"),
+    )
+    plain, crowded = draw_why(why), draw_why(long)
+    assert plain.shape[1] == crowded.shape[1]
+    width = plain.shape[1]
+    badge = np.s_[:70, width - 220 :]
+    assert (plain[badge] == crowded[badge]).all()
+    # Between the panels nothing is written.
+    paper = plain[0, 0]
+    for x in (24 + 264 + 4, 24 + 288 + 264 + 4):
+        assert (crowded[90:450, x : x + 16] == paper).all()
+    assert (crowded[:, -20:] == paper).all()
+
+
+def test_a_picture_that_is_gone_from_the_album_is_told_in_its_panel(library):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    assert why.exemplar.picture is not None
+    gone = replace(why, exemplar=replace(why.exemplar, picture=None))
+    image = draw_why(gone)
+    assert image.shape == draw_why(why).shape
+    assert (image[200, 24 + 8 : 24 + 250] == image[200, 24 + 8]).all()
+
+
+def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tmp_path):
+    place = ("--library", library.path, "why", "blue", "two.mp4", "--at", "3")
+    done = run(*place, "--out", "why.jpg")
+    assert done.status == 0, done.err
+    first, second, *_ = done.out.splitlines()
+    assert first.startswith("blue  two.mp4  0:0") and second.startswith("Accepted at exit")
+    assert library.embedder.hash in done.out and "runner-up" in done.out and "tracks are there" in done.out
+    assert "picture written to why.jpg" in done.err
+    assert cv2.imread(str(tmp_path / "why.jpg")).shape[2] == 3
+    told = json.loads(run(*place, "--json").out)
+    assert told["entity"] == "blue" and told["band"] == "accepted" and told["reason"] == second
+    assert told["runner_up"]["entity"] == "purple" or told["runner_up"]["score"] < told["score"]
+    assert run(*place, "--out", "why.xyz").status == 2
+    assert run("--library", library.path, "why", "blue").status == 2
+    assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2
