@@ -25,7 +25,7 @@ if str(HERE) not in sys.path:
 
 import cv2  # noqa: E402
 from scenery.camera import Camera  # noqa: E402
-from scenery.clips import QUICK_SCENES, SCENES, SUBJECTS, Subject  # noqa: E402
+from scenery.clips import QUICK_SCENES, RECORDED, SCENES, SUBJECTS, Subject  # noqa: E402
 from scenery.film import Model, Scene, Truth, photograph, shoot  # noqa: E402
 from scenery.places import photo_backdrop  # noqa: E402
 
@@ -118,7 +118,7 @@ def _render_clips(
     def one(script: Callable[[], Scene]) -> tuple[str, Truth]:
         begun = time.perf_counter()
         scene = script()
-        truth = shoot(scene, archive / scene.video)
+        truth = shoot(scene, archive / scene.video, RECORDED[scene.video])
         size = (archive / scene.video).stat().st_size
         seconds = time.perf_counter() - begun
         report(f"{scene.video}: {truth.frames} frames, {size / 1000:.0f} kB, {seconds:.1f} s")

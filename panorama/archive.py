@@ -16,6 +16,7 @@ from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, unknown
 from panorama.ingest import EMBED_BATCH, Indexer, Progress
 from panorama.models.base import Embedder
+from panorama.recording import RecordingReport, RecordingRule, apply_rule
 from panorama.store import KnownFile, Store, VideoRow
 from panorama.video import (
     Found,
@@ -77,6 +78,7 @@ class IndexReport:
         missing: paths and patterns that matched nothing.
         empty: folders that were named and hold no video.
         embedded: stored crops that got vectors of this model without decoding their video again.
+        recording: what was found out about wall-clock times and cameras, None where nothing was asked.
     """
 
     files: tuple[FileOutcome, ...]
@@ -84,6 +86,7 @@ class IndexReport:
     missing: tuple[str, ...]
     empty: tuple[str, ...] = ()
     embedded: int = 0
+    recording: RecordingReport | None = None
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
@@ -114,6 +117,18 @@ class Hooks:
     on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None
     on_progress: Callable[[Progress], None] = lambda *_: None
     on_file: Callable[[FileOutcome], None] = lambda *_: None
+
+
+def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
+    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
+    told = hooks or Hooks()
+
+    def on_file(outcome: FileOutcome) -> None:
+        if outcome.video:
+            apply_rule(store, rule, {outcome.video})
+        told.on_file(outcome)
+
+    return replace(told, on_file=on_file)
 
 
 def index_paths(store: Store, indexer: Indexer, found: Found, hooks: Hooks | None = None) -> IndexReport:

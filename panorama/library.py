@@ -23,6 +23,15 @@ from panorama.models.registry import embedder_names, late_embedder, load_embedde
 from panorama.query.decide import Calibration
 from panorama.query.relations import Limits
 from panorama.query.result import Result
+from panorama.recording import (
+    RecordingReport,
+    RecordingRule,
+    apply_rule,
+    check_fits,
+    date_videos,
+    remember,
+    remembered,
+)
 from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
 from panorama.video import find_videos
@@ -157,6 +166,7 @@ class Library:
         *,
         settings: IngestSettings | None = None,
         model: str | None = None,
+        recording: RecordingRule | None = None,
         hooks: Hooks | None = None,
     ) -> IndexReport:
         """Index files, folders and globs; what has not changed since is skipped.
@@ -165,19 +175,22 @@ class Library:
             paths: one or several; folders are searched for videos, recursively.
             settings: sampling rate and the like; defaults otherwise.
             model: name of the embedder, which the library keeps using.
+            recording: where wall-clock times and cameras come from; the library keeps the rule.
             hooks: callbacks while it runs.
 
         Returns:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.archive import IndexReport, embed_exemplars, index_paths
+        from panorama.archive import IndexReport, dating, embed_exemplars, index_paths
         from panorama.ingest import Indexer, IngestSettings
 
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(model)
+        if recording is not None:
+            check_fits(recording, [video.path for video in found.videos])
         proposer = self.proposer
         if not self.exists:
             # Only now: a misspelt path or model leaves no empty library behind.
@@ -187,13 +200,43 @@ class Library:
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
         indexer = Indexer(self.embedder, proposer, settings or IngestSettings())
-        report = index_paths(self._store, indexer, found, hooks)
+        rule = recording or remembered(self._store)
+        if recording is not None:
+            remember(self._store, recording)
+        report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks))
         embed_exemplars(self._store, self.embedder)
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)
         # Large libraries search through an index: made here, so that no query has to wait for it.
         SnapshotVectors(self._store, self.snapshot(), self.embedder).prepare()
-        return replace(report, embedded=report.embedded + embedded)
+        told = apply_rule(self._store, rule, {f.video for f in report.files if f.video})
+        return replace(report, embedded=report.embedded + embedded, recording=told)
+
+    @property
+    def recording(self) -> RecordingRule:
+        """Where wall-clock times and cameras come from: the rule that the library keeps."""
+        return remembered(self._store if self.exists else None)
+
+    def date(
+        self,
+        videos: Sequence[str] | None = None,
+        *,
+        recording: RecordingRule | None = None,
+        start: str | None = None,
+        zone: str = "",
+    ) -> RecordingReport:
+        """Say when videos were recorded, without reading them again.
+
+        Args:
+            videos: names or paths, None for all.
+            recording: a rule; given for all videos, the library keeps it. Times set by hand stay.
+            start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
+            zone: of `start`, as `Europe/Berlin`; '' for that of this machine.
+        """
+        from panorama.archive import names_of
+
+        names = None if videos is None else names_of(videos, self.videos())
+        return date_videos(self._store, names, recording, start, zone)
 
     def remove_video(self, video: str) -> None:
         """Take a video out of the library; its file is not touched.

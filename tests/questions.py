@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import panorama
-from panorama.cli.demo import renderer
+from panorama.cli.demo import SAMPLE_RECORDED, renderer
 from panorama.content import content_dir
 from panorama.query.result import Result
 
@@ -36,7 +36,7 @@ def sample_library(folder: Path) -> panorama.Library:
     """The sample archive as the demo has it: rendered, indexed, album and look-alikes registered."""
     sample = renderer().render(folder / "sample")
     library = panorama.open(folder / "library", create=True)
-    library.index(sample.archive)
+    library.index(sample.archive, recording=SAMPLE_RECORDED)
     for entity in library.register_album(sample.album):
         library.register(entity.name, unlike=[sample.lookalikes / entity.name])
     return library

@@ -126,7 +126,8 @@ def run_command(command: str) -> tuple[int, str]:
 def check_console(block: Block, where: str) -> None:
     for command, shown in steps(block.text):
         status, real = run_command(command)
-        expected = 1 if re.search(r"^[A-Z]\w+: ", shown, re.MULTILINE) else 0
+        error = re.search(r"^([A-Z]\w+): ", shown, re.MULTILINE)
+        expected = 0 if error is None else 2 if error[1] == "UsageError" else 1
         assert status == expected, f"{where}: {command}\nended with {status}\n{real}"
         assert not shown.strip() or agree(shown, real), f"{where}: {command}\nreally gives:\n{real}"
 

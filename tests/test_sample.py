@@ -131,7 +131,7 @@ def test_the_same_code_draws_the_same_truth_and_pictures(
 ) -> None:
     video = "gate/evening.mp4"
     (script,) = [s for s in render.QUICK_SCENES if s().video == video]
-    again = render.truth_of({video: render.shoot(script(), tmp_path / "again.mp4")})
+    again = render.truth_of({video: render.shoot(script(), tmp_path / "again.mp4", "2026-03-02 16:40:00")})
     for entity, facts in truth.items():
         assert again[entity]["boxes"].get(video) == facts["boxes"].get(video)
         assert again[entity]["visible"].get(video) == facts["visible"].get(video)

@@ -102,7 +102,10 @@ def test_an_older_library_is_upgraded_and_keeps_its_rows(tmp_path):
 
 def test_an_older_library_opened_for_reading_says_what_to_do(tmp_path):
     older_library(tmp_path / "x")
-    with pytest.raises(LibraryVersionError, match=r"schema version 1, .* reads 2.*write permission"):
+    with pytest.raises(
+        LibraryVersionError,
+        match=rf"schema version {SCHEMA_VERSION - 1}, .* reads {SCHEMA_VERSION}.*write permission",
+    ):
         Store.open(tmp_path / "x", write=False)
 
 

@@ -126,7 +126,7 @@ from pathlib import Path
 from panorama.cli.demo import renderer
 render = renderer()
 (scene,) = [s for s in render.QUICK_SCENES if s().video == "gate/evening.mp4"]
-render.shoot(scene(), Path("archive/evening.mp4"))
+render.shoot(scene(), Path("archive/evening.mp4"), "2026-03-02 16:40:00")
 render._render_album(Path(), "striped-cat")
 """
     installed.run("-c", draw)

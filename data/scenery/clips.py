@@ -331,6 +331,20 @@ def cut(script: Callable[[], Scene], start: float, stop: float) -> Callable[[], 
     return shortened
 
 
+RECORDED = {
+    "gate/morning.mp4": "2026-03-02 06:58:00",
+    "walk/shop.mp4": "2026-03-02 09:30:00",
+    "gate/noon.mp4": "2026-03-02 11:00:00",
+    "road/noon.mp4": "2026-03-02 11:00:05",
+    "walk/park.mp4": "2026-03-02 12:15:00",
+    "yard/afternoon.mkv": "2026-03-02 14:10:00",
+    "shelf/checkout.webm": "2026-03-02 15:20:00",
+    "walk/lane.mp4": "2026-03-02 15:45:00",
+    "gate/evening.mp4": "2026-03-02 16:40:00",
+    "road/night.mp4": "2026-03-02 22:00:00",
+}
+"""When each clip says that it began, in UTC; the cameras stand in Berlin, an hour ahead."""
+
 QUICK_SCENES = (cut(gate_evening, 14.2, 17.2), cut(shelf_checkout, 6.0, 10.0), cut(road_night, 0, 2))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -265,10 +266,11 @@ def intervals(frames: set[int]) -> list[list[int]]:
     return runs
 
 
-def shoot(scene: Scene, path: Path) -> Truth:
-    """Draw and encode a scene."""
+def shoot(scene: Scene, path: Path, recorded_utc: str) -> Truth:
+    """Draw and encode a scene; its container says that time 0 of the scene was then."""
     truth = Truth(len(scene.frame_times))
-    write_clip(path, scene, _frames(scene, truth))
+    begun = datetime.fromisoformat(recorded_utc) + timedelta(seconds=int(scene.frame_times[0]))
+    write_clip(path, scene, _frames(scene, truth), f"{begun.isoformat()}Z")
     return truth
 
 
@@ -280,12 +282,13 @@ def _frames(scene: Scene, truth: Truth) -> Iterator[Picture]:
         yield picture
 
 
-def write_clip(path: Path, scene: Scene, pictures: Iterator[Picture]) -> None:
+def write_clip(path: Path, scene: Scene, pictures: Iterator[Picture], recorded: str) -> None:
     """Encode pictures at the scene's frame times, exact to a tick of the encoder's clock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     span = scene.frame_times[-1] - scene.frame_times[0]
     rate = Fraction((len(scene.frame_times) - 1) / span).limit_denominator(100)
     with av.open(str(path), "w") as container:
+        container.metadata["creation_time"] = recorded
         stream = container.add_stream(scene.codec, rate=rate, options=scene.options)
         stream.width, stream.height = scene.size
         stream.pix_fmt = "yuv420p"

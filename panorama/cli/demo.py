@@ -16,11 +16,15 @@ from panorama.cli.indexing import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.library import Library, open_library
+from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
 from panorama.sheet import clock, hits_of, write_sheet
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers what it chose."""
+
+SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
+"""The sample's clips say when they were recorded; its cameras stand in Berlin."""
 
 
 @click.command("demo")
@@ -45,7 +49,7 @@ def _sample(place: Path, where: Path) -> None:
     say("drawing the sample archive (about a minute, once) ...")
     sample = renderer().render(where)
     with open_library(place / "library", create=True) as library:
-        _index(library, sample.archive)
+        _index(library, sample.archive, SAMPLE_RECORDED)
         for entity in library.register_album(sample.album):
             looks_like = sample.lookalikes / entity.name
             entity = library.register(entity.name, unlike=[looks_like]) if looks_like.is_dir() else entity
@@ -85,9 +89,9 @@ def _own_video(video: Path, place: Path) -> None:
         _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
 
 
-def _index(library: Library, path: Path) -> None:
+def _index(library: Library, path: Path, recording: RecordingRule | None = None) -> None:
     line = ProgressLine(quiet=False)
-    report = library.index(path, hooks=Hooks(line.start, line.progress, line.done))
+    report = library.index(path, recording=recording, hooks=Hooks(line.start, line.progress, line.done))
     if not report.complete:
         raise VideoError(f"{path} could not be indexed; see above")
 

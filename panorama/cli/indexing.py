@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from datetime import datetime
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ import click
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.ingest import IngestSettings, Progress
+from panorama.library import Library
+from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
 
@@ -86,12 +89,45 @@ def describe(outcome: FileOutcome) -> str:
     return f"{line}; {outcome.note}" if outcome.note else line
 
 
+def recording_options(command: Any) -> Any:
+    """The options that say when and by which camera videos were recorded."""
+    for option in (
+        click.option("--camera-from", default=None, help="'folder' (default), or a pattern: '{camera}_*'."),
+        click.option(
+            "--timezone",
+            "zone",
+            default="",
+            help="Of the cameras' clocks: Europe/Berlin. Default: this machine's.",
+        ),
+        click.option(
+            "--time-from",
+            default=None,
+            help="Wall-clock time: 'metadata', 'name', a pattern as '{camera}_%Y%m%d-%H%M%S', or 'none'.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _rule(
+    library: Library, time_from: str | None, zone: str, camera_from: str | None
+) -> RecordingRule | None:
+    """The rule asked for, with what is not asked for as the library keeps it; None where nothing is."""
+    if not (time_from or zone or camera_from):
+        return None
+    kept = library.recording
+    if not zone and kept.time_from != NONE:
+        zone = kept.zone
+    return RecordingRule(time_from or kept.time_from, zone, camera_from or kept.camera_from)
+
+
 @click.command("index")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--fps", type=float, default=None, help="Look for regions this many times a second. Default 5.")
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
+@recording_options
 @json_option
 @click.pass_context
 def index_command(
@@ -101,6 +137,9 @@ def index_command(
     every: int | None,
     quick: bool,
     model: str | None,
+    time_from: str | None,
+    zone: str,
+    camera_from: str | None,
     as_json: bool,
 ) -> None:
     """Index videos: files, folders (searched for videos) or globs. Makes the library if there is none.
@@ -114,7 +153,6 @@ def index_command(
         samples_per_second=5.0 if fps is None else fps, every=every, keyframes_only=quick
     )
     line = ProgressLine(quiet=as_json)
-
     told: list[FileOutcome] = []
 
     def tell(outcome: FileOutcome) -> None:
@@ -124,9 +162,10 @@ def index_command(
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
+    recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
     try:
-        report = library.index(list(paths), settings=settings, model=model, hooks=hooks)
+        report = library.index(list(paths), settings=settings, model=model, recording=recording, hooks=hooks)
     except KeyboardInterrupt:
         line.clear()
         kept = sum(outcome.status != FAILED for outcome in told)
@@ -147,6 +186,8 @@ def _summary(report: IndexReport, as_json: bool) -> None:
     say(", ".join(f"{count} {status}" for status, count in counts.items()))
     if report.embedded:
         say(f"{report.embedded} stored crops embedded without decoding")
+    for text in report.recording.lines() if report.recording is not None else ():
+        say(text)
     if report.ignored:
         kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
         say(f"ignored in folders: {kinds}")
@@ -171,6 +212,50 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
     for row in rows:
         row["duration"] = round(row["duration"], 3)
     print_rows(names, [list(row.values()) for row in rows], as_json)
+
+
+@click.command("clock")
+@click.argument("videos", nargs=-1)
+@recording_options
+@click.option(
+    "--at", default=None, help="Local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
+)
+@json_option
+@click.pass_context
+def clock_command(
+    ctx: click.Context,
+    videos: tuple[str, ...],
+    time_from: str | None,
+    zone: str,
+    camera_from: str | None,
+    at: str | None,
+    as_json: bool,
+) -> None:
+    """Say when videos were recorded, or show it; nothing is decoded again.
+
+    \b
+    panorama clock
+    panorama clock --time-from name --timezone Europe/Berlin
+    panorama clock gate/a.mp4 --at "2026-03-01 10:00:00"
+    """
+    library = opened(ctx)
+    if at is not None and (time_from or camera_from):
+        raise click.UsageError("--at sets a time by hand: it goes without --time-from and --camera-from")
+    rule = None if at is not None else _rule(library, time_from, zone, camera_from)
+    if rule is not None or at is not None:
+        report = library.date(videos or None, recording=rule, start=at, zone=zone)
+        for text in report.lines():
+            say(text)
+        say(f"{report.changed} videos changed")
+        return
+    names = ["video", "camera", "start_clock", "time_zone", "time_from"]
+    rows = library.videos().select(names).to_pylist()
+    chosen = [row for row in rows if not videos or row["video"] in videos]
+    print_rows(names, [[_plain(value) for value in row.values()] for row in chosen], as_json)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else value
 
 
 @click.command("remove")

@@ -26,6 +26,7 @@ _COMMANDS = {
     "forget": ("album", "Erase an entity for good."),
     "zones": ("zones", "Zones and lines of the cameras: add, list, show, rename, drop, import, export."),
     "videos": ("indexing", "List the videos of the library."),
+    "clock": ("indexing", "Say when videos were recorded, and by which camera."),
     "remove": ("indexing", "Take videos out of the library."),
     "info": ("indexing", "Say what the library holds."),
     "compact": ("indexing", "Merge many small data files into few large ones."),

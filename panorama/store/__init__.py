@@ -2,6 +2,7 @@
 
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.crops import CropBatch
+from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, ModelRow
@@ -23,6 +24,8 @@ __all__ = [
     "LibraryInfo",
     "ModelRow",
     "NewExemplar",
+    "Recorded",
+    "RecordedRow",
     "SegmentWriter",
     "Snapshot",
     "Store",

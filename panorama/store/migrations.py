@@ -126,7 +126,12 @@ ZONES = (
     )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES)
+CLOCK = (
+    "ALTER TABLE videos ADD COLUMN time_zone TEXT",
+    "ALTER TABLE videos ADD COLUMN time_from TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -8,8 +8,10 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +37,9 @@ VIDEOS = pa.schema(
         pa.field("segment", pa.int32(), nullable=False),
         pa.field("start_time_unix", pa.float64()),
         pa.field("decode_note", pa.string()),
+        pa.field("time_zone", pa.string()),
+        pa.field("time_from", pa.string()),
+        pa.field("start_clock", pa.timestamp("us")),
     ]
 )
 ENTITIES = pa.schema(
@@ -47,7 +52,8 @@ ENTITIES = pa.schema(
 
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
-SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note
+SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note,
+       time_zone, time_from
 FROM videos ORDER BY name
 """
 _FILES = """
@@ -146,7 +152,7 @@ class Snapshot:
         root: the library's directory.
         data_version, album_version, settings_version: change whenever videos, files or segments; entities or
             exemplars; calibration, settings or zones change.
-        videos: columns of the relation `videos`, then segment, start_time_unix, decode_note.
+        videos: columns of the relation `videos`, and segment, start_time_unix, decode_note.
         files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
         embeddings: files by (model_hash, exit).
         live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
@@ -271,10 +277,17 @@ def _versions(tx: Transaction) -> tuple[int, int, int]:
 
 
 def _read_videos(tx: Transaction) -> pa.Table:
-    rows = tx.tuples(_VIDEOS)
+    rows = [(*row, _local(row[8], row[10])) for row in tx.tuples(_VIDEOS)]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
     return pa.table(arrays, schema=VIDEOS)
+
+
+def _local(unix: float | None, zone: str | None) -> datetime | None:
+    """What the camera's wall clock showed at the start; from there on a video's clock just runs on."""
+    if unix is None:
+        return None
+    return datetime.fromtimestamp(unix, UTC).astimezone(ZoneInfo(zone or "UTC")).replace(tzinfo=None)
 
 
 def _read_files(

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
-from panorama.store import album, crops, rewrite, settings, sweep, videos
+from panorama.store import album, crops, recorded, rewrite, settings, sweep, videos
 from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
 from panorama.store.crops import CropBatch
 from panorama.store.layout import Place
 from panorama.store.migrations import SCHEMA_VERSION
+from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
@@ -185,6 +186,18 @@ class Store:
             name = videos.place_video(tx, videos.with_facts(tx, video, segment), segment)
             videos.retire_unused(tx, tx.bump("data"))
         return name
+
+    def recorded(self) -> list[RecordedRow]:
+        """When and by which camera each video was recorded."""
+        with self._place.catalog.read() as tx:
+            return recorded.read(tx)
+
+    def put_recorded(self, changes: Mapping[str, Recorded]) -> int:
+        """Say when and by which camera videos were recorded, by name; how many rows were changed."""
+        if not changes:
+            return 0
+        with self._place.catalog.write() as tx:
+            return recorded.put(tx, recorded.read(tx), changes)
 
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
         """Start writing what one video gives; nothing is visible before its `commit`."""

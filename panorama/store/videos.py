@@ -27,6 +27,8 @@ class VideoRow:
         duration: seconds, from the first frame's start to the last one's end.
         frames: decodable frames.
         start_time_unix: wall-clock time of the first frame, None where unknown.
+        time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
+        time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
         decode_note: what was lost in decoding, None where nothing was.
     """
 
@@ -43,6 +45,8 @@ class VideoRow:
     frames: int = 0
     start_time_unix: float | None = None
     decode_note: str | None = None
+    time_zone: str | None = None
+    time_from: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -67,6 +71,10 @@ SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id WHERE v.uri = :uri
 """
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
+_TIMES = """
+SELECT start_time_unix, time_zone, time_from FROM videos
+WHERE video_id = :video_id AND content_hash = :content_hash
+"""
 _SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
 _NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
 _LIVE_SEGMENT = """
@@ -74,12 +82,12 @@ SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
 """
 _FACTS = """
-SELECT width, height, duration, frames, start_time_unix, decode_note, camera
+SELECT width, height, duration, frames, start_time_unix, decode_note, camera, time_zone, time_from
 FROM videos WHERE segment_id = :segment ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
-    "start_time_unix, decode_note, indexed_at"
+    "start_time_unix, decode_note, time_zone, time_from, indexed_at"
 )
 _VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
 _INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
@@ -120,16 +128,24 @@ def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
     facts = tx.row(_FACTS, segment=segment)
     if facts is None:
         return video
-    return replace(
+    video = replace(
         video,
         width=facts.width,
         height=facts.height,
         duration=facts.duration,
         frames=facts.frames,
         decode_note=facts.decode_note,
-        start_time_unix=facts.start_time_unix if video.start_time_unix is None else video.start_time_unix,
         camera=video.camera or facts.camera,
     )
+    return _timed(video, facts)
+
+
+def _timed(video: VideoRow, known: Any) -> VideoRow:
+    """The row with the times known of the same content, unless it brings its own."""
+    if video.start_time_unix is not None:
+        return video
+    times = (known.start_time_unix, known.time_zone, known.time_from)
+    return replace(video, start_time_unix=times[0], time_zone=times[1], time_from=times[2])
 
 
 def same_facts(copy: VideoRow, video: VideoRow) -> VideoRow:
@@ -156,6 +172,9 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     else:
         video_id = _renamed_from(tx, video)
         name = unique_name(tx, video, -1 if video_id is None else video_id)
+    # Indexed anew with other settings, a recording was still made when it was made.
+    before = tx.row(_TIMES, video_id=-1 if video_id is None else video_id, content_hash=video.content_hash)
+    video = video if before is None else _timed(video, before)
     values: dict[str, Any] = {
         "name": name,
         "uri": video.uri,
@@ -171,6 +190,8 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         "frames": video.frames,
         "start_time_unix": video.start_time_unix,
         "decode_note": video.decode_note,
+        "time_zone": video.time_zone,
+        "time_from": video.time_from,
         "indexed_at": time.time(),
     }
     if video_id is None:

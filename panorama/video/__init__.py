@@ -7,6 +7,7 @@ from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
 from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
 from panorama.video.reader import VideoFrame, VideoReader
+from panorama.video.recorded import recorded_at
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -23,5 +24,6 @@ __all__ = [
     "find_videos",
     "open_video",
     "pictures_in",
+    "recorded_at",
     "write_clip",
 ]

@@ -1,0 +1,177 @@
+"""A file's path enters; the camera and the time of recording that its name tells leave.
+
+A pattern is compared with the end of the path, with as many folders as it names. In it stand
+
+    {camera}         the camera's name
+    %Y %m %d %H ...  local time of the camera; {time:...} around it where it helps the eye
+    {utc:...}        the same in UTC
+    *                anything within one part of the path
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import PurePath
+from zoneinfo import ZoneInfo
+
+from panorama.errors import UsageError
+
+DIRECTIVES = {
+    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{2}",
+    "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]", "z": r"Z|[+-]\d{2}:?\d{2}",
+    "s": r"\d{9,11}",
+}  # fmt: skip
+"""What `strptime` calls them, and what they look like; %s is seconds since 1970."""
+
+_FIELD = re.compile(r"\{([^{}]*)\}|%(.)|(\*)|([^%*{}]+)|([%{}])", re.DOTALL)
+_STAMP = re.compile(
+    r"(?<!\d)(?P<Y>(?:19|20)\d\d)(?P<a>[-_.]?)(?P<m>0[1-9]|1[0-2])(?P=a)(?P<d>0[1-9]|[12]\d|3[01])"
+    r"(?:T|[-_. ]+(?:at )?)?"
+    r"(?P<H>[01]\d|2[0-3])(?P<b>[-_.:h]?)(?P<M>[0-5]\d)(?:(?P=b)(?P<S>[0-5]\d)(?:[._]?(?P<f>\d{3}))?)?"
+    r"(?P<z>Z|[+-]\d{4})?(?!\d)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a name tells.
+
+    Attributes:
+        camera: None where it tells none.
+        parts: directive -> digits of the time, empty where it tells none.
+        is_utc: whether the time is UTC, not the camera's local time.
+    """
+
+    camera: str | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+    is_utc: bool = False
+
+    def unix(self, zone: ZoneInfo) -> float | None:
+        """Seconds since 1970 of the time told; None where there is none, or no such day or hour."""
+        parts = dict(self.parts)
+        try:
+            return _unix(parts, UTC if self.is_utc else zone) if parts else None
+        except (ValueError, OverflowError):
+            return None
+
+
+class NamePattern:
+    """A pattern of names, ready to compare.
+
+    Raises:
+        UsageError: a field or directive is unknown, or the time it would give is no full one.
+    """
+
+    def __init__(self, text: str, *, wants_time: bool = True) -> None:
+        self.text = text
+        self._fields: list[str] = []
+        self._kinds: set[str] = set()
+        self._regex = re.compile(self._translated(text) + r"(?:\.\w+)?")
+        self._depth = text.count("/") + 1
+        self._check(wants_time)
+
+    def read(self, path: str) -> Told | None:
+        """What the path tells, None where it does not fit the pattern."""
+        parts = PurePath(path).parts[-self._depth :]
+        found = self._regex.fullmatch("/".join(parts))
+        if found is None:
+            return None
+        camera: str | None = None
+        stamp: dict[str, str] = {}
+        for name, value in zip(self._fields, found.groups(), strict=True):
+            if name == "camera":
+                camera = value
+            elif stamp.setdefault(name, value) != value:
+                return None  # a folder and a name that contradict each other tell nothing
+        return Told(camera, tuple(sorted(stamp.items())), "utc" in self._kinds)
+
+    def _translated(self, text: str) -> str:
+        out = ""
+        for field, directive, star, literal, stray in _FIELD.findall(text):
+            if star:
+                out += "[^/]*"
+            elif literal:
+                out += re.escape(literal)
+            elif stray:
+                raise self._wrong(f"{stray!r} stands alone")
+            elif directive:
+                out += self._directive(directive, "time")
+            elif field == "camera":
+                self._fields.append("camera")
+                out += "([^/]+?)"
+            elif field.partition(":")[0] in ("time", "utc"):
+                out += self._timed(*field.partition(":")[::2])
+            else:
+                raise self._wrong(f"there is no field {{{field}}}; there are {{camera}}, {{time:}}, {{utc:}}")
+        return out
+
+    def _timed(self, kind: str, inside: str) -> str:
+        pieces = re.split(r"%(.)", inside)
+        return "".join(
+            self._directive(piece, kind) if i % 2 else re.escape(piece) for i, piece in enumerate(pieces)
+        )
+
+    def _directive(self, letter: str, kind: str) -> str:
+        if letter == "%":
+            return "%"
+        if letter not in DIRECTIVES:
+            known = " ".join(f"%{name}" for name in DIRECTIVES)
+            raise self._wrong(f"%{letter} is not known; there are {known}")
+        self._fields.append(letter)
+        self._kinds.add(kind)
+        return f"({DIRECTIVES[letter]})"
+
+    def _check(self, wants_time: bool) -> None:
+        given = set(self._fields)
+        if not wants_time:
+            if "camera" not in given:
+                raise self._wrong("it has no {camera}")
+            return
+        if self._kinds == {"time", "utc"}:
+            raise self._wrong("its time is either local or {utc:...}, not both")
+        day = bool(given & {"Y", "y"}) and ({"m", "d"} <= given or "j" in given)
+        hour = "H" in given or {"I", "p"} <= given
+        if not ("s" in given or (day and hour)):
+            raise self._wrong("a time needs year, month, day and hour: %Y %m %d %H")
+
+    def _wrong(self, what: str) -> UsageError:
+        return UsageError(
+            f"the pattern {self.text!r} cannot be used: {what}. An example: {{camera}}_%Y%m%d-%H%M%S"
+        )
+
+
+def usual_stamp(path: str) -> Told:
+    """The first date with a time in a file's own name, such as 2026-03-01_10-15-00 or 20260301T101500Z."""
+    found = _STAMP.search(PurePath(path).name)
+    if found is None:
+        return Told()
+    parts = {name: value for name, value in found.groupdict().items() if value and name not in "ab"}
+    return Told(None, tuple(sorted(parts.items())))
+
+
+def _unix(parts: dict[str, str], zone: timezone | ZoneInfo) -> float:
+    if "s" in parts:
+        return float(parts["s"])
+    year = int(parts["Y"]) if "Y" in parts else 2000 + int(parts["y"])
+    if "m" in parts:
+        day = datetime(year, int(parts["m"]), int(parts["d"]))
+    else:
+        day = datetime(year, 1, 1) + timedelta(days=int(parts["j"]) - 1)
+    hour = int(parts["H"]) if "H" in parts else int(parts["I"]) % 12 + 12 * (parts["p"].lower() == "pm")
+    moment = day.replace(
+        hour=hour,
+        minute=int(parts.get("M", 0)),
+        second=int(parts.get("S", 0)),
+        microsecond=int(parts.get("f", "0").ljust(6, "0")),
+    )
+    return moment.replace(tzinfo=_offset(parts["z"]) if "z" in parts else zone).timestamp()
+
+
+def _offset(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    digits = text[1:].replace(":", "")
+    return timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))

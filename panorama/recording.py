@@ -1,0 +1,262 @@
+"""How times and cameras are to be told enters; when and by which camera each video was recorded leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from zoneinfo import ZoneInfo, available_timezones
+
+from panorama.errors import UsageError, unknown
+from panorama.naming import NamePattern, Told, usual_stamp
+from panorama.store import Recorded, RecordedRow, Store
+from panorama.video import recorded_at
+
+SETTING = "recording"
+"""Where a library keeps its rule, so that the next `index` does the same."""
+
+BY_HAND = "hand"
+"""Source of a time that somebody set for one video; a rule does not change it."""
+
+NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingRule:
+    """Where times and cameras come from.
+
+    Attributes:
+        time_from: 'none', 'metadata' (of the container), 'name' (the usual stamps) or a pattern, see
+            `panorama.naming`.
+        zone: IANA name of the zone of the cameras' wall clocks; '' for that of this machine.
+        camera_from: 'folder' or a pattern with {camera}; a pattern in `time_from` may name it, too.
+    """
+
+    time_from: str = NONE
+    zone: str = ""
+    camera_from: str = FOLDER
+
+    def __post_init__(self) -> None:
+        if not self.zone:
+            object.__setattr__(self, "zone", local_zone())
+        zone_of(self.zone)
+        self.time_pattern()
+        self.camera_pattern()
+
+    def time_pattern(self) -> NamePattern | None:
+        """The pattern of times, None where they come from elsewhere."""
+        return None if self.time_from in (NONE, METADATA, NAME) else NamePattern(self.time_from)
+
+    def camera_pattern(self) -> NamePattern | None:
+        """The pattern of cameras, None where the folder is the camera."""
+        if self.camera_from == FOLDER:
+            return None
+        return NamePattern(self.camera_from, wants_time=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """What a rule found out.
+
+    Attributes:
+        rule: the rule.
+        dated: videos whose time it told.
+        undated: names of those whose time it could not tell.
+        unnamed: names of those whose name does not fit the pattern of cameras.
+        example: one of the dated and its local time, '' where there is none.
+        changed: rows of the library that are other than before.
+    """
+
+    rule: RecordingRule
+    dated: int = 0
+    undated: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    example: str = ""
+    changed: int = 0
+
+    def lines(self) -> list[str]:
+        """The account for people; nothing where nothing was asked for."""
+        told = []
+        if self.dated:
+            told.append(
+                f"wall-clock time of {self.dated} videos from {_source(self.rule)}, as {self.example}"
+            )
+        if self.undated:
+            told.append(
+                f"{len(self.undated)} videos have no wall-clock time by {_source(self.rule)}:"
+                f" {_some(self.undated)}"
+            )
+        if self.unnamed:
+            told.append(
+                f"{len(self.unnamed)} names do not fit --camera-from {self.rule.camera_from!r}, the camera is"
+                f" their folder: {_some(self.unnamed)}"
+            )
+        return told
+
+
+def local_zone() -> str:
+    """IANA name of this machine's zone: $TZ, else where /etc/localtime leads, else UTC.
+
+    Raises:
+        UsageError: it has a zone without such a name.
+    """
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        return named
+    place = Path("/etc/localtime")
+    if not place.exists():
+        return "UTC"
+    found = str(place.resolve()).partition("zoneinfo/")[2]
+    if found not in available_timezones():
+        raise UsageError("the time zone of this machine has no name; give one with --timezone Europe/Berlin")
+    return found
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The zone of an IANA name; UsageError with near names."""
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        known = available_timezones()
+        raise UsageError(unknown("time zone", name, known, "the names of the IANA time zones")) from None
+
+
+def remembered(store: Store | None) -> RecordingRule:
+    """The rule that the library keeps, the default where it keeps none or there is no library yet."""
+    kept = None if store is None else store.setting(SETTING)
+    return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
+
+
+def remember(store: Store, rule: RecordingRule) -> None:
+    """Keep a rule in the library."""
+    store.put_setting(SETTING, asdict(rule))
+
+
+def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
+    """Raise where a pattern fits none of many names: better now than after hours of indexing.
+
+    Raises:
+        UsageError: naming the pattern and some of the names.
+    """
+    shown = _some(["/".join(path.parts[-3:]) for path in paths])
+    zone = zone_of(rule.zone)
+    dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
+    if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
+        raise UsageError(
+            f"{_source(rule)} gives no time for any of {len(paths)} videos: {shown}. A pattern describes"
+            " the whole name, * stands for what does not matter: {camera}_%Y%m%d-%H%M%S*"
+        )
+    pattern = rule.camera_pattern()
+    if pattern is not None and paths and not any(pattern.read(str(path.resolve())) for path in paths):
+        raise UsageError(f"--camera-from {rule.camera_from!r} fits none of {len(paths)} videos: {shown}")
+
+
+def apply_rule(store: Store, rule: RecordingRule, videos: Collection[str] | None = None) -> RecordingReport:
+    """Store what a rule tells of some videos, None for all; times set by hand stay.
+
+    A video whose time the rule cannot tell has none afterwards, except under 'none', which tells nothing and
+    changes no time. No video is decoded.
+    """
+    zone = zone_of(rule.zone)
+    rows = [row for row in store.recorded() if videos is None or row.name in videos]
+    changes: dict[str, Recorded] = {}
+    undated, unnamed, example, dated = [], [], "", 0
+    for row in rows:
+        now, fits = _recorded(row, rule, zone)
+        changes[row.name] = now
+        if not fits:
+            unnamed.append(row.name)
+        if rule.time_from == NONE or now.time_from == BY_HAND:
+            continue
+        if now.start_time_unix is None:
+            undated.append(row.name)
+        else:
+            dated += 1
+            example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
+    changed = store.put_recorded(changes)
+    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed)
+
+
+def date_videos(
+    store: Store, videos: Sequence[str] | None, rule: RecordingRule | None, start: str | None, zone: str
+) -> RecordingReport:
+    """Say when videos, None for all, were recorded: by a rule, which all of them then keep, or by hand.
+
+    Raises:
+        UsageError: neither or both are given, a start is no date with a time, or a pattern fits no name.
+    """
+    if (rule is None) == (start is None):
+        raise UsageError("give either a rule (--time-from) or a start (--at)")
+    if rule is not None:
+        rows = [row for row in store.recorded() if videos is None or row.name in videos]
+        check_fits(rule, [Path(row.uri) for row in rows])
+        if videos is None:
+            remember(store, rule)
+        return apply_rule(store, rule, videos)
+    if videos is None:
+        raise UsageError("name the videos whose start this is")
+    rule = RecordingRule(zone=zone)
+    unix = _typed_unix(start, zone_of(rule.zone)) if start else None
+    times = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
+    changes = {
+        row.name: Recorded(row.recorded.camera, *times) for row in store.recorded() if row.name in videos
+    }
+    return RecordingReport(rule, changed=store.put_recorded(changes))
+
+
+def shown_time(unix: float, zone: str) -> str:
+    """Local time and zone, for people."""
+    moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_of(zone))
+    return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
+
+
+def _typed_unix(text: str, zone: ZoneInfo) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+
+
+def _named(path: str, rule: RecordingRule) -> Told:
+    """What a name tells by the rule of times."""
+    pattern = rule.time_pattern()
+    if pattern is None:
+        return usual_stamp(path) if rule.time_from == NAME else Told()
+    return pattern.read(path) or Told()
+
+
+def _recorded(row: RecordedRow, rule: RecordingRule, zone: ZoneInfo) -> tuple[Recorded, bool]:
+    """What the rule makes of one video, and whether its name fits the pattern of cameras."""
+    told = _named(row.uri, rule)
+    pattern = rule.camera_pattern()
+    named = pattern.read(row.uri) if pattern is not None else None
+    fits = pattern is None or named is not None
+    camera = named.camera if named is not None else told.camera
+    before = replace(row.recorded, camera=_folder(row) if camera is None else camera)
+    if rule.time_from == NONE or before.time_from == BY_HAND:
+        return before, fits
+    unix = recorded_at(Path(row.uri)) if rule.time_from == METADATA else told.unix(zone)
+    if unix is None:
+        return Recorded(before.camera), fits
+    return Recorded(before.camera, unix, rule.zone, rule.time_from), fits
+
+
+def _folder(row: RecordedRow) -> str:
+    """The folder that a video lies in, below what was indexed; '' for one that lies in none."""
+    place, root = PurePath(row.uri), PurePath(row.root)
+    parent = place.relative_to(root).parent if place.is_relative_to(root) else PurePath(row.name).parent
+    return "" if parent == PurePath() else parent.as_posix()
+
+
+def _source(rule: RecordingRule) -> str:
+    names = {METADATA: "the container's metadata", NAME: "the usual stamp in a name"}
+    return names.get(rule.time_from, f"the pattern {rule.time_from!r}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more

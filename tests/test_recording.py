@@ -1,0 +1,269 @@
+"""When and by which camera videos were recorded: from names, from containers, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import av
+import pytest
+from conftest import Ran
+from fakes import ColoredThings, Thing, write_film
+
+import panorama
+from panorama.errors import UsageError
+from panorama.naming import NamePattern, usual_stamp
+from panorama.recording import RecordingRule, local_zone
+from panorama.store import Recorded
+from panorama.video import recorded_at
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def unix(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "camera", "time"),
+    [
+        ("{camera}_%Y%m%d-%H%M%S", "/a/gate_20260301-101500.mp4", "gate", "2026-03-01 10:15"),
+        ("{camera}_{time:%Y%m%d-%H%M%S}", "/a/gate_20260301-101500", "gate", "2026-03-01 10:15"),
+        ("{camera}.%Y%m%d_%H%M%S*", "Front.Door.20260301_101500.23-1.mp4", "Front.Door", "2026-03-01 10:15"),
+        ("NVR_{camera}_main_%Y%m%d%H%M%S_*", "NVR_ch1_main_20260301101500_20260301111500.mp4", "ch1",
+         "2026-03-01 10:15"),
+        ("%Y-%m-%d/{camera}/%H.%M", "/r/2026-03-01/yard/10.15.mp4", "yard", "2026-03-01 10:15"),
+        ("{camera}-%d.%m.%y %I-%M %p", "yard-01.03.26 01-15 pm.avi", "yard", "2026-03-01 13:15"),
+        ("%Y%j_%H", "2026060_10.mkv", None, "2026-03-01 10:00"),
+    ],
+)  # fmt: skip
+def test_a_pattern_reads_local_time_and_camera(
+    pattern: str, path: str, camera: str | None, time: str
+) -> None:
+    told = NamePattern(pattern).read(path)
+    assert told is not None and told.camera == camera
+    assert told.unix(BERLIN) == unix(time, "Europe/Berlin")
+
+
+def test_a_pattern_may_say_utc_an_offset_or_seconds_since_1970() -> None:
+    folders = NamePattern("{utc:%Y-%m-%d}/{utc:%H}/{camera}/{utc:%M.%S}")
+    told = folders.read("/media/recordings/2026-03-01/09/gate/15.30.mp4")
+    assert told is not None and told.camera == "gate"
+    assert told.unix(BERLIN) == unix("2026-03-01 09:15:30")
+    offset = NamePattern("%Y%m%dT%H%M%S%z").read("20260301T101500+0530.mp4")
+    assert offset is not None and offset.unix(BERLIN) == unix("2026-03-01 04:45")
+    assert NamePattern("{camera}-%s.%f").read("x/gate-1772356500.250.mp4") is not None
+    seconds = NamePattern("{camera}-%s-*").read("gate-1772356500-abc.mp4")
+    assert seconds is not None and seconds.unix(BERLIN) == 1772356500.0
+
+
+def test_a_name_that_does_not_fit_or_contradicts_its_folder_tells_nothing() -> None:
+    pattern = NamePattern("%Y%m%d/{camera}_%Y%m%d-%H%M%S")
+    assert pattern.read("20260301/gate_20260301-101500.mp4") is not None
+    assert pattern.read("20260302/gate_20260301-101500.mp4") is None
+    assert pattern.read("gate_20260301-101500.mp4") is None
+    impossible = NamePattern("%Y%m%d-%H%M%S").read("20261301-101500.mp4")
+    assert impossible is not None and impossible.unix(BERLIN) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("{camera}", "needs year, month, day and hour"),
+        ("%Y%m%d", "needs year, month, day and hour"),
+        ("%Y%m%d %I", "needs year, month, day and hour"),
+        ("{cam}_%Y%m%d%H", r"no field \{cam\}"),
+        ("%Y%m%d%Q", "%Q is not known"),
+        ("{camera_%Y%m%d%H", "stands alone"),
+        ("{utc:%Y%m%d}%H", "not both"),
+    ],
+)
+def test_a_bad_pattern_says_what_is_wrong_and_gives_an_example(pattern: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        NamePattern(pattern)
+    assert "{camera}_%Y%m%d-%H%M%S" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "time"),
+    [
+        ("gate_20260301-101530.mp4", "2026-03-01 10:15:30"),
+        ("2026-03-01_10-15-30_gate.mkv", "2026-03-01 10:15:30"),
+        ("gate 2026-03-01 at 10.15.30.mov", "2026-03-01 10:15:30"),
+        ("ch1_20260301101530_20260301111530.mp4", "2026-03-01 10:15:30"),
+        ("VID_20260301_101530250.mp4", "2026-03-01 10:15:30.250"),
+        ("2026-03-01_10-15.mkv", "2026-03-01 10:15"),
+        ("20260301.mp4", None),
+        ("1772356500.mp4", None),
+        ("gate-20261301-101530.mp4", None),
+    ],
+)
+def test_the_usual_stamps_of_names_are_read_and_nothing_else(name: str, time: str | None) -> None:
+    expected = None if time is None else unix(time, "Europe/Berlin")
+    assert usual_stamp(f"/x/19990101-000000/{name}").unix(BERLIN) == expected
+    if time is not None:
+        assert usual_stamp("20260301T101530Z.mp4").unix(BERLIN) == unix("2026-03-01 10:15:30")
+
+
+def test_a_stamp_of_the_hour_that_comes_twice_is_the_first_one() -> None:
+    twice = NamePattern("%Y%m%d%H%M").read("202610250230.mp4")
+    assert twice is not None and twice.unix(BERLIN) == unix("2026-10-25 00:30")
+    never = NamePattern("%Y%m%d%H%M").read("202603290230.mp4")
+    assert never is not None and never.unix(BERLIN) == unix("2026-03-29 01:30")
+
+
+def with_tag(path: Path, **tags: str) -> Path:
+    """A film of one grey second with these tags in its container."""
+    write_film(path.with_name("plain.mp4"), [], frames=10)
+    with av.open(str(path.with_name("plain.mp4"))) as source, av.open(str(path), "w") as copy:
+        copy.metadata.update(tags)
+        stream = copy.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                copy.mux(packet)
+    path.with_name("plain.mp4").unlink()
+    return path
+
+
+def test_the_container_tells_when_it_was_made(tmp_path: Path) -> None:
+    made = with_tag(tmp_path / "a.mp4", creation_time="2026-03-01T09:15:00Z")
+    assert recorded_at(made) == unix("2026-03-01 09:15")
+    assert recorded_at(with_tag(tmp_path / "b.mkv", creation_time="2026-03-01T09:15:00Z")) == unix(
+        "2026-03-01 09:15"
+    )
+    assert recorded_at(with_tag(tmp_path / "c.mp4", creation_time="1970-01-01T00:00:00Z")) is None
+    assert recorded_at(with_tag(tmp_path / "d.mp4")) is None
+    assert recorded_at(tmp_path) is None and recorded_at(tmp_path / "missing.mp4") is None
+
+
+def test_the_zone_of_the_machine_is_that_of_tz(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert local_zone() == "Asia/Tokyo"
+    assert RecordingRule().zone == "Asia/Tokyo"
+    monkeypatch.setenv("TZ", "Asia/Tokio")
+    with pytest.raises(UsageError, match="Did you mean 'Asia/Tokyo'"):
+        RecordingRule()
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="a zone and a source"):
+        Recorded("gate", 5.0)
+
+
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
+    for name in ("gate_20260301-101500", "gate_20260301-101600", "yard_20260301-101500", "odd"):
+        color = "red" if name.endswith("500") else "green"
+        write_film(tmp_path / "archive" / f"{name}.mp4", [Thing(color, 0, 10, left=len(name))], frames=12)
+    return panorama.open(tmp_path / "library", create=True)
+
+
+RULE = RecordingRule("{camera}_%Y%m%d-%H%M%S", "Europe/Berlin")
+
+
+def clocks(library: panorama.Library) -> dict[str, tuple[str, str | None]]:
+    rows = library.videos().select(["video", "camera", "start_clock"]).to_pylist()
+    return {
+        r["video"].removesuffix(".mp4"): (r["camera"], r["start_clock"] and str(r["start_clock"]))
+        for r in rows
+    }
+
+
+def test_indexing_stores_times_and_cameras_and_says_whose_it_could_not_tell(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    report = library.index(tmp_path / "archive", recording=RULE, model="color-bands")
+    assert report.recording is not None
+    assert (report.recording.dated, report.recording.undated) == (3, ("odd.mp4",))
+    assert report.recording.example == "gate_20260301-101500.mp4 at 2026-03-01 10:15:00 Europe/Berlin"
+    expected = {
+        "gate_20260301-101500": ("gate", "2026-03-01 10:15:00"),
+        "gate_20260301-101600": ("gate", "2026-03-01 10:16:00"),
+        "yard_20260301-101500": ("yard", "2026-03-01 10:15:00"),
+        "odd": ("", None),
+    }
+    assert clocks(library) == expected
+    again = library.index(tmp_path / "archive")
+    assert again.recording is not None and again.recording.dated == 3  # the library keeps the rule
+    assert clocks(library) == expected
+    assert {row.recorded.time_zone for row in library._store.recorded()} == {"Europe/Berlin", None}
+
+
+def test_times_are_set_anew_without_decoding_and_those_set_by_hand_stay(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    library.index(tmp_path / "archive", model="color-bands")
+    assert clocks(library)["odd"] == ("", None)
+    for path in (tmp_path / "archive").iterdir():
+        path.unlink()  # nothing can be decoded any more
+    assert library.date(recording=RULE).changed == 3
+    assert library.date(["odd.mp4"], start="2026-03-01 12:00", zone="UTC").changed == 1
+    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00")
+    moved = RecordingRule("{camera}_{utc:%Y%m%d-%H%M%S}", "Europe/Berlin")
+    assert library.date(recording=moved).changed == 3
+    assert clocks(library)["gate_20260301-101500"] == ("gate", "2026-03-01 11:15:00")
+    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00")
+    assert library.date(["odd.mp4"], start="").changed == 1
+    assert clocks(library)["odd"] == ("", None)
+
+
+def test_indexed_anew_with_other_settings_a_video_keeps_its_time(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    from panorama.ingest import IngestSettings
+
+    library.index(tmp_path / "archive", model="color-bands")
+    library.date(["odd.mp4"], start="2026-03-01 12:00:00.5", zone="Asia/Tokyo")
+    library.index(tmp_path / "archive", settings=IngestSettings(every=2))
+    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00.500000")
+
+
+def test_a_pattern_that_fits_nothing_is_refused_before_anything_is_indexed(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    wrong = RecordingRule("cam{camera}_%Y%m%d-%H%M%S", "UTC")
+    with pytest.raises(UsageError, match=r"no time for any of 4 videos: .*gate_2026"):
+        library.index(tmp_path / "archive", recording=wrong)
+    with pytest.raises(UsageError, match="fits none of 4 videos"):
+        library.index(tmp_path / "archive", recording=RecordingRule(zone="UTC", camera_from="x-{camera}"))
+    assert not clocks(library)
+
+
+def test_the_command_line_sets_and_shows_times(run: Callable[..., Ran], tmp_path: Path) -> None:
+    write_film(tmp_path / "archive" / "gate" / "a_20260301-1015.mp4", [Thing("red", 0, 10)], frames=12)
+    write_film(tmp_path / "archive" / "gate" / "b.mp4", [Thing("green", 0, 10)], frames=12)
+    words = ("index", "archive", "--model", "color-bands", "--time-from", "name", "--timezone", "Asia/Tokyo")
+    ran = run(*words)
+    assert ran.status == 0
+    assert "wall-clock time of 1 videos from the usual stamp in a name, as gate/a_20260301-1015" in ran.err
+    assert "1 videos have no wall-clock time by the usual stamp in a name: gate/b.mp4" in ran.err
+    shown = run("clock", "--json").json
+    assert [(row["start_clock"], row["time_zone"], row["time_from"]) for row in shown] == [
+        ("2026-03-01 10:15:00.000", "Asia/Tokyo", "name"),
+        (None, None, None),
+    ]
+    assert (
+        "1 videos changed" in run("clock", "gate/b.mp4", "--at", "2026-03-01 11:00", "--timezone", "UTC").err
+    )
+    assert run("clock", "--json").json[1]["time_from"] == "hand"
+    assert run("clock", "--camera-from", "{camera}_*").err.count("gate/b.mp4")
+    assert [row["camera"] for row in run("clock", "--json").json] == ["a", "gate"]
+    assert "no video 'c.mp4'" in run("clock", "c.mp4", "--at", "2026-03-01 11:00").err
+    assert "a start is a date with a time" in run("clock", "gate/b.mp4", "--at", "noon").err
+
+
+def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tmp_path: Path) -> None:
+    write_film(tmp_path / "archive" / "x_20260301-1015.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "archive", "--model", "color-bands", "--time-from", "name", "--timezone", "Asia/Tokyo")
+    run("index", "archive", "--camera-from", "{camera}_*")
+    (row,) = run("clock", "--json").json
+    assert (row["camera"], row["time_zone"], row["start_clock"]) == (
+        "x",
+        "Asia/Tokyo",
+        "2026-03-01 10:15:00.000",
+    )
+    run("clock", "--time-from", "metadata")
+    assert run("clock", "--json").json[0]["start_clock"] is None
