@@ -23,6 +23,7 @@ from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
+from panorama.models.weights import open_model
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
@@ -212,8 +213,29 @@ def load_checkpoint(run: Run, path: Path) -> None:
     run.step = int(tensors["step"])
 
 
-def train(recipe: dict[str, Any], data: Path, out: Path, resume: bool = False) -> Run:
+def begin_from(run: Run, name: str) -> None:
+    """Give a fresh run the weights of a model folder; its optimisers and hints start anew.
+
+    Raises:
+        ModelError: no such proposer, or its network is of another shape than the recipe's.
+    """
+    folder = open_model(name, "proposer")
+    weights = {key: value.float() for key, value in folder.tensors().items()}
+    counters = {k: v for k, v in run.net.state_dict().items() if k.endswith("num_batches_tracked")}
+    for net in (run.net, run.average):
+        try:
+            net.load_state_dict({**counters, **weights})
+        except RuntimeError as exc:
+            raise ModelError(f"the weights of {folder.path} do not fit the recipe's network: {exc}") from exc
+
+
+def train(
+    recipe: dict[str, Any], data: Path, out: Path, resume: bool = False, start_from: str | None = None
+) -> Run:
     """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
+
+    Args:
+        start_from: a proposer's name or folder whose weights to begin with; None for random ones.
 
     Raises:
         ModelError: the data folder is incomplete, or `resume` finds nothing to resume.
@@ -222,6 +244,8 @@ def train(recipe: dict[str, Any], data: Path, out: Path, resume: bool = False) -
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
     run = start(recipe)
+    if start_from is not None:
+        begin_from(run, start_from)
     if resume:
         if not (out / CHECKPOINT).is_file():
             raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
