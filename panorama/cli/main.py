@@ -38,7 +38,7 @@ _COMMANDS = {
         "Set the bands of accept, uncertain and reject from the library's own tracks.",
     ),
     "evaluate": ("modelling", "Measure answers against a truth, and the models against labelled pictures."),
-    "train": ("modelling", "Train a model as its recipe says."),
+    "train": ("training", "Train a model by a recipe, or fine-tune one on videos or pictures of yours."),
     "demo": ("demo", "Index, register and query a sample archive, or a video of yours."),
 }
 """Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""

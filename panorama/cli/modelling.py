@@ -1,4 +1,4 @@
-"""Commands about models: models, evaluate, calibrate, train."""
+"""Commands about models: models, evaluate, calibrate."""
 
 from __future__ import annotations
 
@@ -128,49 +128,3 @@ def _print_report(report: dict[str, Any]) -> None:
             f"proposals on {found['pictures']} pictures: recall {found['recall']:.3f}, of boxes from 1 % of "
             f"the picture {found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
         )
-
-
-@click.command("train")
-@click.argument("recipe", type=click.Path(dir_okay=False))
-@click.option(
-    "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
-)
-@click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
-@click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
-@click.option("--steps", type=int, help="Instead of the recipe's.")
-@click.option("--seed", type=int, help="Instead of the recipe's.")
-@click.option("--minutes", type=float, help="Stop with a checkpoint after so long.")
-@click.option("--threads", type=int, help="CPU threads.")
-def train_command(
-    recipe: str,
-    data: tuple[str, ...],
-    out: str,
-    resume: bool,
-    device: str | None,
-    steps: int | None,
-    seed: int | None,
-    minutes: float | None,
-    threads: int | None,
-) -> None:
-    """Train a model as its recipe says, from data folders: the shipped ones can be made again.
-
-    \b
-    panorama train embeddings/panoramanet/recipe.toml --data footage=FOLDER --out my-net
-    panorama index archive/ --model my-net
-    """
-    from panorama.training import TrainingOptions, train_recipe
-
-    options = TrainingOptions(resume, device, steps, seed, minutes, threads)
-    result = train_recipe(Path(recipe), _folders(data), Path(out), options, say)
-    click.echo(json.dumps(result, indent=1))
-
-
-def _folders(pairs: tuple[str, ...]) -> dict[str, Path]:
-    folders = {}
-    for pair in pairs:
-        name, sign, folder = pair.partition("=")
-        if not sign or not name or not Path(folder).is_dir():
-            raise click.UsageError(f"--data is NAME=FOLDER with a folder that is there, got {pair!r}")
-        folders[name] = Path(folder)
-    return folders

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage, UsageError
 from panorama.models.base import Image
-from panorama.models.training.split import check_clips, held_out
+from panorama.models.training.split import check_clips, held_out, row_held_out
 
 ReadFrames = Callable[[Path, float], Iterator[Image]]
 """Given a clip and a gap in seconds, yields one RGB frame per gap; `panorama.video` stands behind it."""
@@ -99,7 +99,7 @@ def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
             if row["source"] != table["name"]:
                 continue
             by_class = row["identity"] in ("class", "iconic")
-            if by_class and held_out(row["source"], row["class"]):
+            if by_class and row_held_out(row):
                 continue
             label = f"{row['source']}/{row['class']}" if by_class else ""
             items.append(Item(row["source"], label, row["file"], root / row["file"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from panorama.errors import UsageError
 
@@ -20,6 +20,13 @@ def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
     family = label.split("_")[0].lower()
     digest = hashlib.sha256(f"{SALT}/{source}/{family}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def row_held_out(row: Mapping[str, str]) -> bool:
+    """Whether a row of a labelled CSV is kept from training: its column `held` says so, else `held_out`."""
+    if row.get("held"):
+        return row["held"] != "0"
+    return held_out(row["source"], row["class"])
 
 
 def check_clips(clips: Iterable[str], judged: Iterable[str]) -> None:

@@ -1,0 +1,88 @@
+"""The command train: shipped models made again, or one of them fine-tuned on what the user has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from panorama.cli.common import opened, say
+from panorama.library import open_library
+
+
+@click.command("train")
+@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
+@click.option(
+    "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
+)
+@click.option("--videos", multiple=True, metavar="PATH", help="Learn from tracks in these videos; repeat.")
+@click.option("--folders", multiple=True, metavar="DIR", help="Learn from DIR/IDENTITY/*.jpg; repeat.")
+@click.option("--query", metavar="SQL", help="Learn from the library's crops: SELECT crop_id [, entity] ...")
+@click.option("--start", default="panoramanet", show_default=True, help="The embedder to fine-tune.")
+@click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
+@click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
+@click.option("--steps", type=int, help="Instead of the recipe's.")
+@click.option("--seed", type=int, help="Instead of the recipe's.")
+@click.option("--minutes", type=float, help="Stop with a checkpoint after so long.")
+@click.option("--threads", type=int, help="CPU threads.")
+@click.pass_context
+def train_command(
+    ctx: click.Context,
+    recipe: str | None,
+    data: tuple[str, ...],
+    videos: tuple[str, ...],
+    folders: tuple[str, ...],
+    query: str | None,
+    start: str,
+    out: str,
+    resume: bool,
+    device: str | None,
+    steps: int | None,
+    seed: int | None,
+    minutes: float | None,
+    threads: int | None,
+) -> None:
+    """Train a model as a recipe says, or fine-tune the embedder on videos, folders or crops of your own.
+
+    \b
+    panorama train embeddings/panoramanet/recipe.toml --data footage=FOLDER --out new-net
+    panorama train --videos archive/ --out my-net
+    panorama train --folders labelled/ --out my-net
+    panorama train --query "SELECT crop_id FROM crops WHERE video LIKE 'gate%'" --out my-net
+    panorama index archive/ --model my-net
+    """
+    from panorama.own_training import OwnData, fine_tune
+    from panorama.training import TrainingOptions, train_recipe
+
+    options = TrainingOptions(resume, device, steps, seed, minutes, threads)
+    own = OwnData(tuple(map(Path, videos)), tuple(map(Path, folders)), query)
+    if recipe is not None:
+        if own:
+            raise click.UsageError("a recipe names its pictures; --videos, --folders and --query go without")
+        result = train_recipe(Path(recipe), named_folders(data), Path(out), options, say)
+    elif data:
+        raise click.UsageError("--data belongs to a recipe: name it, or use --folders for your pictures")
+    else:
+        result = fine_tune(
+            own,
+            Path(out),
+            options,
+            start=start,
+            library=lambda: opened(ctx),
+            scratch=lambda folder: open_library(folder, create=True),
+            say=say,
+        )
+    click.echo(json.dumps(result, indent=1))
+
+
+def named_folders(pairs: tuple[str, ...]) -> dict[str, Path]:
+    """NAME=FOLDER pairs as a mapping."""
+    folders = {}
+    for pair in pairs:
+        name, sign, folder = pair.partition("=")
+        if not sign or not name or not Path(folder).is_dir():
+            raise click.UsageError(f"--data is NAME=FOLDER with a folder that is there, got {pair!r}")
+        folders[name] = Path(folder)
+    return folders

@@ -1,0 +1,130 @@
+"""Tracks with their vectors enter; pseudo-identities leave: which tracks show one thing, by their looks.
+
+Tracks that recur are clustered (HDBSCAN); two things on the screen at once are two. What no cluster surely
+holds is noise and is dropped: a wrong identity does more harm than a missing one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from panorama.errors import MissingExtra, UsageError
+from panorama.query.decide import Calibration, cohort_level, normalise
+
+NOISE = -1
+APART = 2.0
+"""Distance of two tracks that cannot be one thing: that of opposite unit vectors."""
+
+MOST_TRACKS = 5000
+"""All pairs are compared: the table of distances is 200 MB for so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """Tracks of one or more videos as a struct of arrays.
+
+    Attributes:
+        track_ids: (T,) int64.
+        videos: (T,) int64, a number for each video.
+        starts, ends: (T,) float64 seconds in the video.
+        vectors: (T, dim) float32 of unit length, one for each track.
+    """
+
+    track_ids: NDArray[np.int64]
+    videos: NDArray[np.int64]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"tracks need columns of one length, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(self.track_ids)
+
+    def together(self) -> NDArray[np.bool_]:
+        """(T, T): in one video at one time, so surely two things."""
+        same_video = self.videos[:, None] == self.videos[None]
+        overlap = (self.starts[:, None] < self.ends[None]) & (self.starts[None] < self.ends[:, None])
+        out = np.asarray(same_video & overlap)
+        np.fill_diagonal(out, False)
+        return out
+
+
+def alike(
+    vectors: NDArray[np.float32], cohort: NDArray[np.float32], calibration: Calibration
+) -> NDArray[np.bool_]:
+    """(T, T): whether either of two tracks, as an exemplar, would accept the other."""
+    level = cohort_level(vectors, cohort)
+    scores = calibration.score(normalise(vectors @ vectors.T, level))
+    accepted = scores >= calibration.high
+    return np.asarray(accepted | accepted.T)
+
+
+def pseudo_identities(tracks: Tracks, accepted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The identity of each track (T,), NOISE for those that belong to none; every identity has two or more.
+
+    Args:
+        tracks: at most MOST_TRACKS.
+        accepted: (T, T) which pairs the decision rule takes for one thing, see `alike`.
+
+    Raises:
+        UsageError: too many tracks.
+        MissingExtra: scikit-learn is not installed.
+    """
+    if len(tracks) > MOST_TRACKS:
+        raise UsageError(f"at most {MOST_TRACKS} tracks can be clustered at once, got {len(tracks)}")
+    if len(tracks) < 3:
+        return np.full(len(tracks), NOISE, np.int64)
+    together = tracks.together()
+    possible = accepted & ~together
+    distance = np.where(possible, 1 - (tracks.vectors @ tracks.vectors.T).astype(np.float64), APART)
+    np.fill_diagonal(distance, 0.0)
+    found = _hdbscan(np.clip(distance, 0, None))
+    return _surely_one(found, possible, together, distance)
+
+
+def _hdbscan(distance: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Cluster numbers (T,) by HDBSCAN (Campello et al. 2013), NOISE for outliers."""
+    try:
+        from sklearn.cluster import HDBSCAN
+    except ImportError as exc:
+        raise MissingExtra(
+            "clustering tracks needs scikit-learn: pip install 'panorama-video[train]'"
+        ) from exc
+    # Leaves, not the most stable branches: two vans in one cluster are worse than one van in two.
+    method = HDBSCAN(metric="precomputed", min_cluster_size=2, cluster_selection_method="leaf", copy=True)
+    return np.asarray(method.fit_predict(distance), np.int64)
+
+
+def _surely_one(
+    found: NDArray[np.int64],
+    possible: NDArray[np.bool_],
+    together: NDArray[np.bool_],
+    distance: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Clusters cut where nothing links them, and freed of what was on the screen beside a nearer member."""
+    identities = np.full(len(found), NOISE, np.int64)
+    count = 0
+    for cluster in np.unique(found[found != NOISE]):
+        members = np.flatnonzero(found == cluster)
+        _, part = connected_components(csr_matrix(possible[np.ix_(members, members)]), directed=False)
+        for number in range(int(part.max()) + 1):
+            some = members[part == number]
+            # From the middle outwards: a track joins unless it was seen beside one that has joined.
+            spread = distance[np.ix_(some, some)].mean(axis=1)
+            kept: list[int] = []
+            for track in some[np.argsort(spread, kind="stable")].tolist():
+                if not together[track, kept].any():
+                    kept.append(track)
+            if len(kept) >= 2:
+                identities[kept] = count
+                count += 1
+    return identities
