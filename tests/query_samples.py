@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.relations import Limits
+from panorama.store import Zone
 
 FPS = 10.0
 ENTITIES = ("blue-van", "dog", "red-van", "it's")
@@ -70,6 +71,19 @@ TRACKS = [
 ]
 
 
+def rectangle(left: float, right: float) -> tuple[tuple[float, float], ...]:
+    """From edge to edge of the frame in height; in pixels of 320 x 240."""
+    return ((left / 320, 0.0), (right / 320, 0.0), (right / 320, 1.0), (left / 320, 1.0))
+
+
+ZONES = (
+    Zone("gate", "lawn", "zone", rectangle(40, 60)),
+    Zone("gate", "kerb", "line", ((40 / 320, 1.0), (40 / 320, 0.0))),  # to the right is 'in'
+    Zone("", "mat", "zone", rectangle(30, 50)),
+    Zone("yard", "mat", "zone", rectangle(20, 30)),
+)
+
+
 @dataclass(frozen=True)
 class Tables:
     """A snapshot as the engine reads it."""
@@ -77,6 +91,7 @@ class Tables:
     videos: pa.Table
     files: dict[str, list[str]]
     entities: pa.Table
+    zones: tuple[Zone, ...] = ()
 
 
 @dataclass
@@ -181,7 +196,7 @@ def make_library(folder: Path) -> Tables:
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path)
         files[name] = [str(path)]
-    return Tables(_videos(), files, _entities())
+    return Tables(_videos(), files, _entities(), ZONES)
 
 
 def _videos() -> pa.Table:

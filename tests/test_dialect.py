@@ -23,6 +23,8 @@ from panorama.query.relations import Limits, connect
 from panorama.query.rewrite import Rewriter, Rewritten
 
 FIXTURES = Path(__file__).parent / "fixtures"
+REWRITTEN = ("rewritten.sql", "inside.sql", "crosses.sql", "left_of.sql", "near.sql")
+"""Fixtures that hold what DuckDB gets; one for every predicate of space."""
 _BLOCK = re.compile(r"^-- input\n(.*?)\n-- expected\n(.*?)\n(?=\n-- input|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -65,12 +67,12 @@ def test_the_rules_make_this_plan(connection: duckdb.DuckDBPyConnection, sql: st
     assert planned(sql, connection) == expected
 
 
-@pytest.mark.parametrize(("sql", "expected"), blocks("rewritten.sql"))
+@pytest.mark.parametrize(("sql", "expected"), [block for name in REWRITTEN for block in blocks(name)])
 def test_the_rewritten_text_is_this(connection: duckdb.DuckDBPyConnection, sql: str, expected: str) -> None:
     assert spaced(sql, connection) == expected
 
 
-@pytest.mark.parametrize("sql", [sql for name in ("rules.sql", "rewritten.sql") for sql, _ in blocks(name)])
+@pytest.mark.parametrize("sql", [sql for name in ("rules.sql", *REWRITTEN) for sql, _ in blocks(name)])
 def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
     result = engine.query(sql)
     assert len(result.columns) == len(result.types) > 0
@@ -106,6 +108,10 @@ def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
         ("SELECT a.similarity(1) FROM t", []),
         ("SELECT similarity('a') FROM t", ["similarity('a')"]),
         ("SELECT verify ( 'a' , 'b' )", ["verify ( 'a' , 'b' )"]),
+        ("SELECT near FROM t", []),
+        ("WITH near(a) AS (SELECT 1) SELECT a FROM near", []),
+        ("SELECT 1 FROM t inside(a), u AS near(b)", []),
+        ("SELECT 1 FROM t WHERE NOT near(a, b, 3)", ["near(a, b, 3)"]),
     ],
 )
 def test_only_extensions_are_taken_for_extensions(sql: str, found: list[str]) -> None:
@@ -146,7 +152,7 @@ def test_a_long_condition_is_no_trouble_and_a_deep_one_is_refused(
 def _write_expected() -> None:
     with tempfile.TemporaryDirectory() as folder:
         connection = connect(make_library(Path(folder)), Limits(threads=1))
-        for name, make in {"rules.sql": planned, "rewritten.sql": spaced}.items():
+        for name, make in {"rules.sql": planned, **dict.fromkeys(REWRITTEN, spaced)}.items():
             text = (FIXTURES / name).read_text("utf-8")
             head = text[: text.index("-- input\n")]
             inputs = re.findall(r"^-- input\n(.*?)\n-- expected\n", text, re.DOTALL | re.MULTILINE)

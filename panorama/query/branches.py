@@ -16,10 +16,12 @@ from panorama.query.plan import (
     SEEN_COLUMNS,
     VIDEO_COLUMNS,
     Branch,
+    Pair,
     PlannedSequence,
     Query,
     Seen,
 )
+from panorama.query.space import PLACE, pair_of
 
 MAX_BRANCHES = 64
 """More alternatives than this come from conditions that no person wrote; each is a piece of SQL."""
@@ -73,7 +75,7 @@ class Binder:
     def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
         self._query = query
         self._names_where = names_where
-        self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS
+        self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS | {PLACE}
 
     def everything(self) -> Seen:
         """Any entity of the album."""
@@ -144,6 +146,9 @@ class Binder:
         return Seen("any", (), scope.conditions, scope.finals)
 
     def _entity(self, leaf: Leaf, scope: Scope) -> Seen:
+        if (names := pair_of(leaf)) is not None:
+            pair = Pair(*names, leaf.text)
+            return Seen("known", tuple(sorted(set(names))), scope.conditions, scope.finals, pair)
         if leaf.columns != {"entity"} or leaf.calls:
             conditions = (*scope.conditions, leaf)
             return Seen("known", self._query.entities, conditions, scope.finals)
@@ -192,7 +197,7 @@ class Binder:
         if self._query.target == "moments" and mixed:
             names = ", ".join(sorted(mixed))
             raise QueryError(
-                f"in SELECT moments, score and band stand in a condition of their own, not with {names}",
+                f"in SELECT moments, score, band and places stand in conditions of their own, not by {names}",
                 self._query.sql,
                 leaf.start,
             )

@@ -8,6 +8,9 @@ from panorama.query.conditions import Leaf
 from panorama.query.moments_sql import moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
+from panorama.query.shapes import touching
+from panorama.query.space import PLACE
+from panorama.query.space_sql import frame_by_frame, space_rows
 
 _VIDEO = "video, camera, uri, duration"
 _MATCH = "entity, score, band"
@@ -77,12 +80,14 @@ def compile_query(query: Query) -> str:
     steps = [f"{names.videos} AS MATERIALIZED (SELECT * FROM {SCHEMA}.videos{_where(query.shared)})"]
     for j, item in enumerate(seen):
         steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
-    if query.target == "frames" and seen:
+    if any(frame_by_frame(query, item) for item in seen):
         steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
-        rows = (
-            moments_intervals(names.tracks(j), item) if query.target == "moments" else _rows(query, item, j)
-        )
+        placed = space_rows(query, item, names.tracks(j), names.places)
+        if query.target == "moments":
+            rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
+        else:
+            rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, j)
         steps.append(f"{names.rows(j)} AS ({rows})")
     index = {item: j for j, item in enumerate(seen)}
     if query.target == "moments":
@@ -100,7 +105,7 @@ def output_columns(query: Query) -> tuple[str, ...]:
     """The columns that the shorthand returns, in order."""
     columns = OUTPUT[query.target]
     if query.target in ("tracks", "crops"):
-        if any(branch.seen for branch in query.branches):
+        if any(item.source != "any" for branch in query.branches for item in branch.seen):
             columns = (*columns, "entity", "score")
         if query.similarity is not None:
             columns = (*columns, "similarity")
@@ -154,8 +159,14 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     if seen.source == "unknown":
         source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
     filters = [_known_filter(seen), *_bound_filters(query)]
+    if query.shapes and seen.source != "known":  # of the others, matching has left out what is far from them
+        filters.append(f"track_id IN ({touching(query.shapes)})")
     early = _BEFORE_ROWS.get(query.target)
-    conditions = tuple(leaf for leaf in seen.conditions if early is None or leaf.columns <= early)
+    conditions = tuple(
+        leaf
+        for leaf in seen.conditions
+        if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
+    )
     sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
     if query.first_rows is not None:
         sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
@@ -235,7 +246,8 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
     picks = " UNION ".join(
         f"SELECT segment, track_id, start_frame, least(end_frame, video_frames) AS end_frame"
         f" FROM {names.tracks(j)} t{_beside(query, seen, j, names)}"
-        for j in range(len(seen))
+        for j, item in enumerate(seen)
+        if frame_by_frame(query, item)
     )
     following = ", ".join(
         f"lead(b.{c}) OVER w AS next_{c}" for c in ("frame", "time", "x1", "y1", "x2", "y2")
@@ -267,7 +279,7 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
 
 def _beside(query: Query, seen: tuple[Seen, ...], j: int, names: Names) -> str:
     """Leaves out tracks that overlap no track of what must be seen beside them: they decide nothing."""
-    if len(query.branches) != 1:
+    if len(query.branches) != 1 or query.target != "frames":
         return ""
     others = [seen.index(item) for item in query.branches[0].seen if item != seen[j]]
     tests = [

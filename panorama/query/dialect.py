@@ -12,9 +12,10 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
+from panorama.query.space import PREDICATES
 
 TARGETS = ("frames", "moments", "tracks", "crops")
-CALLS = ("similarity", "verify")
+CALLS = ("similarity", "verify", *PREDICATES)
 
 # What may stand after SELECT frames; anything else (FROM, a comma, an operator) makes `frames` a column.
 _AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
@@ -29,12 +30,6 @@ _NOT_BUILT = {
     "WITH RECALL": "accuracy contracts (WITH RECALL) are not built yet",
     "WITH": "WITH is followed by PRECISION or RECALL here, and accuracy contracts are not built yet",
     "WITHIN": "anytime answers (WITHIN n SECONDS) are not built yet",
-}
-_SPACE = {
-    "inside": "zones (inside) are not built yet",
-    "crosses": "lines (crosses) are not built yet",
-    "left_of": "left_of is not built yet",
-    "near": "near is not built yet",
 }
 
 
@@ -156,7 +151,7 @@ class Extension:
     """A piece of a statement that DuckDB does not know.
 
     Attributes:
-        kind: 'shorthand', 'similarity' or 'verify'.
+        kind: 'shorthand', 'similarity', 'verify' or a predicate of space.
         first, last: its tokens, [first, last).
         start, stop: its text, in characters.
         alone: for a shorthand, whether it is the whole statement, so that it has a default order.
@@ -256,21 +251,31 @@ def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
     return QueryError(message[:1].lower() + message[1:], sql, position)
 
 
-def refuse_space(call: str, sql: str, position: int) -> None:
-    """Raise where a predicate of space is used that is not built.
-
-    Raises:
-        QueryError: naming it.
-    """
-    if call in _SPACE:
-        raise QueryError(_SPACE[call], sql, position)
+_NO_CALL_AFTER = {
+    *(TokenType.DOT, TokenType.ALIAS, TokenType.FROM, TokenType.JOIN, TokenType.WITH),
+    *(TokenType.IDENTIFIER, TokenType.R_PAREN),
+}
+_WORDS_BEFORE_CALL = ("BY", "BEFORE", "DURING", "OVERLAPS")
 
 
 def _is_call(tokens: list[Token], i: int) -> bool:
+    """Whether a call of the vocabulary stands here, and no relation or CTE that bears its name."""
     token = tokens[i]
     named = token.token_type == TokenType.VAR and token.text.lower() in CALLS
-    called = i + 1 < len(tokens) and tokens[i + 1].token_type == TokenType.L_PAREN
-    return named and called and (i == 0 or tokens[i - 1].token_type != TokenType.DOT)
+    if not named or i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
+        return False
+    before = tokens[i - 1] if i else None
+    if before is not None and before.token_type in _NO_CALL_AFTER:
+        return False
+    # near(a) behind a name is its alias with columns.
+    if before is not None and before.token_type == TokenType.VAR:
+        return before.text.upper() in _WORDS_BEFORE_CALL
+    after = _closing(tokens, i + 1) + 1
+    return not (
+        after + 1 < len(tokens)
+        and tokens[after].token_type == TokenType.ALIAS
+        and tokens[after + 1].token_type == TokenType.L_PAREN
+    )
 
 
 def _is_shorthand(tokens: list[Token], i: int) -> bool:

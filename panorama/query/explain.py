@@ -52,6 +52,8 @@ def query_lines(query: Query) -> list[str]:
         pushed.append(f"time from {query.bounds.low:g} s")
     if query.bounds.high is not None:
         pushed.append(f"time to {query.bounds.high:g} s")
+    if query.shapes:
+        pushed.append(f"tracks near {', '.join(query.shapes)}")
     lines.append(f"  pushed below matching: {', '.join(pushed) or 'nothing'}")
     if query.first_rows is not None:
         lines.append(f"  stops after the tracks of the first {query.first_rows} rows")
@@ -63,6 +65,8 @@ def _seen_text(seen: Seen) -> str:
         seen.source, ", ".join(seen.names) or "nothing"
     )
     conditions = [leaf.text for leaf in (*seen.conditions, *seen.finals)]
+    if seen.pair is not None:
+        conditions.insert(0, f"a {seen.pair.left}, b {seen.pair.right}: {seen.pair.text}")
     return f"{what} with {' and '.join(conditions)}" if conditions else what
 
 

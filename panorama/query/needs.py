@@ -15,6 +15,7 @@ from panorama.query.matches import Keep, MatchRequest
 from panorama.query.plan import MATCH_COLUMNS, Query, Seen
 from panorama.query.relations import SCHEMA
 from panorama.query.rules import needed_videos
+from panorama.query.shapes import touching
 from panorama.query.shorthand import constant
 
 _MARGIN_SECONDS = 1.0
@@ -32,7 +33,7 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
     segments = tracks = None
     videos = needed_videos(query)
     try:
-        if query.bounds.low is not None or query.bounds.high is not None:
+        if query.bounds.low is not None or query.bounds.high is not None or query.shapes:
             tracks = _tracks_in(query, videos, cursor)
         elif videos is not None:
             segments = _segments_of(videos, cursor)
@@ -56,8 +57,11 @@ def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnecti
     sql = (
         f"SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t"
         f" JOIN (SELECT * FROM {SCHEMA}.videos{where}) v ON v.segment = t.segment"
-        " WHERE t.end_time > ? AND t.start_time <= ? ORDER BY 1"
+        " WHERE t.end_time > ? AND t.start_time <= ?"
     )
+    if query.shapes:
+        sql += f" AND t.track_id IN ({touching(query.shapes)})"
+    sql += " ORDER BY 1"
     found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
     return np.asarray(found, np.int64)
 

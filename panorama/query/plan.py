@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from panorama.query.conditions import Condition, Leaf
+from panorama.query.space import PLACE
 
 Target = Literal["frames", "moments", "tracks", "crops"]
 Source = Literal["known", "unknown", "any"]
@@ -75,6 +76,19 @@ def columns_of(target: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two entities whose boxes a and b satisfy a condition at the same frame.
+
+    Attributes:
+        text: the condition over a.x1, b.x1 and so on.
+    """
+
+    left: str
+    right: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """That a track of one of some entities is there.
 
@@ -84,12 +98,19 @@ class Seen:
         names: entities, sorted; empty unless the source is 'known'.
         conditions: on the match, its track or its box.
         finals: moments only: on the merged moment.
+        pair: a condition on two boxes of `names` at once; both are there where it holds.
     """
 
     source: Source
     names: tuple[str, ...] = ()
     conditions: tuple[Leaf, ...] = ()
     finals: tuple[Leaf, ...] = ()
+    pair: Pair | None = None
+
+    @property
+    def placed(self) -> tuple[Leaf, ...]:
+        """The conditions on the place of a track, which has one at every frame."""
+        return tuple(leaf for leaf in self.conditions if PLACE in leaf.columns)
 
     @property
     def calibrated(self) -> bool:
@@ -146,6 +167,7 @@ class Query:
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches.
+        shapes: each track looked for must touch one of these, if there are any.
         first_rows: how many rows are enough, None where all are needed.
         best_first: whether those are the rows of the best score, not the first of the default order.
         similarity: SQL of the similarity asked for, to show as a column.
@@ -165,6 +187,7 @@ class Query:
     branches: tuple[Branch, ...] = ()
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
+    shapes: tuple[str, ...] = ()
     first_rows: int | None = None
     best_first: bool = False
     similarity: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,8 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from panorama.errors import LibraryDamaged
+from panorama.query.shapes import Shape, add_shapes
 
-RELATIONS = ("videos", "frames", "tracks", "detections", "crops", "entities", "sightings", "moments")
+RELATIONS = (
+    *("videos", "frames", "tracks", "detections", "crops", "entities", "zones", "sightings", "moments"),
+)
 _SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
 _SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
 MATCHED_COLUMNS = {
@@ -32,7 +35,7 @@ class SnapshotLike(Protocol):
     """What the engine reads of a snapshot (see panorama.store.Snapshot).
 
     `videos` has the columns of the relation and `segment`; `files` maps table to absolute Parquet paths, a
-    table without rows has none; `entities` has the columns of the relation.
+    table without rows has none; `entities` has the columns of the relation; `zones` are shapes of cameras.
     """
 
     @property
@@ -41,6 +44,8 @@ class SnapshotLike(Protocol):
     def files(self) -> Mapping[str, list[str]]: ...
     @property
     def entities(self) -> pa.Table: ...
+    @property
+    def zones(self) -> Sequence[Shape]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,7 @@ def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection
             ) from exc
     for view in _VIEWS:
         connection.execute(view)
+    add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():
         picks = ", ".join(f"CAST(nothing AS {kind}) AS {column}" for column, kind in columns.items())
         message = quote_text(f"write {name} without a schema before it")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -20,7 +22,9 @@ from panorama.query.guard import readable
 from panorama.query.plan import Query
 from panorama.query.relations import SCHEMA, quote_text
 from panorama.query.rules import Context, apply_rules
+from panorama.query.shapes import shape_kinds
 from panorama.query.shorthand import Reading, read_shorthand
+from panorama.query.space import PREDICATES, Call, Name, call_sql
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -173,7 +177,12 @@ class Rewriter:
     def _replacement(self, extension: Extension, alias: bool = False) -> str:
         if extension.kind == "shorthand":
             return self._shorthand(extension)
-        text = self._similarity(extension) if extension.kind == "similarity" else self._verified(extension)
+        if extension.kind in PREDICATES:
+            text = self._space(extension)
+        else:
+            text = (
+                self._similarity(extension) if extension.kind == "similarity" else self._verified(extension)
+            )
         return f"{text} AS {extension.kind}" if alias and self._names_a_column(extension) else text
 
     def _shorthand(self, extension: Extension) -> str:
@@ -198,16 +207,50 @@ class Rewriter:
 
     def _arguments(self, extension: Extension, count: int, usage: str) -> list[Any]:
         """The constants between the brackets of a call."""
-        inside = self._typed[extension.first + 2 : extension.last - 1]
+        groups = self._argument_tokens(extension)
+        if len(groups) != count or not all(groups):
+            raise QueryError(usage, self._sql, extension.start)
+        return [self._constant(group, usage) for group in groups]
+
+    def _argument_tokens(self, extension: Extension) -> list[list[Token]]:
         groups: list[list[Token]] = [[]]
-        for token in inside:
+        for token in self._typed[extension.first + 2 : extension.last - 1]:
             if token.token_type == TokenType.COMMA:
                 groups.append([])
             else:
                 groups[-1].append(token)
-        if len(groups) != count or not all(groups):
-            raise QueryError(usage, self._sql, extension.start)
-        return [self._constant(group, usage) for group in groups]
+        return groups
+
+    def _space(self, extension: Extension) -> str:
+        """A predicate of space as SQL over boxes."""
+        usage = f"expected {PREDICATES[extension.kind].usage}"
+        arguments: list[Any] = []
+        for group in self._argument_tokens(extension):
+            if len(group) == 1 and group[0].token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+                arguments.append(Name(group[0].text))
+            elif not group:
+                raise QueryError(usage, self._sql, extension.start)
+            else:
+                arguments.append(self._constant(group, usage))
+        target = self._target_around(extension)
+        shapes = partial(shape_kinds, self._connection)
+        return call_sql(Call(extension.kind, arguments, target, shapes, self._sql, extension.start))
+
+    def _target_around(self, extension: Extension) -> str | None:
+        """The target of the shorthand around a call, None where a SELECT of its own lies between them."""
+        around = [e for e in self._extensions if e.kind == "shorthand" and e.first < extension.first < e.last]
+        if not around:
+            return None
+        between = self._typed[around[-1].first + 1 : extension.first]
+        depth = [0]
+        for token in between:
+            if token.token_type in _OPENERS:
+                depth.append(0)
+            elif token.token_type in _CLOSERS:
+                depth.pop()
+            elif token.token_type in (TokenType.SELECT, TokenType.FROM):
+                depth[-1] = 1
+        return None if any(depth) else self._typed[around[-1].first + 1].text.lower()
 
     def _constant(self, group: list[Token], usage: str) -> Any:
         first = group[0]
@@ -216,8 +259,11 @@ class Rewriter:
             return self._values[place.key]
         if len(group) == 1 and first.token_type == TokenType.STRING:
             return first.text
-        if len(group) == 1 and first.token_type == TokenType.NUMBER and first.text.isdigit():
-            return int(first.text)
+        if len(group) == 1 and first.token_type == TokenType.NUMBER:
+            if first.text.isdigit():
+                return int(first.text)
+            with contextlib.suppress(ValueError):
+                return float(first.text)
         raise QueryError(usage, self._sql, first.start)
 
     def _similarity(self, extension: Extension) -> str:

@@ -11,7 +11,6 @@ from sqlglot import exp
 from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves
-from panorama.query.dialect import refuse_space
 from panorama.query.plan import (
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
@@ -20,7 +19,9 @@ from panorama.query.plan import (
     Query,
     columns_of,
 )
+from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
+from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,19 @@ Rule = Callable[[Query, Context], Query]
 
 
 def check_names(query: Query, context: Context) -> Query:
-    """Every column must be one that the target has, every predicate one that is built."""
+    """Every column must be one that the target has, every predicate of a pair a condition of its own."""
     known = frozenset(columns_of(query.target))
     for leaf in leaves(query.condition) if query.condition is not None else ():
-        for call in sorted(leaf.calls):
-            refuse_space(call, query.sql, leaf.start)
-        for name in sorted(leaf.columns - known):
+        for name in sorted(leaf.columns - known - {PLACE}):
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}",
                 query.sql,
                 column_position(leaf, name),
             )
         _check_clock(leaf, query, context)
+        pairs = [name for name in leaf.calls & PREDICATES.keys() if PREDICATES[name].kind == "pair"]
+        if pairs and pair_of(leaf) is None:
+            raise QueryError(f"{pairs[0]} is a condition of its own: AND, OR, NOT", query.sql, leaf.start)
     return query
 
 
@@ -99,14 +101,14 @@ def resolve_entities(query: Query, context: Context) -> Query:
     for leaf in leaves(query.condition) if query.condition is not None else ():
         if leaf.node is None or "entity" not in leaf.columns:
             continue
-        for name in _compared_names(leaf.node, context):
+        for name in pair_of(leaf) or _compared_names(leaf.node, context):
             if name not in query.entities:
                 raise UnknownEntity(unknown("entity", name, query.entities, "panorama entities"))
     return query
 
 
 def _compared_names(node: exp.Expr, context: Context) -> list[str]:
-    """Constants that the column `entity` is compared with by =, <> or IN."""
+    """Constants that the column `entity` is compared with by =, <> or IN, and those of a pair."""
     if isinstance(node, (exp.Not, exp.Paren)):
         return _compared_names(node.this, context)
     if isinstance(node, (exp.EQ, exp.NEQ)):
@@ -278,6 +280,20 @@ def _hull(all_bounds: list[Bounds]) -> Bounds:
     return Bounds(low, high)
 
 
+def limit_to_shapes(query: Query, context: Context) -> Query:
+    """Where all that is looked for must touch a shape, only videos that have it and tracks near it matter."""
+    seen = query.every_seen()
+    touched = [next(filter(None, map(shape_of, item.conditions)), None) for item in seen]
+    if not seen or None in touched:
+        return query
+    names = tuple(sorted({name for name in touched if name is not None}))
+    shared = query.shared
+    if all(branch.seen or branch.sequences for branch in query.branches):
+        has = " OR ".join(f"_panorama.has_shape({quote_text(name)}, video)" for name in names)
+        shared = (*shared, Leaf(query.start, query.start, has, frozenset({"video"})))
+    return replace(query, shared=shared, shapes=names)
+
+
 def stop_early(query: Query, context: Context) -> Query:
     """A LIMIT in the default order, or by score, needs only the first tracks, if these decide the rows."""
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
@@ -317,6 +333,7 @@ RULES: tuple[Rule, ...] = (
     overlap_times,
     branch_out,
     push_filters,
+    limit_to_shapes,
     stop_early,
 )
 """In this order: names first, so that errors come before work; what saves work last."""

@@ -13,6 +13,7 @@ from panorama.errors import QueryError
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
 from panorama.query.dialect import Extension, Sequenced
 from panorama.query.plan import Query, Target
+from panorama.query.space import columns_read
 
 UNIT_SECONDS = {
     "MILLISECOND": 0.001,
@@ -151,7 +152,8 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
             )
         columns.add(column.name.lower())
     calls = {call.name.lower() for call in node.find_all(exp.Anonymous) if not _inside_query(call, node)}
-    return Leaf(start, stop, reading.render(start, stop), frozenset(columns), node, frozenset(calls))
+    read = frozenset(columns) | columns_read(frozenset(calls))
+    return Leaf(start, stop, reading.render(start, stop), read, node, frozenset(calls))
 
 
 def _inside_query(node: exp.Expr, root: exp.Expr) -> bool:
