@@ -44,7 +44,7 @@ def test_the_page_has_the_examples() -> None:
 
 
 @pytest.mark.parametrize(
-    "relation", ["videos", "frames", "tracks", "detections", "crops", "entities", "sightings"]
+    "relation", ["videos", "frames", "tracks", "detections", "crops", "entities", "zones", "sightings"]
 )
 def test_the_page_lists_the_columns_of_the_relations(engine: Engine, relation: str) -> None:
     listed = re.search(rf"^\| `{relation}` \| ([^:|]*)", PAGE, re.MULTILINE)
