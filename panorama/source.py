@@ -13,6 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError
 from panorama.models.base import Embedder, Image
 from panorama.query.matches import Matcher, Matches, MatchRequest
+from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.vectors import VectorIndex, VectorTable
 
@@ -86,6 +87,7 @@ class SnapshotVectors:
     def _compute(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         ids, owners, vectors = [], [], []
         for batch in self._store.read_crops(crop_ids=crop_ids, batch_size=DEEPEN_BATCH):
+            check_stopped()
             vectors.append(self._embedder.embed([decode_picture(jpeg) for jpeg in batch.jpegs], exit))
             ids.append(batch.crop_ids)
             owners.append(batch.track_ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -31,8 +30,9 @@ from panorama.query.relations import (
     connect,
 )
 from panorama.query.result import Result
-from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall
+from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
+from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 
 _SIGHTINGS = """
 CREATE TEMP VIEW sightings AS
@@ -53,10 +53,13 @@ class _Run:
 
     Attributes:
         cursor: a connection of its own, so that what is made for one statement is seen by no other.
+        before: how many characters of blanks and comments stand before the statement. DuckDB counts places
+            from its first word but shows them in the whole text, so it gets the statement without them.
         steps: matching, for EXPLAIN.
     """
 
     cursor: duckdb.DuckDBPyConnection
+    before: int
     steps: list[Step] = field(default_factory=list)
     undecided: set[tuple[str, int]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
@@ -88,7 +91,7 @@ class Engine:
         self._read_picture = read_picture
         self._limits = limits or Limits()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._running: duckdb.DuckDBPyConnection | None = None
+        self._running: Stopper | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
 
     def parse(self, sql: str) -> EntityStatement | None:
@@ -116,12 +119,11 @@ class Engine:
                 "statements about entities are executed by Library.query, not by the engine", sql, 0
             )
         refuse_by_name(tokens, sql)
-        run = _Run(self._connected().cursor())
-        self._running = run.cursor
-        timer = self._timer(run.cursor)
+        run = _Run(self._connected().cursor(), tokens[0].start)
         try:
-            return self._answer(sql, tokens, parameters, run, started)
-        except duckdb.InterruptException as exc:
+            with Stopper(run.cursor, self._limits.seconds) as self._running:
+                return self._answer(sql, tokens, parameters, run, started)
+        except (duckdb.InterruptException, QueryStopped) as exc:
             raise self._stopped(sql, started) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
             self._connection = None  # DuckDB answers nothing more after such an error
@@ -132,8 +134,6 @@ class Engine:
                 raise KeyboardInterrupt from exc
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
             self._running = None
             run.cursor.close()
 
@@ -141,7 +141,7 @@ class Engine:
         """Stop the query that runs in another thread; it raises QueryTimeout."""
         running = self._running
         if running is not None:
-            running.interrupt()
+            running.stop()
 
     def close(self) -> None:
         """Free the connection; the next query opens another."""
@@ -153,14 +153,6 @@ class Engine:
         if self._connection is None:
             self._connection = connect(self._snapshot, self._limits)
         return self._connection
-
-    def _timer(self, cursor: duckdb.DuckDBPyConnection) -> threading.Timer | None:
-        if self._limits.seconds is None:
-            return None
-        timer = threading.Timer(self._limits.seconds, cursor.interrupt)
-        timer.daemon = True
-        timer.start()
-        return timer
 
     def _stopped(self, sql: str, started: float) -> QueryTimeout:
         seconds = time.perf_counter() - started
@@ -195,11 +187,12 @@ class Engine:
 
     def _execute(self, rewritten: Rewritten, sql: str, run: _Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
-        cursor = run.cursor
+        cursor, before = run.cursor, run.before
+        check_stopped()
         try:
             # A SELECT can hold an INSERT in a WITH; here nothing can be written.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            cursor.execute(rewritten.text, rewritten.parameters or None)
+            cursor.execute(rewritten.text[before:], rewritten.parameters or None)
             types = [str(column[1]) for column in cursor.description or []]
             with warnings.catch_warnings():
                 # A relation saves a copy of the rows, but is planned twice and knows no place of an error.
@@ -208,8 +201,8 @@ class Engine:
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(exc, rewritten.text)
-            position = None if error.position is None else rewritten.original(error.position)
+            error = readable(exc, rewritten.text[before:])
+            position = None if error.position is None else self._typed(rewritten, error.position + before)
             raise type(error)(error.args[0], sql, position) from exc
         return Result(
             table,
@@ -219,12 +212,18 @@ class Engine:
             seconds=time.perf_counter() - started,
         )
 
+    def _typed(self, rewritten: Rewritten, position: int) -> int:
+        """The place in the statement as typed that a place in what DuckDB got comes from."""
+        leaf = leaf_place(rewritten.queries, rewritten.text, position)
+        return rewritten.original(position) if leaf is None else leaf
+
     def _match(self, query: Query, run: _Run, dry: bool) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
         if request is None:
             return
+        check_stopped()
         started = time.perf_counter()
         matches = Matches.empty() if dry or not _possible(request) else self._matcher.match(request)
         run.steps.append(Step(query, request, matches, time.perf_counter() - started))
@@ -248,6 +247,7 @@ class Engine:
         matches = Matches.empty() if empty else self._matcher.match(request)
         everything = Query("moments", 0, sql, 0, None, entities=self._entities)
         everything = _with_branches(everything)
+        check_stopped()
         run.steps.append(Step(everything, request, matches, time.perf_counter() - started))
         self._count_undecided(matches, None, run)
         run.cursor.register("_p0_matches", matches[matches.band == ACCEPTED].to_arrow())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import duckdb
 from sqlglot.tokens import Token, TokenType
@@ -21,6 +22,26 @@ _WRITES = {
     TokenType.DELETE: ("FROM",),
     TokenType.MERGE: ("INTO",),
 }
+_REFUSED_CALLS = frozenset(
+    {
+        # They change settings, logs or resources, or execute text of another form than SQL.
+        *("checkpoint", "force_checkpoint", "write_log", "truncate_duckdb_logs", "enable_logging"),
+        *("disable_logging", "enable_profiling", "disable_profiling", "json_execute_serialized_sql"),
+        *("create_external_resource", "register_external_resource", "register_external_resource_type"),
+        *("destroy_external_resource", "deregister_external_resource", "python_map_function"),
+        # They read the machine, not the library: secrets, extensions, other databases, memory addresses.
+        *("duckdb_secrets", "which_secret", "duckdb_extensions", "duckdb_extension_repositories"),
+        *("read_duckdb", "getenv", "duckdb_settings", "duckdb_logs", "duckdb_logs_parsed"),
+        *("duckdb_temporary_files", "duckdb_external_resources", "duckdb_external_file_cache"),
+        *("arrow_scan", "arrow_scan_dumb", "pandas_scan", "python_arrow_scan", "seq_scan"),
+    }
+)
+"""Functions that no question needs. DuckDB, locked as it is, would refuse most of them in its own words."""
+
+_SHOWN_SETTINGS = frozenset(
+    {"timezone", "calendar", "threads", "memory_limit", "default_order", "search_path"}
+)
+_PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
 
@@ -48,6 +69,32 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
         bracket = tokens[i - 1].token_type == TokenType.L_PAREN
         if follows and bracket and tokens[i + 1].text.upper() in follows:
             raise QueryError(f"{tokens[i].text.upper()} is refused. {_ALLOWED}", sql, tokens[i].start)
+    _refuse_calls(tokens, sql)
+
+
+def _refuse_calls(tokens: list[Token], sql: str) -> None:
+    """Raise where a function is called that changes DuckDB or reads the machine."""
+    for token, after in pairwise(tokens):
+        if after.token_type != TokenType.L_PAREN or token.token_type == TokenType.STRING:
+            continue
+        name = token.text.lower()
+        if name in _REFUSED_CALLS:
+            raise QueryError(
+                f"{name} is refused: a query reads the library's relations and nothing else", sql, token.start
+            )
+        if name == "current_setting":
+            _refuse_setting(tokens, token, sql)
+
+
+def _refuse_setting(tokens: list[Token], call: Token, sql: str) -> None:
+    place = next(i for i, token in enumerate(tokens) if token is call)
+    named = tokens[place + 2].text.lower() if place + 2 < len(tokens) else ""
+    if named not in _SHOWN_SETTINGS:
+        raise QueryError(
+            f"current_setting is refused for {named!r}; it shows {', '.join(sorted(_SHOWN_SETTINGS))}",
+            sql,
+            call.start,
+        )
 
 
 def check_single_select(connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]) -> None:
@@ -98,6 +145,8 @@ def readable(error: BaseException, sql: str) -> QueryError:
     )
     if isinstance(error, duckdb.OutOfMemoryException):
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
+    if denied := _PERMISSION.match(message):
+        message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
     hint = _target_hint(message)
     return QueryError(f"{message}{hint}", sql, position)
 

@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
 from panorama.query.compile import compile_query
+from panorama.query.conditions import leaves
 from panorama.query.dialect import Extension, find_extensions, parse_shorthand
 from panorama.query.guard import readable
 from panorama.query.plan import Query
@@ -82,6 +83,19 @@ class Rewritten:
                 return piece.start
             shift = piece.stop - piece.new_stop
         return position + shift
+
+
+def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None:
+    """Where a predicate stands as typed that reached `text` around a place; None where there is none."""
+    for query in queries:
+        for leaf in leaves(query.condition) if query.condition is not None else ():
+            typed = query.sql[leaf.start : leaf.stop]
+            skipped = len(typed) - len(typed.lstrip())
+            at = text.rfind(leaf.text, 0, position + len(leaf.text)) if leaf.text.strip() else -1
+            if 0 <= at <= position < at + len(leaf.text):
+                same = typed.strip() == leaf.text.strip()
+                return leaf.start + skipped + (position - at if same else 0)
+    return None
 
 
 class Rewriter:

@@ -1,0 +1,75 @@
+"""A running query and its time limit enter; past the limit, or when asked, it is stopped wherever it is."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+from types import TracebackType
+
+import duckdb
+
+AGAIN_SECONDS = 0.05
+"""DuckDB forgets an interrupt that comes between two statements, so it is repeated."""
+
+
+class QueryStopped(Exception):
+    """The query was asked to stop while it was not inside DuckDB; never leaves the engine."""
+
+
+class Stopper:
+    """Stops one query: after `seconds` (None for never) or when `stop` is called from another thread."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float | None) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._asked = threading.Event()
+        self._done = False
+        self._change = threading.Condition()
+
+    def __enter__(self) -> Stopper:
+        self._token = _current.set(self)
+        if self._seconds is not None:
+            self._watch(self._seconds)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.reset(self._token)
+        with self._change:
+            self._done = True
+            self._change.notify_all()
+
+    def stop(self) -> None:
+        """Stop the query now; it raises where it is, or at the next `check_stopped`."""
+        self._watch(0.0)
+
+    def check(self) -> None:
+        """Raise QueryStopped if the query was asked to stop."""
+        if self._asked.is_set():
+            raise QueryStopped
+
+    def _watch(self, seconds: float) -> None:
+        threading.Thread(target=self._interrupt, args=(seconds,), name="query-limit", daemon=True).start()
+
+    def _interrupt(self, seconds: float) -> None:
+        with self._change:
+            self._change.wait_for(lambda: self._done, seconds)
+            while not self._done:
+                self._asked.set()
+                self._connection.interrupt()
+                self._change.wait_for(lambda: self._done, AGAIN_SECONDS)
+
+
+_current: ContextVar[Stopper | None] = ContextVar("panorama_query", default=None)
+
+
+def check_stopped() -> None:
+    """Raise if the query that this thread is answering was asked to stop; called between long steps.
+
+    Raises:
+        QueryStopped: it was; the engine makes a QueryTimeout of it.
+    """
+    running = _current.get()
+    if running is not None:
+        running.check()

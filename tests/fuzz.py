@@ -1,0 +1,443 @@
+"""Mutated SQL texts enter; what crashed, hung, wrote, read outside or failed unclearly leaves.
+
+    python tests/fuzz.py 100000 [--seed 1] [--first 0]
+
+The texts are answered in a process of their own, so that a crash is seen and the next one goes on behind it.
+A folder beside the library holds a canary: opening it, or anything new anywhere, is a finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import re
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from query_samples import make_engine, make_library
+
+from panorama.errors import PanoramaError
+
+FIXTURES = Path(__file__).parent / "fixtures"
+LIMIT_SECONDS = 2.0
+HANG_SECONDS = 30.0
+MEMORY_BYTES = 3_000_000_000
+SECRET = "canary-7f3a-sings"
+
+SEEDS = [
+    "SELECT frames WHERE entity = 'dog' AND (entity = 'red-van' OR NOT score >= 0.5) LIMIT 3",
+    "SELECT moments WHERE entity = 'dog' FOLLOWED BY entity = 'dog' WITHIN INTERVAL 9 HOURS AND x1 < 9",
+    "SELECT tracks WHERE camera LIKE 'g%' ORDER BY similarity('a.jpg') DESC, track_id LIMIT 5 OFFSET 1",
+    "SELECT count(*) FROM (SELECT frames WHERE entity IN ('dog', NULL) AND time BETWEEN 1 AND 2) WHERE x1>3",
+    "WITH a AS (SELECT crops WHERE area > 10) SELECT video, max(x1) FROM a GROUP BY 1 HAVING count(*) > 1",
+    "SELECT moments WHERE (entity = 'dog' AND band = 'uncertain') OR NOT (entity LIKE 'r%' AND end_time > 4)",
+    "SELECT verify('a.jpg', 'a.jpg'), similarity('a.jpg') FROM crops UNION ALL SELECT true, 1.0",
+    "EXPLAIN SELECT frames WHERE entity IS NULL UNION SELECT frames WHERE width * 2 > height",
+    "CREATE ENTITY 'x' FROM 'a' NOT FROM 'b'",
+    "SELECT frames WHERE entity = 'dog' AND inside('door') WITH PRECISION >= 0.95",
+    "SELECT frames WHERE entity = 'dog' AND near(entity, 'red-van', 40) AND NOT crosses('line')",
+    "SELECT moments WHERE entity = 'dog' AND time BETWEEN '2026-03-01 10:00' AND '10:30' WITHIN 10 SECONDS",
+    "SELECT frames WHERE left_of('dog', 'red-van') AND time >= TIMESTAMP '2026-03-01 10:00:00' LIMIT 2",
+    "SELECT * FROM read_text('{canary}') UNION ALL SELECT * FROM read_text('/etc/hostname')",
+    "COPY (SELECT * FROM videos) TO '{canary}.out'; ATTACH '{canary}' AS x",
+    "WITH x AS (SELECT * FROM glob('{folder}/*')) SELECT * FROM x, read_csv('{canary}'), '{canary}'",
+    "SELECT similarity('../{name}') FROM crops WHERE verify('{canary}', 'a.jpg') IS NULL",
+    "FROM videos SELECT video, similarity(4294967306) AS s QUALIFY row_number() OVER (ORDER BY s) = 1",
+    "EXPLAIN ANALYZE SELECT moments WHERE NOT entity = 'dog' AND duration > 3 ORDER BY start_time DESC",
+    "ALTER ENTITY 'dog' ADD NOT 'a.jpg'; DROP ENTITY IF EXISTS 'dog'; FORGET ENTITY 'dog' WITH SIGHTINGS",
+    "SELECT crops ORDER BY similarity('link.jpg') LIMIT 3",
+    "SHOW ENTITIES; DESCRIBE ENTITY 'dog'",
+]
+PIECES = [
+    *(
+        "SELECT",
+        "frames",
+        "moments",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "(",
+        ")",
+        ",",
+        ";",
+        "'",
+        '"',
+        "--",
+        "/*",
+        "*/",
+    ),
+    *(
+        "entity",
+        "score",
+        "time",
+        "=",
+        "<",
+        "'dog'",
+        "NULL",
+        "IN",
+        "BETWEEN",
+        "FOLLOWED BY",
+        "WITHIN",
+        "INTERVAL",
+    ),
+    *(
+        "$$",
+        "?",
+        "$a",
+        "1e999",
+        "-1",
+        "0x",
+        "é",
+        "\\",
+        "\n",
+        "similarity(",
+        "verify(",
+        "CASE",
+        "END",
+        "ORDER BY",
+    ),
+    *(
+        "LIMIT",
+        "FROM",
+        "UNION",
+        "WITH",
+        "AS",
+        "::",
+        "[",
+        "]",
+        "{",
+        "}",
+        "lambda x:",
+        "\t",
+        "ALL",
+        "*",
+        "EXISTS (",
+    ),
+    *(
+        "inside(",
+        "crosses(",
+        "left_of(",
+        "near(",
+        "WITH PRECISION >=",
+        "WITHIN 3 SECONDS",
+        "SECONDS",
+        "EXPLAIN",
+    ),
+    *(
+        "read_text(",
+        "glob(",
+        "query(",
+        "COPY",
+        "TO",
+        "'{canary}'",
+        "read_blob('{canary}')",
+        "ATTACH",
+        "PRAGMA",
+    ),
+    *(
+        "INSERT INTO",
+        "SET",
+        "getenv('HOME')",
+        "INSTALL",
+        "LOAD",
+        "CALL",
+        "'10:00'",
+        "'2026-03-01'",
+        "COLUMNS(",
+    ),
+]
+
+
+SWAPS = [
+    ["frames", "moments", "tracks", "crops", "detections", "sightings", "videos", "entities"],
+    [
+        "entity",
+        "score",
+        "time",
+        "video",
+        "camera",
+        "frame",
+        "x1",
+        "band",
+        "area",
+        "start_time",
+        "track_id",
+        "quality",
+    ],
+    ["'dog'", "'red-van'", "'blue-van'", "'uncertain'", "'gate-1.mp4'", "NULL", "''"],
+    ["=", "<", ">=", "<>", "IS NOT DISTINCT FROM", "LIKE", "~"],
+    ["AND", "OR", "AND NOT", "OR NOT", "FOLLOWED BY", "DURING", "OVERLAPS", "BEFORE"],
+    ["0", "1", "0.5", "3", "9", "30", "1e30"],
+    ["DESC", "ASC", "NULLS FIRST"],
+    ["UNION", "UNION ALL", "EXCEPT", "INTERSECT"],
+]
+
+
+def swap(rng: random.Random, text: str) -> str:
+    """Words replaced by others of their kind, so that most of what comes out can be parsed."""
+    words = re.split(r"('[^']*'|[\w.]+|[<>=]+)", text)
+    for _ in range(rng.randint(1, 6)):
+        i = rng.randrange(len(words))
+        for group in SWAPS:
+            if words[i] in group:
+                words[i] = rng.choice(group)
+    return "".join(words)
+
+
+def mutate(rng: random.Random, texts: list[str]) -> str:
+    text = swap(rng, rng.choice(texts))
+    if rng.random() < 0.6:
+        return text
+    for _ in range(rng.randint(1, 2)):
+        at = rng.randrange(len(text) + 1)
+        kind = rng.randrange(5)
+        if kind == 0:
+            text = text[:at] + text[at + rng.randint(1, 8) :]
+        elif kind == 1:
+            text = f"{text[:at]} {rng.choice(PIECES)} {text[at:]}"
+        elif kind == 2:
+            words = text.split(" ")
+            rng.shuffle(words) if rng.random() < 0.1 else words.insert(
+                rng.randrange(len(words)), rng.choice(PIECES)
+            )
+            text = " ".join(words)
+        elif kind == 3:
+            other = rng.choice(texts)
+            text = text[:at] + other[rng.randrange(len(other)) :]
+        else:
+            text = text[:at] + rng.choice("()',;=<>*$?\"\\ 0\u00e9") + text[at + 1 :]
+    return text
+
+
+@dataclass(frozen=True)
+class Room:
+    """The folders of one run: the library, the pictures that may be named, and the canary beside them."""
+
+    root: Path
+
+    @property
+    def pictures(self) -> Path:
+        return self.root / "pictures"
+
+    @property
+    def canary(self) -> Path:
+        return self.root / "outside" / "canary.csv"
+
+    def furnish(self) -> None:
+        """Make the folders; the library itself is made by who answers."""
+        for folder in (self.pictures, self.canary.parent, self.root / "library"):
+            folder.mkdir()
+        (self.pictures / "a.jpg").write_bytes(b"\x14")
+        (self.pictures / "link.jpg").symlink_to(self.canary)
+        self.canary.write_text(f"a,b\n1,{SECRET}\n")
+
+    def fill(self, text: str) -> str:
+        """A text with the places of this room in it."""
+        names = {
+            "{canary}": str(self.canary),
+            "{folder}": str(self.canary.parent),
+            "{name}": "outside/canary.csv",
+        }
+        for name, place in names.items():
+            text = text.replace(name, place)
+        return text
+
+
+def texts(seed: int, first: int, count: int) -> Iterator[tuple[int, str]]:
+    """Texts by number: the same number gives the same text, whatever comes before it."""
+    plain = [line for line in (FIXTURES / "plain_selects.sql").read_text("utf-8").splitlines()[1:] if line]
+    for number in range(first, first + count):
+        rng = random.Random(f"{seed}-{number}")
+        yield number, mutate(rng, SEEDS if rng.random() < 0.7 else plain)
+
+
+def answer(room: Room, seed: int, first: int, count: int) -> None:
+    """Answer the texts one after the other, noting each before it is tried. Runs in a process of its own."""
+    used = int(re.search(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
+    resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY_BYTES, used + MEMORY_BYTES))
+    engine, _ = make_engine(
+        make_library(room.root / "library"), room.pictures, seconds=LIMIT_SECONDS, memory="500MB"
+    )
+    said: Counter[str] = Counter()
+    state = os.open(room.root / "now", os.O_RDWR | os.O_CREAT)
+    for number, text in texts(seed, first, count):
+        typed = room.fill(text)
+        note = json.dumps({"number": number, "text": typed}).encode()
+        os.pwrite(state, struct.pack("<I", len(note)) + note, 0)
+        try:
+            said["answers"] += 1
+            shown = str(engine.query(typed).fetchall())
+        except PanoramaError as error:
+            said["answers"] -= 1
+            said[type(error).__name__] += 1
+            shown = str(error)
+            if not shown.strip():
+                report(room, "an empty message", typed)
+            shown = shown.replace(typed, "").replace(SECRET, SECRET if SECRET not in typed else "")
+        except BaseException as error:
+            report(room, f"{type(error).__name__}: {error}", typed)
+            continue
+        if SECRET in shown and SECRET not in typed:
+            report(room, "the canary was read", typed)
+    os.pwrite(state, struct.pack("<I", 0), 0)
+    (room.root / "said").write_text(json.dumps(said))
+    engine.close()
+    os._exit(0)  # what a library reports about its own end is not looked at here
+
+
+def report(room: Room, what: str, text: str) -> None:
+    """One line for a finding."""
+    with (room.root / "findings").open("a") as file:
+        file.write(json.dumps({"what": what, "text": text}) + "\n")
+
+
+class Watch:
+    """Which files of some folders were opened or changed, told by the kernel."""
+
+    OPENED, CHANGED = 0x21, 0x3CE  # IN_ACCESS | IN_OPEN; modify, attrib, close_write, move, create, delete
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+
+    def add(self, folder: Path, mask: int) -> None:
+        """Watch a folder, not those below it."""
+        if self._libc.inotify_add_watch(self._fd, os.fsencode(folder), mask) < 0:
+            raise OSError(ctypes.get_errno(), "inotify_add_watch", str(folder))
+
+    def events(self) -> list[str]:
+        """What happened since the last call."""
+        found = []
+        while True:
+            try:
+                data = os.read(self._fd, 65536)
+            except BlockingIOError:
+                return found
+            while data:
+                _, mask, _, length = struct.unpack_from("iIII", data)
+                found.append(f"{mask:#x} {data[16 : 16 + length].rstrip(bytes(1)).decode() or 'the folder'}")
+                data = data[16 + length :]
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@dataclass
+class Findings:
+    """What a run found: nothing, if all is well."""
+
+    tried: int = 0
+    said: Counter[str] = field(default_factory=Counter)
+    found: list[dict[str, str]] = field(default_factory=list)
+
+
+def run(count: int, seed: int = 1, first: int = 0, step: int = 2000, show: bool = False) -> Findings:
+    """Answer `count` texts from number `first` on, `step` of them in each process."""
+    findings = Findings()
+    began = time.monotonic()
+    stop = first + count
+    with tempfile.TemporaryDirectory() as folder:
+        room = Room(Path(folder))
+        room.furnish()
+        make_library(room.root / "library")
+        watch = Watch()
+        watch.add(room.canary.parent, Watch.OPENED | Watch.CHANGED)
+        while first < stop:
+            size = min(step, stop - first)
+            reached = _one_process(room, seed, first, size, watch, findings)
+            findings.tried += reached - first
+            first = reached
+            if show:
+                rate = findings.tried / (time.monotonic() - began)
+                print(f"{findings.tried} texts, {rate:.0f}/s, {dict(findings.said)}", flush=True)
+                for one in findings.found:
+                    print(f"  {one['what']}: {one['text']!r}", flush=True)
+        watch.close()
+    return findings
+
+
+def _one_process(room: Room, seed: int, first: int, size: int, watch: Watch, findings: Findings) -> int:
+    """Answer some texts in one process; the number of the first that is left."""
+    for name in ("now", "said", "findings"):
+        (room.root / name).unlink(missing_ok=True)
+    (room.root / "now").write_bytes(bytes(4))
+    before = _tree(room.root)
+    words = [sys.executable, __file__, "--answer", str(room.root), str(seed), str(first), str(size)]
+    watch.events()
+    child = subprocess.Popen(words, cwd=room.pictures, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    number, since = -1, time.monotonic()
+    while child.poll() is None:
+        time.sleep(0.05)
+        now = _now(room)
+        if now is not None and now["number"] != number:
+            number, since = now["number"], time.monotonic()
+        if time.monotonic() - since > HANG_SECONDS:
+            child.kill()
+            child.wait()
+            break
+    now = _now(room)
+    assert child.stderr is not None
+    last = child.stderr.read().decode(errors="replace")[-2000:]
+    if child.returncode != 0:
+        what = "a hang" if child.returncode == -9 else f"the process ended with {child.returncode}: {last}"
+        findings.found.append({"what": what, "text": "" if now is None else str(now["text"])})
+    if (room.root / "findings").exists():
+        findings.found += map(json.loads, (room.root / "findings").read_text().splitlines())
+    if (room.root / "said").exists():
+        findings.said.update(json.loads((room.root / "said").read_text()))
+    for event in sorted(set(watch.events())):
+        findings.found.append({"what": f"the canary's folder was touched: {event}", "text": f"{first} ff."})
+    changed = sorted(set(_tree(room.root)) ^ set(before))
+    findings.found += [{"what": f"changed on disk: {path}", "text": f"{first} ff."} for path in changed]
+    if child.returncode == 0:
+        return first + size
+    return first + size if now is None else int(now["number"]) + 1
+
+
+def _now(room: Room) -> dict[str, object] | None:
+    data = (room.root / "now").read_bytes()
+    length = struct.unpack_from("<I", data)[0] if len(data) >= 4 else 0
+    try:
+        return dict(json.loads(data[4 : 4 + length])) if length else None
+    except ValueError:  # it was being written
+        return None
+
+
+def _tree(root: Path) -> list[tuple[str, int]]:
+    """Every file and its size, without what this module itself writes."""
+    own = {"now", "said", "findings"}
+    return sorted((str(p), p.lstat().st_size) for p in root.rglob("*") if p.name not in own)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--answer"]:
+        room, seed, first, count = sys.argv[2:6]
+        answer(Room(Path(room)), int(seed), int(first), int(count))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first text")
+    chosen = parser.parse_args()
+    findings = run(chosen.count, chosen.seed, chosen.first, show=True)
+    print(f"{findings.tried} texts: {dict(findings.said)}, {len(findings.found)} findings")
+    sys.exit(bool(findings.found))
+
+
+if __name__ == "__main__":
+    main()
