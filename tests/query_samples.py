@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,12 @@ VIDEOS = [
     ("yard.mp4", "yard", 3, 40),
     ("copies/gate-1.mp4", "copies", 1, 100),  # the same content as gate-1.mp4, hence one segment
 ]
+CLOCKS = {
+    "gate-1.mp4": datetime(2026, 3, 1, 9, 59, 56),
+    "gate-2.mp4": datetime(2026, 3, 1, 23, 59, 57),
+    "copies/gate-1.mp4": datetime(2026, 3, 2, 9, 59, 56),
+}
+"""When the videos begin; of yard.mp4 it is not known."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +217,8 @@ def _videos() -> pa.Table:
             "height": pa.array([240] * len(VIDEOS), pa.int32()),
             "frames": pa.array([count for *_, count in VIDEOS], pa.int64()),
             "segment": pa.array([segment for _, _, segment, _ in VIDEOS], pa.int32()),
+            "start_clock": pa.array([CLOCKS.get(video) for video, *_ in VIDEOS], pa.timestamp("us")),
+            "time_zone": [None if video not in CLOCKS else "Europe/Berlin" for video, *_ in VIDEOS],
         }
     )
 

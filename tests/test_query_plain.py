@@ -41,11 +41,16 @@ def plain(tables: Tables, engine: Engine) -> Iterator[duckdb.DuckDBPyConnection]
     connection.register("matches", matches[matches.band == 2].to_arrow())
     connection.execute(
         "CREATE TEMP VIEW sightings AS"
-        " SELECT m.entity, t.video, m.track_id, m.score, t.start_time, t.end_time"
-        " FROM matches m JOIN tracks t USING (track_id)"
+        " SELECT m.entity, t.video, m.track_id, m.score, t.start_time, t.end_time, t.start_clock,"
+        " t.end_clock FROM matches m JOIN tracks t USING (track_id)"
     )
     connection.register("moments_rows", engine.query("SELECT moments").arrow())
-    connection.execute("CREATE TEMP VIEW moments AS SELECT * FROM moments_rows")
+    connection.execute(
+        "CREATE TEMP VIEW moments AS SELECT m.*,"
+        " v.start_clock + m.start_time * INTERVAL 1 SECOND AS start_clock,"
+        " v.start_clock + m.end_time * INTERVAL 1 SECOND AS end_clock"
+        " FROM moments_rows m JOIN videos v USING (video)"
+    )
     yield connection
     connection.close()
 

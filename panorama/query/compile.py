@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
 from panorama.query.moments_sql import moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
@@ -12,13 +13,26 @@ from panorama.query.shapes import touching
 from panorama.query.space import PLACE
 from panorama.query.space_sql import frame_by_frame, space_rows
 
-_VIDEO = "video, camera, uri, duration"
+_VIDEO = "video, camera, uri, duration, video_clock"
+_OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
 _MATCH = "entity, score, band"
 _BOX = "x1, y1, x2, y2"
 _SHAPE = (
     "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
     " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
 )
+_CLOCK = f"{clock_seconds('video_clock', 'time')} AS clock"
+_SPAN = (
+    f"{clock_seconds('video_clock', 'start_time')} AS start_clock,"
+    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
+)
+_MORE = {
+    "frames": f"{_SHAPE}, {_CLOCK}",
+    "moments": f"{_SHAPE}, {_SPAN}",
+    "tracks": _SPAN,
+    "crops": f"{_SHAPE}, {_CLOCK}",
+}
+"""Columns that a row has on demand."""
 _ROWS = {
     "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {_BOX}",
     "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
@@ -77,7 +91,11 @@ def compile_query(query: Query) -> str:
     """The SELECT that answers a shorthand, to stand where it stood."""
     names = Names(query.number)
     seen = query.every_seen()
-    steps = [f"{names.videos} AS MATERIALIZED (SELECT * FROM {SCHEMA}.videos{_where(query.shared)})"]
+    videos = (
+        f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
+        f"{_where(query.shared, _bracketed(query.video_clock_sql()))}"
+    )
+    steps = [f"{names.videos} AS MATERIALIZED ({videos})"]
     for j, item in enumerate(seen):
         steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
     if any(frame_by_frame(query, item) for item in seen):
@@ -118,8 +136,8 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    if order is not None and query.target != "tracks":
-        source = f"(SELECT *, {_SHAPE} FROM {source})"
+    if order is not None:
+        source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
     sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:
         return sql
@@ -138,6 +156,10 @@ def _outer(query: Query, inner: str) -> str:
     return sql
 
 
+def _bracketed(text: str) -> str:
+    return f"({text})" if text else ""
+
+
 def _where(conditions: tuple[Leaf, ...], *more: str) -> str:
     texts = [f"({leaf.text})" for leaf in conditions] + [text for text in more if text]
     return f" WHERE {' AND '.join(texts)}" if texts else ""
@@ -146,7 +168,7 @@ def _where(conditions: tuple[Leaf, ...], *more: str) -> str:
 def _tracks(query: Query, seen: Seen, names: Names) -> str:
     """Tracks of one thing looked for, with their video and match."""
     track = "t.track_id, t.segment, t.start_frame, t.end_frame, t.start_time, t.end_time, t.samples"
-    video = "v.video, v.camera, v.uri, v.duration, v.frames AS video_frames"
+    video = f"{_OWN_VIDEO.format('v')}, v.frames AS video_frames"
     joined = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
     if seen.source == "known":
@@ -167,6 +189,8 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
         for leaf in seen.conditions
         if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
     )
+    if query.target == "tracks" and conditions:
+        source = f"SELECT *, {_SPAN} FROM ({source})"
     sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
     if query.first_rows is not None:
         sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
@@ -188,7 +212,7 @@ def _bound_filters(query: Query) -> list[str]:
         filters.append(f"end_time > {query.bounds.low - _BOUND_MARGIN_SECONDS!r}")
     if query.bounds.high is not None:
         filters.append(f"start_time <= {query.bounds.high + _BOUND_MARGIN_SECONDS!r}")
-    return filters
+    return [*filters, _bracketed(query.track_clock_sql())]
 
 
 def _first_tracks(tracks: str, rows: int) -> str:
@@ -297,26 +321,27 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
     if query.target == "tracks":
         return f"SELECT {_ROWS['tracks']} FROM {tracks}"
     if query.target == "frames":
-        own = f"t.video, t.camera, t.uri, t.duration, p.frame, p.time, {_MATCH}, t.track_id, {_BOX}"
+        own = f"{_OWN_VIDEO.format('t')}, p.frame, p.time, {_MATCH}, t.track_id, {_BOX}"
         source = f"SELECT {own} FROM {tracks} t JOIN {names.places} p ON p.track_id = t.track_id"
     else:
         box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
         source = (
-            f"SELECT t.video, t.camera, t.uri, t.duration, c.crop_id, t.track_id, c.frame, c.time,"
+            f"SELECT {_OWN_VIDEO.format('t')}, c.crop_id, t.track_id, c.frame, c.time,"
             f" c.quality::DOUBLE AS quality, {box}, {_MATCH} FROM {tracks} t"
             f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
         )
     late = tuple(leaf for leaf in seen.conditions if not leaf.columns <= _BEFORE_ROWS[query.target])
     if not late:
         return source
-    return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {_SHAPE} FROM ({source})){_where(late)}"
+    more = _MORE[query.target]
+    return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {more} FROM ({source})){_where(late)}"
 
 
 def _universe(query: Query, names: Names) -> str:
     """Every row that the target has, without entities."""
     nothing = {column: f"NULL::{kind} AS {column}" for column, kind in _NULLS.items()}
     match = ", ".join(nothing[column] for column in ("entity", "score", "band"))
-    video = "v.video, v.camera, v.uri, v.duration"
+    video = _OWN_VIDEO.format("v")
     if query.target == "frames":
         places = ", ".join(nothing[column] for column in ("track_id", "x1", "y1", "x2", "y2"))
         return (
@@ -361,7 +386,7 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) 
     """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is."""
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
-    shape = f", {_SHAPE}" if branch.where and query.target != "tracks" else ""
+    shape = f", {_MORE[query.target]}" if branch.where else ""
     absent = "".join(
         f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
         for i, item in enumerate(branch.unseen)

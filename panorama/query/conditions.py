@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from sqlglot import exp
+
+from panorama.query.clock import ClockTest
 
 SequenceKind = Literal["FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS"]
 
@@ -21,6 +23,7 @@ class Leaf:
         columns: the columns of the shorthand that it names, lower case.
         node: as parsed, None for text made by a rule.
         calls: functions that it calls, lower case.
+        clock: what it asks of the wall clock, None where that is nothing, or nothing that a rule understands.
     """
 
     start: int = field(compare=False)
@@ -29,6 +32,7 @@ class Leaf:
     columns: frozenset[str]
     node: exp.Expr | None = field(default=None, compare=False, repr=False)
     calls: frozenset[str] = frozenset()
+    clock: ClockTest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,18 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
     else:
         for item in condition.items:
             yield from leaves(item)
+
+
+def with_leaves(condition: Condition, changed: Callable[[Leaf], Leaf]) -> Condition:
+    """The condition with every leaf changed."""
+    if isinstance(condition, Leaf):
+        return changed(condition)
+    if isinstance(condition, Not):
+        return Not(with_leaves(condition.item, changed))
+    if isinstance(condition, Sequence):
+        left, right = (with_leaves(side, changed) for side in (condition.left, condition.right))
+        return replace(condition, left=left, right=right)
+    return type(condition)(tuple(with_leaves(item, changed) for item in condition.items))
 
 
 def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:

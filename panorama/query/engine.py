@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import BadImage, QueryError, QueryTimeout
+from panorama.query.clock import clock_seconds
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.explain import Step, explain_text
@@ -34,12 +35,21 @@ from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCa
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 
-_SIGHTINGS = """
+_SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
-SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time
+SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time,
+       {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
+       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
 FROM _p0_matches m JOIN _panorama.tracks t ON t.track_id = m.track_id
 JOIN _panorama.videos v ON v.segment = t.segment WHERE m.band = 'accepted'
 """
+_MOMENTS = f"""
+CREATE TEMP VIEW moments AS
+SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
+       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock
+FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+"""
+_CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
 SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
@@ -219,6 +229,8 @@ class Engine:
 
     def _match(self, query: Query, run: _Run, dry: bool) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
+        if query.clock_at is not None:
+            self._check_clock(query, run)
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
         if request is None:
@@ -230,6 +242,31 @@ class Engine:
         run.cursor.register(name, matches.to_arrow())
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)
+
+    def _check_clock(self, query: Query, run: _Run) -> None:
+        """A question of wall-clock time needs videos that have one; those without are counted.
+
+        Raises:
+            QueryError: none has one.
+        """
+        asked = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
+        where = f" WHERE {' AND '.join(asked)}" if asked else ""
+        try:
+            ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
+        except duckdb.Error:
+            return  # the statement itself will say what is wrong with the condition
+        if videos and not known:
+            raise QueryError(
+                f"no wall-clock time is known of the {videos} videos asked; panorama clock --time-from says"
+                " where it comes from. Without quotes, time is seconds from the start of the video",
+                query.sql,
+                query.clock_at,
+            )
+        if known < videos:
+            run.warnings.append(
+                f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
+                " can match; see: panorama clock"
+            )
 
     def _count_undecided(self, matches: Matches, names: set[str] | None, run: _Run) -> None:
         rows = np.flatnonzero(matches.band == UNCERTAIN)
@@ -254,7 +291,7 @@ class Engine:
         if "sightings" in wanted:
             run.cursor.execute(_SIGHTINGS)
         if "moments" in wanted:
-            run.cursor.execute(f"CREATE TEMP VIEW moments AS {compile_query(everything)}")
+            run.cursor.execute(_MOMENTS.format(moments=compile_query(everything)))
 
     def _similarity(self, call: SimilarityCall, run: _Run, sql: str, dry: bool) -> None:
         """Similarity of every crop to one picture, as the table that the rewritten text looks up."""

@@ -54,6 +54,9 @@ def query_lines(query: Query) -> list[str]:
         pushed.append(f"time to {query.bounds.high:g} s")
     if query.shapes:
         pushed.append(f"tracks near {', '.join(query.shapes)}")
+    if query.clocks:
+        branches = [" and ".join(str(test) for test in tests) for tests in query.clocks]
+        pushed.append(f"wall clock {' or '.join(branches)}")
     lines.append(f"  pushed below matching: {', '.join(pushed) or 'nothing'}")
     if query.first_rows is not None:
         lines.append(f"  stops after the tracks of the first {query.first_rows} rows")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
 from panorama.query.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
 
-COLUMNS = (
-    "video, camera, uri, duration, start_time, end_time, entity, score, band, track_id, frame, x1, y1, x2, y2"
-)
+_OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
+COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
 _SHAPE = (
     "*, x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
-    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect,"
+    f" {clock_seconds('video_clock', 'start_time')} AS start_clock,"
+    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
 )
 _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
 # Tracks of nothing known stay apart: two strangers are not one entity.
@@ -47,12 +49,13 @@ def merged(source: str, gap_seconds: float) -> str:
     )
     grouped = (
         "SELECT video, any_value(camera) AS camera, any_value(uri) AS uri, any_value(duration) AS duration,"
+        " any_value(video_clock) AS video_clock,"
         " min(start_time) AS start_time, max(end_time) AS end_time, entity,"
         f" first({{{best}}} ORDER BY score DESC NULLS LAST, start_time, track_id) AS best"
         f" FROM ({numbered}) GROUP BY {_PART}, island"
     )
     picks = ", ".join(f"best.{column} AS {column}" for column in _BEST)
-    opened = f"SELECT video, camera, uri, duration, start_time, end_time, entity, {picks} FROM ({grouped})"
+    opened = f"SELECT {_OPENED}, {picks} FROM ({grouped})"
     return f"SELECT {COLUMNS} FROM ({opened})"
 
 
@@ -128,7 +131,7 @@ def _swept(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
     if not branch.seen:
         # Intervals may reach past the duration that the container claims; time outside is no moment.
         empty = (
-            "SELECT v.video, v.camera, v.uri, v.duration, p.a AS start_time, p.b AS end_time,"
+            "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
             " NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band,"
             " NULL::BIGINT AS track_id, NULL::BIGINT AS frame,"
             " NULL::DOUBLE AS x1, NULL::DOUBLE AS y1, NULL::DOUBLE AS x2,"

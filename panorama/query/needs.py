@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from panorama.query.dialect import Panorama
 from panorama.query.matches import Keep, MatchRequest
-from panorama.query.plan import MATCH_COLUMNS, Query, Seen
+from panorama.query.plan import MATCH_COLUMNS, Bounds, Query, Seen
 from panorama.query.relations import SCHEMA
 from panorama.query.rules import needed_videos
 from panorama.query.shapes import touching
@@ -33,7 +33,7 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
     segments = tracks = None
     videos = needed_videos(query)
     try:
-        if query.bounds.low is not None or query.bounds.high is not None or query.shapes:
+        if query.bounds != Bounds() or query.shapes or query.track_clock_sql():
             tracks = _tracks_in(query, videos, cursor)
         elif videos is not None:
             segments = _segments_of(videos, cursor)
@@ -56,11 +56,13 @@ def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnecti
     where = f" WHERE {videos}" if videos else ""
     sql = (
         f"SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t"
-        f" JOIN (SELECT * FROM {SCHEMA}.videos{where}) v ON v.segment = t.segment"
+        f" JOIN (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where}) v ON v.segment = t.segment"
         " WHERE t.end_time > ? AND t.start_time <= ?"
     )
     if query.shapes:
         sql += f" AND t.track_id IN ({touching(query.shapes)})"
+    if clock := query.track_clock_sql():
+        sql += f" AND ({clock})"
     sql += " ORDER BY 1"
     found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
     return np.asarray(found, np.int64)

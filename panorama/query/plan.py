@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from panorama.query.clock import ClockTest
 from panorama.query.conditions import Condition, Leaf
 from panorama.query.space import PLACE
 
@@ -16,6 +18,7 @@ GAP_SECONDS = 1.0
 passes before it, and people who leave and return need longer."""
 
 _VIDEO = ("video", "camera", "uri", "duration")
+_SPAN = ("start_clock", "end_clock")
 _MATCH = ("score", "band")
 _BOX = ("x1", "y1", "x2", "y2", "width", "height", "area", "aspect")
 
@@ -47,13 +50,14 @@ KEY: dict[str, tuple[str, ...]] = {
 
 VIDEO_COLUMNS = frozenset(_VIDEO)
 MATCH_COLUMNS = frozenset(_MATCH)
+CLOCK_COLUMNS = frozenset(("clock", *_SPAN))
 ROW_COLUMNS: dict[str, frozenset[str]] = {
-    "frames": frozenset(("frame", "time")),
-    "moments": frozenset(("start_time", "end_time", "time", "track_id", "frame", *_BOX)),
+    "frames": frozenset(("frame", "time", "clock")),
+    "moments": frozenset(("start_time", "end_time", "time", "track_id", "frame", *_SPAN, *_BOX)),
     "tracks": frozenset(
-        ("track_id", "start_time", "end_time", "start_frame", "end_frame", "samples", "time")
+        ("track_id", "start_time", "end_time", "start_frame", "end_frame", "samples", "time", *_SPAN)
     ),
-    "crops": frozenset(("crop_id", "track_id", "frame", "time", "quality", *_BOX)),
+    "crops": frozenset(("crop_id", "track_id", "frame", "time", "clock", "quality", *_BOX)),
 }
 """Columns that a row of the target has whether or not an entity is seen in it."""
 
@@ -168,6 +172,8 @@ class Query:
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches.
         shapes: each track looked for must touch one of these, if there are any.
+        clock_at: place of the first comparison of time with the wall clock, None where there is none.
+        clocks: of every branch, what the wall clock must show in all its rows; empty where one asks nothing.
         first_rows: how many rows are enough, None where all are needed.
         best_first: whether those are the rows of the best score, not the first of the default order.
         similarity: SQL of the similarity asked for, to show as a column.
@@ -188,9 +194,23 @@ class Query:
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
     shapes: tuple[str, ...] = ()
+    clock_at: int | None = None
+    clocks: tuple[tuple[ClockTest, ...], ...] = ()
     first_rows: int | None = None
     best_first: bool = False
     similarity: str | None = None
+
+    def video_clock_sql(self) -> str:
+        """SQL over the stored videos that leaves out those in which the wall clock rules out every row."""
+        return self._clocks_sql(ClockTest.video_sql)
+
+    def track_clock_sql(self) -> str:
+        """The same over tracks with their video's start as `video_clock`; '' where merging may move them."""
+        return self._clocks_sql(ClockTest.track_sql) if self.target in ("frames", "crops") else ""
+
+    def _clocks_sql(self, tested: Callable[[ClockTest], str]) -> str:
+        branches = [" AND ".join(f"({tested(test)})" for test in tests) for tests in self.clocks]
+        return " OR ".join(f"({branch})" for branch in branches)
 
     def every_seen(self) -> tuple[Seen, ...]:
         """All distinct things to look for, in a fixed order."""

@@ -11,18 +11,25 @@ import duckdb
 import pyarrow as pa
 
 from panorama.errors import LibraryDamaged
+from panorama.query.clock import clock_seconds
 from panorama.query.shapes import Shape, add_shapes
 
 RELATIONS = (
     *("videos", "frames", "tracks", "detections", "crops", "entities", "zones", "sightings", "moments"),
 )
 _SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
+_CLOCKS = {"start_clock": "TIMESTAMP", "end_clock": "TIMESTAMP"}
 _SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
 MATCHED_COLUMNS = {
-    "sightings": {"entity": "VARCHAR", "video": "VARCHAR", "track_id": "BIGINT", "score": "DOUBLE", **_SPAN},
+    "sightings": {
+        **{"entity": "VARCHAR", "video": "VARCHAR", "track_id": "BIGINT", "score": "DOUBLE"},
+        **_SPAN,
+        **_CLOCKS,
+    },
     "moments": {
         **{"video": "VARCHAR", **_SPAN, "entity": "VARCHAR", **_SCORED, "frame": "BIGINT"},
         **{"x1": "DOUBLE", "y1": "DOUBLE", "x2": "DOUBLE", "y2": "DOUBLE"},
+        **_CLOCKS,
     },
 }
 """Relations that exist only after matching: the engine makes them when a statement names one."""
@@ -74,6 +81,8 @@ VIDEO_COLUMNS = {
     "height": "INTEGER",
     "frames": "BIGINT",
     "segment": "INTEGER",
+    "start_clock": "TIMESTAMP",
+    "time_zone": "VARCHAR",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT"}
 _BOX = {"x1": "FLOAT", "y1": "FLOAT", "x2": "FLOAT", "y2": "FLOAT"}
@@ -110,17 +119,23 @@ STORED_COLUMNS = {
 
 # Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
 _VIEWS = (
-    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames FROM _panorama.videos",
+    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock, time_zone"
+    " FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives FROM _panorama.entities",
-    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts"
+    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts,"
+    f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
     " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment",
     "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
-    " t.samples FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    f" t.samples, {clock_seconds('v.start_clock', 't.start_time')} AS start_clock,"
+    f" {clock_seconds('v.start_clock', 't.end_time')} AS end_clock"
+    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
     "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
-    " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score"
+    " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score,"
+    f" {clock_seconds('v.start_clock', 'b.time')} AS clock"
     " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
     "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
-    " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality"
+    " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality,"
+    f" {clock_seconds('v.start_clock', 'c.time')} AS clock"
     " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
 )
 

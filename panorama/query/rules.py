@@ -10,8 +10,10 @@ from sqlglot import exp
 
 from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
-from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves
+from panorama.query.clock import ClockError, ClockTest, clock_test, names_clock
+from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
 from panorama.query.plan import (
+    CLOCK_COLUMNS,
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
     Bounds,
@@ -48,26 +50,10 @@ def check_names(query: Query, context: Context) -> Query:
                 query.sql,
                 column_position(leaf, name),
             )
-        _check_clock(leaf, query, context)
         pairs = [name for name in leaf.calls & PREDICATES.keys() if PREDICATES[name].kind == "pair"]
         if pairs and pair_of(leaf) is None:
             raise QueryError(f"{pairs[0]} is a condition of its own: AND, OR, NOT", query.sql, leaf.start)
     return query
-
-
-def _check_clock(leaf: Leaf, query: Query, context: Context) -> None:
-    """Text compared with `time` means a time of day, which no video here is known to have."""
-    if "time" not in leaf.columns or leaf.node is None:
-        return
-    for part in leaf.node.find_all(exp.Literal):
-        value = constant(part)
-        if isinstance(value, str) and not isinstance(part.parent, (exp.Interval, exp.Cast)):
-            raise QueryError(
-                f"{value!r} compared with time means a time of day, and wall-clock time is not built yet; "
-                "time is seconds from the start of the video",
-                query.sql,
-                leaf.start,
-            )
 
 
 def check_sequences(query: Query, context: Context) -> Query:
@@ -126,6 +112,48 @@ def _is_entity(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and node.name.lower() == "entity"
 
 
+def find_clock(query: Query, context: Context) -> Query:
+    """Notes the first question of the wall clock, which needs videos that have one."""
+    found = [leaf.start for leaf in _all_leaves(query) if _asks_clock(leaf) or leaf.columns & CLOCK_COLUMNS]
+    return replace(query, clock_at=min(found)) if found else query
+
+
+def _all_leaves(query: Query) -> list[Leaf]:
+    return list(leaves(query.condition)) if query.condition is not None else []
+
+
+def _asks_clock(leaf: Leaf) -> bool:
+    return "time" in leaf.columns and leaf.node is not None and names_clock(leaf.node)
+
+
+def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
+    """What a leaf that names the wall clock asks of it.
+
+    Raises:
+        QueryError: the comparison cannot be read.
+    """
+    assert leaf.node is not None
+    try:
+        return clock_test(leaf.node, query.target in OVERLAP_TARGETS)
+    except ClockError as exc:
+        raise QueryError(str(exc), query.sql, leaf.start) from None
+
+
+def clock_rows(query: Query, context: Context) -> Query:
+    """Where rows are instants, wall-clock text is compared with the row's own `clock`."""
+    if query.target in OVERLAP_TARGETS or query.condition is None:
+        return query
+
+    def changed(leaf: Leaf) -> Leaf:
+        if not _asks_clock(leaf):
+            return leaf
+        test = _clock_test(leaf, query)
+        columns = (leaf.columns - {"time"}) | {"clock"}
+        return Leaf(leaf.start, leaf.stop, test.row_sql(), columns, None, clock=test)
+
+    return replace(query, condition=with_leaves(query.condition, changed))
+
+
 def overlap_times(query: Query, context: Context) -> Query:
     """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
@@ -167,7 +195,19 @@ _OVERLAPS = {
 }
 
 
+def _overlap_clock(leaf: Leaf, query: Query, negated: bool) -> Leaf:
+    test = _clock_test(leaf, query)
+    columns = (leaf.columns - {"time"}) | {"start_clock", "end_clock"}
+    if negated:
+        text = f"NOT ({test.opposite().overlap_sql('start_clock', 'end_clock')})"
+        return Leaf(leaf.start, leaf.stop, text, columns, None)
+    text = test.overlap_sql("start_clock", "end_clock")
+    return Leaf(leaf.start, leaf.stop, text, columns, None, clock=test)
+
+
 def _overlap_leaf(leaf: Leaf, query: Query, context: Context, negated: bool) -> Leaf:
+    if _asks_clock(leaf):
+        return _overlap_clock(leaf, query, negated)
     comparisons = time_comparisons(leaf, context)
     if comparisons is None:
         raise QueryError(
@@ -257,6 +297,9 @@ def push_filters(query: Query, context: Context) -> Query:
     bounds = Bounds()
     if query.target in ("frames", "crops"):
         bounds = _hull([_bounds(branch, context) for branch in branches])
+    clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
+    # Where one alternative may hold at any time, no video can be left out.
+    query = replace(query, clocks=clocks if all(clocks) else ())
     return replace(query, branches=pruned, shared=shared, bounds=bounds)
 
 
@@ -330,6 +373,8 @@ RULES: tuple[Rule, ...] = (
     check_names,
     check_sequences,
     resolve_entities,
+    find_clock,
+    clock_rows,
     overlap_times,
     branch_out,
     push_filters,
@@ -349,4 +394,5 @@ def apply_rules(query: Query, context: Context) -> Query:
 def needed_videos(query: Query) -> str | None:
     """A condition on the video that every answer satisfies and that needs no matching, None without one."""
     texts = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
+    texts += [f"({text})" for text in (query.video_clock_sql(),) if text]
     return " AND ".join(texts) if texts else None

@@ -7,7 +7,7 @@ from panorama.query.relations import quote_text
 from panorama.query.space import steps_in
 
 _TRACK = (
-    "t.video, t.camera, t.uri, t.duration, t.entity, t.score, t.band, t.track_id,"
+    "t.video, t.camera, t.uri, t.duration, t.video_clock, t.entity, t.score, t.band, t.track_id,"
     " t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
 )
 _BOX = ("x1", "y1", "x2", "y2")
@@ -76,7 +76,7 @@ def _stays(points: str) -> str:
     """Frames of a track in a row as one interval, with the view nearest to the track's best."""
     view = ", ".join(f"'{column}': {column}" for column in ("frame", *_BOX))
     opened = ", ".join(f"view.{column} AS {column}" for column in ("frame", *_BOX))
-    same = "video, camera, uri, duration, entity, score, band, track_id"
+    same = "video, camera, uri, duration, video_clock, entity, score, band, track_id"
     numbered = f"SELECT *, frame - row_number() OVER ({_SEEN}) AS run FROM ({points})"
     return (
         f"SELECT * EXCLUDE (view), {opened} FROM (SELECT {same}, min(time) AS start_time,"

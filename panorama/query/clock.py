@@ -1,0 +1,278 @@
+"""Comparisons of `time` with wall-clock text enter; windows of time, and SQL that tests them, leave.
+
+A wall clock is the camera's own: local time, which runs on from a video's first frame. Text is read as
+
+    '10:00', '10:00:30'               a time of day, on any date
+    '2026-03-01 10:00', TIMESTAMP     an instant
+    '2026-03-01', DATE                a whole day: <= reaches to its end, > begins after it
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from sqlglot import exp
+
+DAY_SECONDS = 86400
+MARGIN = "INTERVAL 1 SECOND"
+"""What only leaves out work keeps videos and tracks this near to a window, however they were rounded."""
+
+FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
+
+_DAYTIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,6})?))?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class ClockError(ValueError):
+    """A constant is no wall-clock time, or is compared in a way that means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """From `low` to `high`, None for no end; usually half-open."""
+
+    low: datetime | None = None
+    high: datetime | None = None
+    low_open: bool = False
+    high_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Daytime:
+    """Every day from `low` to `high`, in seconds after midnight; over midnight where `high` is less."""
+
+    low: float = 0.0
+    high: float = DAY_SECONDS
+    low_open: bool = False
+    high_closed: bool = False
+
+
+Window: TypeAlias = Instants | Daytime
+
+
+@dataclass(frozen=True, slots=True)
+class ClockTest:
+    """Whether a time lies in a window, or outside of it."""
+
+    window: Window
+    outside: bool = False
+
+    def opposite(self) -> ClockTest:
+        """The same window, the other side."""
+        return ClockTest(self.window, not self.outside)
+
+    def row_sql(self) -> str:
+        """SQL that tests the column `clock`."""
+        inside = _row(self.window)
+        return f"NOT ({inside})" if self.outside else inside
+
+    def overlap_sql(self, start: str, end: str) -> str:
+        """SQL that says whether some time of the interval from `start` to `end`, half-open, passes."""
+        windows = _around(self.window) if self.outside else (self.window,)
+        return " OR ".join(f"({_overlap(window, start, end)})" for window in windows) or "false"
+
+    def video_sql(self) -> str:
+        """SQL over the stored videos: whether any time of a video can pass."""
+        end = clock_seconds("start_clock", "duration")
+        return self.overlap_sql(f"(start_clock - {MARGIN})", f"({end} + {MARGIN})")
+
+    def track_sql(self) -> str:
+        """The same over tracks that carry their video's start as `video_clock`."""
+        start, end = (clock_seconds("video_clock", edge) for edge in ("start_time", "end_time"))
+        return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
+
+    def __str__(self) -> str:
+        return f"not {_words(self.window)}" if self.outside else _words(self.window)
+
+
+def clock_seconds(base: str, seconds: str) -> str:
+    """SQL of the wall-clock time so many seconds after `base`."""
+    return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
+
+
+def names_clock(node: exp.Expr) -> bool:
+    """Whether some part of a predicate compares `time` with text, a date or a timestamp."""
+    for part in node.find_all(*_SIGNS, exp.Between, exp.In):
+        operands = [part.this, part.args.get("expression"), part.args.get("low"), part.args.get("high")]
+        operands = [item for item in (*operands, *part.expressions) if isinstance(item, exp.Expr)]
+        if any(map(_is_time, operands)) and any(map(_is_text, operands)):
+            return True
+    return False
+
+
+def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
+    """What a predicate on `time` asks of the wall clock.
+
+    Args:
+        is_interval: whether rows are intervals, which an instant can lie in.
+
+    Raises:
+        ClockError: it is no comparison with a constant, or one that no row can satisfy.
+    """
+    if isinstance(node, exp.Paren):
+        return clock_test(node.this, is_interval)
+    if isinstance(node, exp.Not):
+        return clock_test(node.this, is_interval).opposite()
+    if isinstance(node, exp.Between) and _is_time(node.this):
+        return ClockTest(_between(_constant(node.args["low"]), _constant(node.args["high"])))
+    sign = _SIGNS.get(type(node))
+    if sign is None:
+        raise ClockError("wall-clock text is compared with time by <, <=, >, >=, =, <> or BETWEEN")
+    if _is_time(node.this):
+        value = _constant(node.expression)
+    elif _is_time(node.expression):
+        value, sign = _constant(node.this), _MIRRORED[sign]
+    else:
+        raise ClockError("wall-clock text is compared with time itself: time >= '10:00'")
+    if sign in ("=", "<>"):
+        return ClockTest(_exactly(value, is_interval), sign == "<>")
+    return ClockTest(_side(sign, value))
+
+
+_SIGNS: dict[type[exp.Expr], str] = {
+    exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>",
+}  # fmt: skip
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+def _is_time(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == "time"
+
+
+def _is_text(node: exp.Expr) -> bool:
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        node = node.this
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """What a text stands for: a time of day in seconds, or an instant; `is_day` for a date alone."""
+
+    value: float | datetime
+    is_day: bool = False
+
+
+def _constant(node: exp.Expr) -> _Constant:
+    kind = None
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        kind = node.to.this if isinstance(node, exp.Cast) and kind is None else kind
+        node = node.this
+    if not isinstance(node, exp.Literal) or not node.is_string:
+        raise ClockError(f"one side is text and the other is not; a wall-clock time is {FORMS}")
+    text = str(node.this).strip()
+    daytime = _DAYTIME.fullmatch(text)
+    if daytime is not None:
+        seconds = int(daytime[1]) * 3600 + int(daytime[2]) * 60 + float(daytime[3] or 0)
+        if seconds <= DAY_SECONDS:
+            return _Constant(seconds)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is not None or not _DATE.match(text):
+        raise ClockError(f"{text!r} compared with time is no wall-clock time: write {FORMS}")
+    is_day = _DATE.fullmatch(text) is not None
+    return _Constant(moment, is_day and kind in (None, exp.DType.DATE))
+
+
+def _exactly(constant: _Constant, is_interval: bool) -> Window:
+    value = constant.value
+    if constant.is_day and isinstance(value, datetime):
+        return Instants(value, value + timedelta(days=1))
+    if not is_interval:
+        raise ClockError(
+            "hardly any frame is shown at that very instant; write time BETWEEN ... AND ..., or >= and <"
+        )
+    return _window(value, value, False, True)
+
+
+def _side(sign: str, constant: _Constant) -> Window:
+    value = constant.value
+    if constant.is_day and isinstance(value, datetime) and sign in (">", "<="):
+        value, sign = value + timedelta(days=1), {">": ">=", "<=": "<"}[sign]
+    if sign in (">", ">="):
+        return _window(value, None, sign == ">")
+    return _window(None, value, False, sign == "<=")
+
+
+def _between(low: _Constant, high: _Constant) -> Window:
+    if isinstance(low.value, datetime) != isinstance(high.value, datetime):
+        raise ClockError("BETWEEN takes two times of day or two dates, not one of each")
+    if high.is_day and isinstance(high.value, datetime):
+        return _window(low.value, high.value + timedelta(days=1))
+    return _window(low.value, high.value, False, True)
+
+
+def _window(
+    low: float | datetime | None,
+    high: float | datetime | None,
+    low_open: bool = False,
+    high_closed: bool = False,
+) -> Window:
+    if isinstance(low, datetime) or isinstance(high, datetime):
+        assert not isinstance(low, float) and not isinstance(high, float)
+        return Instants(low, high, low_open, high_closed)
+    first = 0.0 if low is None else low
+    last = float(DAY_SECONDS) if high is None else high
+    return Daytime(first, last, low_open, high_closed)
+
+
+def _around(window: Window) -> tuple[Window, ...]:
+    """What a window leaves of time."""
+    if isinstance(window, Instants):
+        before = Instants(None, window.low, False, window.low_open) if window.low else None
+        after = Instants(window.high, None, window.high_closed) if window.high else None
+        return tuple(part for part in (before, after) if part is not None)
+    low = window.high if window.high < DAY_SECONDS else 0.0
+    high = window.low if window.low > 0 else float(DAY_SECONDS)
+    if window.low == window.high:
+        return (Daytime(),)  # all of the day but one instant, and no interval lies in an instant
+    if (low, high) == (0.0, DAY_SECONDS):
+        return ()
+    return (Daytime(low, high, window.high_closed, window.low_open),)
+
+
+def _row(window: Window) -> str:
+    if isinstance(window, Instants):
+        low = f"clock {'>' if window.low_open else '>='} {_timestamp(window.low)}" if window.low else ""
+        high = f"clock {'<=' if window.high_closed else '<'} {_timestamp(window.high)}" if window.high else ""
+        return " AND ".join(part for part in (low, high) if part)
+    low = f"CAST(clock AS TIME) {'>' if window.low_open else '>='} {_time(window.low)}"
+    if window.high >= DAY_SECONDS:
+        return low
+    high = f"CAST(clock AS TIME) {'<=' if window.high_closed else '<'} {_time(window.high)}"
+    return f"{low} {'OR' if window.high < window.low else 'AND'} {high}"
+
+
+def _overlap(window: Window, start: str, end: str) -> str:
+    """Some t of [start, end) lies in the window."""
+    sign = "<=" if window.high_closed else "<"
+    if isinstance(window, Instants):
+        low = f"{end} > {_timestamp(window.low)}" if window.low else ""
+        high = f"{start} {sign} {_timestamp(window.high)}" if window.high else ""
+        return " AND ".join(part for part in (high, low) if part)
+    length = window.high - window.low + (DAY_SECONDS if window.high < window.low else 0)
+    # The last day on which the window opens before the interval ends; no other day suits better.
+    opens = f"{DAY_SECONDS} * (ceil((epoch({end}) - {window.low!r}) / {DAY_SECONDS}) - 1) + {window.low!r}"
+    return f"epoch({start}) {sign} {opens} + {float(length)!r}"
+
+
+def _timestamp(moment: datetime | None) -> str:
+    return f"TIMESTAMP '{moment}'"
+
+
+def _time(seconds: float) -> str:
+    return f"TIME '{(datetime.min + timedelta(seconds=seconds)).time()}'"
+
+
+def _words(window: Window) -> str:
+    if isinstance(window, Instants):
+        low = f"from {window.low}" if window.low else ""
+        high = f"to {window.high}" if window.high else ""
+        return " ".join(part for part in (low, high) if part)
+    low, high = (str(timedelta(seconds=value)) for value in (window.low, window.high))
+    return f"daily from {low} to {high}"

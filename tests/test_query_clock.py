@@ -1,0 +1,258 @@
+"""Wall-clock time in the language, against a few lines of Python that say the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from query_samples import (
+    CLOCKS,
+    FPS,
+    TRACKS,
+    VIDEOS,
+    Tables,
+    empty_library,
+    make_engine,
+    make_library,
+)
+
+from panorama.errors import QueryError
+from panorama.query.engine import Engine
+
+CLOCK = timedelta(seconds=1 / FPS)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
+    yield made
+    made.close()
+
+
+def at(hour: int, minute: int = 0, second: float = 0) -> timedelta:
+    return timedelta(hours=hour, minutes=minute, seconds=second)
+
+
+def day_time(moment: datetime) -> timedelta:
+    return moment - datetime.combine(moment.date(), dt.time())
+
+
+TEN, TEN_PAST = datetime(2026, 3, 1, 10), datetime(2026, 3, 1, 10, 0, 2)
+TESTS: list[tuple[str, Callable[[datetime], bool]]] = [
+    ("time >= '2026-03-01 10:00'", lambda t: t >= TEN),
+    ("time > '2026-03-01 10:00'", lambda t: t > TEN),
+    ("'2026-03-01T10:00:00' >= time", lambda t: t <= TEN),
+    ("time BETWEEN '2026-03-01 10:00' AND '2026-03-01 10:00:02'", lambda t: TEN <= t <= TEN_PAST),
+    ("time BETWEEN TIMESTAMP '2026-03-01 10:00' AND '2026-03-01 10:00:02'::TIMESTAMP",
+     lambda t: TEN <= t <= TEN_PAST),
+    ("time NOT BETWEEN '2026-03-01 10:00' AND '2026-03-01 10:00:02'", lambda t: not TEN <= t <= TEN_PAST),
+    ("NOT time < '2026-03-01 10:00'", lambda t: t >= TEN),
+    ("time = '2026-03-02'", lambda t: t.date() == dt.date(2026, 3, 2)),
+    ("time <> DATE '2026-03-02'", lambda t: t.date() != dt.date(2026, 3, 2)),
+    ("time <= '2026-03-01'", lambda t: t.date() <= dt.date(2026, 3, 1)),
+    ("time > '2026-03-01'", lambda t: t.date() > dt.date(2026, 3, 1)),
+    ("time BETWEEN '2026-03-01' AND '2026-03-01'", lambda t: t.date() == dt.date(2026, 3, 1)),
+    ("time > CAST('2026-03-02' AS TIMESTAMP)", lambda t: t > datetime(2026, 3, 2)),
+    ("time >= '10:00'", lambda t: day_time(t) >= at(10)),
+    ("time < TIME '10:00'", lambda t: day_time(t) < at(10)),
+    ("time BETWEEN '09:59:57' AND '10:00:01.5'", lambda t: at(9, 59, 57) <= day_time(t) <= at(10, 0, 1.5)),
+    ("time BETWEEN '23:59:59' AND '00:00:01'",
+     lambda t: day_time(t) >= at(23, 59, 59) or day_time(t) <= at(0, 0, 1)),
+    ("NOT time BETWEEN '23:59:59' AND '00:00:01'", lambda t: at(0, 0, 1) < day_time(t) < at(23, 59, 59)),
+    ("time BETWEEN '10:00' AND '24:00'", lambda t: day_time(t) >= at(10)),
+    ("(time < '10:00' OR time > '23:00')", lambda t: day_time(t) < at(10) or day_time(t) > at(23)),
+    ("time > '10:00' AND time > '2026-03-02'",
+     lambda t: day_time(t) > at(10) and t.date() > dt.date(2026, 3, 2)),
+    ("clock < '2026-03-01 10:00' AND time < 2",
+     lambda t: t < TEN and t < CLOCKS["gate-1.mp4"] + timedelta(seconds=2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "holds"), TESTS, ids=[sql for sql, _ in TESTS])
+@pytest.mark.parametrize("entity", ["", "red-van"])
+def test_frames_are_those_shown_at_such_a_time(
+    engine: Engine, condition: str, holds: Callable[[datetime], bool], entity: str
+) -> None:
+    expected = set()
+    for video, _, segment, count in VIDEOS:
+        for frame in range(count if video in CLOCKS else 0):
+            if not holds(CLOCKS[video] + frame * CLOCK):
+                continue
+            mine = [t for t in TRACKS if t.segment == segment and t.scores.get(entity, 0) >= 0.8]
+            if not entity or any(t.start <= frame < t.end for t in mine):
+                expected.add((video, frame))
+    sql = f"SELECT frames WHERE {condition}" + (f" AND entity = '{entity}'" if entity else "")
+    result = engine.query(sql)
+    assert {(row["video"], row["frame"]) for row in result} == expected
+    assert result.warnings == (
+        "no wall-clock time is known of 1 of 4 videos, which no time of day can match; see: panorama clock",
+    )
+
+
+def overlaps(
+    start: datetime, end: datetime, holds: Callable[[datetime], bool], fine: timedelta = CLOCK / 10
+) -> bool:
+    """Whether the test holds at some time of [start, end), tried every hundredth of a second."""
+    steps = round((end - start) / fine)
+    return any(holds(start + k * fine) for k in range(steps))
+
+
+INTERVAL_TESTS = [
+    *(test for test in TESTS if "clock" not in test[0] and " AND time >" not in test[0]),
+    ("time = '2026-03-01 10:00'", lambda t: t == TEN),
+    ("time = '10:00'", lambda t: day_time(t) == at(10)),
+    ("time <> '10:00'", lambda t: day_time(t) != at(10)),
+    ("start_clock >= '2026-03-01 10:00'", None),
+]
+
+
+@pytest.mark.parametrize(("condition", "holds"), INTERVAL_TESTS, ids=[sql for sql, _ in INTERVAL_TESTS])
+def test_tracks_are_those_that_run_at_such_a_time(
+    engine: Engine, condition: str, holds: Callable[[datetime], bool] | None
+) -> None:
+    expected = set()
+    for video, _, segment, _ in VIDEOS:
+        for track in TRACKS if video in CLOCKS else ():
+            if track.segment != segment:
+                continue
+            start = CLOCKS[video] + track.start * CLOCK
+            end = CLOCKS[video] + track.end * CLOCK
+            if start >= TEN if holds is None else overlaps(start, end, holds):
+                expected.add((video, track.track_id))
+    assert {(row["video"], row["track_id"]) for row in engine.query(f"SELECT tracks WHERE {condition}")} == (
+        expected
+    )
+
+
+@pytest.mark.parametrize(("condition", "holds"), INTERVAL_TESTS, ids=[sql for sql, _ in INTERVAL_TESTS])
+def test_moments_are_those_that_run_at_such_a_time(
+    engine: Engine, condition: str, holds: Callable[[datetime], bool] | None
+) -> None:
+    expected = set()
+    for row in engine.query("SELECT moments WHERE entity IN ('red-van', 'blue-van')"):
+        if row["video"] in CLOCKS:
+            start, end = (
+                CLOCKS[row["video"]] + timedelta(seconds=row[c]) for c in ("start_time", "end_time")
+            )
+            if start >= TEN if holds is None else overlaps(start, end, holds):
+                expected.add((row["video"], row["entity"], row["start_time"]))
+    found = engine.query(f"SELECT moments WHERE entity IN ('red-van', 'blue-van') AND {condition}")
+    assert {(row["video"], row["entity"], row["start_time"]) for row in found} == expected
+
+
+def test_an_interval_of_several_days_has_every_time_of_day_in_it(tmp_path: Path) -> None:
+    tables = make_library(tmp_path)
+    long = tables.videos.set_column(
+        tables.videos.column_names.index("start_clock"),
+        "start_clock",
+        pa.array([datetime(2026, 3, 1, 12)] * 4, pa.timestamp("us")),
+    )
+    engine, _ = make_engine(Tables(long, tables.files, tables.entities))
+    # NOT of an entity is one moment as long as the video: ten seconds from noon.
+    sql = "SELECT moments WHERE NOT entity = 'it''s' AND time {} AND video = 'gate-1.mp4'"
+    assert len(engine.query(sql.format("= '12:00:09.9'"))) == 1
+    assert len(engine.query(sql.format("= '12:00:10'"))) == 0
+    assert len(engine.query(sql.format("BETWEEN '23:00' AND '12:00'"))) == 1
+    assert len(engine.query(sql.format("BETWEEN '23:00' AND '11:59:59'"))) == 0
+
+
+def test_videos_and_tracks_outside_of_the_time_are_not_matched(tmp_path: Path) -> None:
+    engine, matcher = make_engine(make_library(tmp_path))
+    engine.query("SELECT moments WHERE entity = 'dog' AND time > '2026-03-01 12:00' AND camera = 'gate'")
+    assert matcher.requests[-1].segments.tolist() == [2]
+    engine.query("SELECT moments WHERE entity = 'dog' AND time BETWEEN '23:50' AND '00:10'")
+    assert matcher.requests[-1].segments.tolist() == [2]
+    engine.query("SELECT frames WHERE entity = 'dog' AND time BETWEEN '10:00:03' AND '10:00:04'")
+    inside = {t.track_id for t in TRACKS if t.segment == 1 and t.end > 60}
+    assert set(matcher.requests[-1].tracks.tolist()) == inside  # a second of margin on both sides
+    engine.query("SELECT frames WHERE (entity = 'dog' AND time > '2027-01-01') OR entity = 'red-van'")
+    assert matcher.requests[-1].segments is None and matcher.requests[-1].tracks is None
+    asked = len(matcher.requests)
+    assert len(engine.query("SELECT frames WHERE entity = 'dog' AND time > '2027-01-01'")) == 0
+    assert len(matcher.requests) == asked
+
+
+def test_time_that_is_known_of_no_video_asked_is_an_error(engine: Engine) -> None:
+    sql = "SELECT frames WHERE entity = 'dog' AND video = 'yard.mp4' AND time > '10:00'"
+    with pytest.raises(QueryError, match="no wall-clock time is known of the 1 videos asked") as caught:
+        engine.query(sql)
+    assert sql[caught.value.position or 0 :] == "time > '10:00'"
+    assert engine.query("SELECT frames WHERE video LIKE 'gate%' AND time > '10:00'").warnings == ()
+    nothing, _ = make_engine(empty_library())
+    assert len(nothing.query("SELECT frames WHERE time > '10:00'")) == 0
+    assert len(engine.query("SELECT frames WHERE video = 'nowhere' AND time > '10:00'")) == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("time > 'noon'", "'noon' compared with time is no wall-clock time: write '10:00'"),
+        ("time > '25:00'", "'25:00' compared with time is no wall-clock time"),
+        ("time > '2026-02-30'", "no wall-clock time"),
+        ("time > '2026-03-01 10:00+01:00'", "in the camera's local time"),
+        ("time BETWEEN 5 AND '10:00'", "one side is text and the other is not"),
+        ("time BETWEEN '10:00' AND '2026-03-01 11:00'", "two times of day or two dates"),
+        ("time = '10:00'", "at that very instant"),
+        ("time IN ('10:00', '11:00')", "by <, <=, >, >=, =, <> or BETWEEN"),
+    ],
+)
+def test_text_that_is_no_time_is_refused_with_what_to_write(
+    engine: Engine, condition: str, message: str
+) -> None:
+    with pytest.raises(QueryError, match=message):
+        engine.query(f"SELECT frames WHERE entity = 'dog' AND {condition}")
+
+
+def test_parameters_may_be_dates_and_times(engine: Engine) -> None:
+    sql = "SELECT count(*) FROM (SELECT frames WHERE entity = 'red-van' AND time BETWEEN ? AND ?)"
+    typed = engine.query(sql, ["2026-03-01 10:00", "2026-03-01 10:00:02"]).fetchall()
+    assert engine.query(sql, [TEN, TEN_PAST]).fetchall() == typed and typed[0][0] > 0
+    by_day = "SELECT count(*) FROM (SELECT frames WHERE entity = 'red-van' AND time = $day)"
+    first = engine.query(by_day, {"day": dt.date(2026, 3, 1)}).fetchall()
+    assert first == engine.query(by_day, {"day": "2026-03-01"}).fetchall() and first[0][0] > 0
+
+
+def test_relations_carry_the_wall_clock(engine: Engine) -> None:
+    rows = engine.query("SELECT video, start_clock, time_zone FROM videos ORDER BY video").fetchall()
+    assert {row[0]: row[1] for row in rows} == {video: CLOCKS.get(video) for video, *_ in VIDEOS}
+    for relation, column, seconds in (
+        ("frames", "clock", "time"),
+        ("tracks", "end_clock", "end_time"),
+        ("detections", "clock", "time"),
+        ("crops", "clock", "time"),
+        ("sightings", "start_clock", "start_time"),
+        ("moments", "end_clock", "end_time"),
+    ):
+        for row in engine.query(f"SELECT video, {column} AS clock, {seconds} AS seconds FROM {relation}"):
+            start = CLOCKS.get(row["video"])
+            assert row["clock"] == (None if start is None else start + timedelta(seconds=row["seconds"]))
+
+
+def test_rows_are_grouped_by_the_hour_across_cameras(engine: Engine) -> None:
+    sql = (
+        "SELECT date_trunc('hour', start_clock) AS hour_begun, count(DISTINCT track_id) AS tracks"
+        " FROM sightings WHERE entity = 'red-van' AND start_clock IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+    assert engine.query(sql).fetchall() == expected_hours()
+
+
+def expected_hours() -> list[tuple[datetime, int]]:
+    hours: dict[datetime, set[int]] = {}
+    for video, _, segment, _ in VIDEOS:
+        for track in TRACKS if video in CLOCKS else ():
+            if track.segment == segment and track.scores.get("red-van", 0) >= 0.8:
+                start = CLOCKS[video] + track.start * CLOCK
+                hours.setdefault(start.replace(minute=0, second=0, microsecond=0), set()).add(track.track_id)
+    return [(hour, len(tracks)) for hour, tracks in sorted(hours.items())]
+
+
+def test_the_first_rows_by_the_clock_are_the_first_ones(engine: Engine) -> None:
+    frames = engine.query("SELECT frames WHERE entity = 'red-van' ORDER BY clock DESC NULLS LAST LIMIT 1")
+    assert (frames[0]["video"], frames[0]["frame"]) == ("copies/gate-1.mp4", 87)
+    tracks = engine.query("SELECT tracks ORDER BY end_clock NULLS LAST LIMIT 1")
+    assert (tracks[0]["video"], tracks[0]["track_id"] & 0xFFFFFFFF) == ("gate-1.mp4", 1)
+    assert len(engine.query("SELECT crops WHERE hour(clock) = 23")) == 2
