@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, QueryError
 from panorama.library import Library
 from panorama.query.dialect import tokenize
@@ -30,6 +31,7 @@ from panorama.why_picture import write_why
 @click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
 @click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
 @click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
+@click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
 @click.pass_context
 def query_command(
     ctx: click.Context,
@@ -40,6 +42,7 @@ def query_command(
     clips: str | None,
     sheet: str | None,
     timeout: float | None,
+    memory: str | None,
 ) -> None:
     """Answer SQL. JSON is an array of objects on stdout and nothing else; remarks go to stderr.
 
@@ -59,9 +62,11 @@ def query_command(
         raise click.UsageError("--format parquet needs --out FILE")
     if sheet is not None:
         check_sheet_suffix(Path(sheet))
+    limits = Limits(seconds=timeout, memory=memory)
     library = opened(ctx)
     for statement in asked:
-        result = statement.ask(library, Limits(seconds=timeout))
+        with kept(limits):
+            result = statement.ask(library, limits)
         _show(result, form, out)
         for warning in result.warnings:
             say(warning)

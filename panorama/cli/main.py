@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from panorama.errors import PanoramaError, unknown
+from panorama.errors import PanoramaError, QueryTimeout, unknown
 
 INTERRUPTED = 130
 FAILED = 1
@@ -123,6 +123,10 @@ def main() -> None:
         status = exc.exit_code
     except PanoramaError as exc:
         status = _report(exc, exc.exit_status, state)
+    except MemoryError as exc:
+        limit = QueryTimeout("there is not enough memory for this; raise --memory where it is given")
+        limit.__cause__ = exc
+        status = _report(limit, FAILED, state)
     except BrokenPipeError:
         # The reader of our output has left (head, less): not an error of ours. What Python still holds for it
         # goes nowhere, so that flushing at exit does not fail again.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from panorama.errors import LibraryDamaged
+from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.clock import clock_seconds
 from panorama.query.shapes import Shape, add_shapes
 
@@ -55,13 +57,19 @@ class SnapshotLike(Protocol):
     def zones(self) -> Sequence[Shape]: ...
 
 
+LEAST_MEMORY = 10_000_000
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b|b)\s*", re.IGNORECASE)
+_UNITS = {"b": 1} | {f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}
+_UNITS |= {f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one query may use.
 
     Attributes:
         seconds: wall time, None for no limit.
-        memory: as DuckDB writes it, for example '4GB'; None for DuckDB's own default.
+        memory: of DuckDB, for example '4GB' or '500 MiB'; None for its own default.
         threads: None for one per core.
         expressions: how deep an expression may nest; DuckDB's default overflows small stacks.
     """
@@ -70,6 +78,22 @@ class Limits:
     memory: str | None = None
     threads: int | None = None
     expressions: int = 500
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise UsageError(f"a time limit is a number of seconds above 0, got {self.seconds:g}")
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"a query needs at least 1 thread, got {self.threads}")
+        if self.memory is not None and self.memory_bytes < LEAST_MEMORY:
+            raise UsageError(f"a query needs at least {LEAST_MEMORY // 1_000_000}MB, got {self.memory!r}")
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit of memory as a number."""
+        found = _MEMORY.fullmatch(self.memory or "")
+        if found is None:
+            raise UsageError(f"memory is written like '500MB', '4GB' or '1.5GiB', got {self.memory!r}")
+        return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 VIDEO_COLUMNS = {
@@ -195,7 +219,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits:
         "max_expression_depth": str(limits.expressions),
     }
     if limits.memory is not None:
-        settings["memory_limit"] = quote_text(limits.memory)
+        settings["memory_limit"] = quote_text(f"{limits.memory_bytes}B")
     if limits.threads is not None:
         settings["threads"] = str(int(limits.threads))
     for name, value in settings.items():

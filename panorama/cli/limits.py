@@ -1,0 +1,86 @@
+"""The limits of one command enter; the process keeps to them, even where a library in it does not listen."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from panorama.query.relations import Limits
+
+INTERRUPTED = 130
+FAILED = 1
+GRACE_SECONDS = 1.0
+"""How long a query may take to stop by itself. A single function call of DuckDB cannot be interrupted."""
+
+_SLACK_BYTES = 3_000_000_000  # models and vectors
+_THREAD_BYTES = 16_000_000  # stack and arena of each thread
+
+
+@contextmanager
+def kept(limits: Limits) -> Iterator[None]:
+    """Within it, Ctrl-C and the limit of time end the process, at the latest after a grace period.
+
+    Nothing is lost by that: what a query writes for the next one is listed only when it is complete.
+    """
+    if limits.memory is not None:
+        _bound_memory(limits.memory_bytes)
+    done = threading.Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    main = threading.current_thread() is threading.main_thread()
+    # Python's own handler runs only when DuckDB gives the main thread back; this byte comes at once.
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False) if main else -1
+    guards = [threading.Thread(target=_on_signal, args=(reading, done), daemon=True)]
+    if limits.seconds is not None:
+        guards.append(threading.Thread(target=_on_time, args=(limits.seconds, done), daemon=True))
+    for guard in guards:
+        guard.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if main:
+            signal.set_wakeup_fd(before)
+        os.close(writing)
+
+
+def _on_signal(reading: int, done: threading.Event) -> None:
+    while data := os.read(reading, 1):
+        if data[0] == signal.SIGINT and not done.wait(GRACE_SECONDS):
+            _leave("\npanorama: interrupted", INTERRUPTED)
+    os.close(reading)
+
+
+def _on_time(seconds: float, done: threading.Event) -> None:
+    if not done.wait(seconds + GRACE_SECONDS):
+        _leave(f"QueryTimeout: the query ran past its limit of {seconds:g} s and was stopped", FAILED)
+
+
+def _leave(message: str, status: int) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _bound_memory(count: int) -> None:
+    """Let allocations fail that go past what the process has now and `count` bytes more; Linux only.
+
+    DuckDB counts what it keeps, but not what a single function allocates.
+    """
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return
+    import resource
+
+    found = re.search(r"VmData:\s+(\d+) kB", status.read_text())
+    held = int(found[1]) * 1024 if found else 0
+    bound = held + count + _SLACK_BYTES + _THREAD_BYTES * (os.cpu_count() or 1)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard == resource.RLIM_INFINITY or bound < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))

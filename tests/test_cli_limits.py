@@ -1,0 +1,108 @@
+"""Limits of a query on the command line, and Ctrl-C, on processes of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from fakes import Thing, start_panorama, write_film
+
+from panorama.errors import UsageError
+from panorama.query.relations import Limits
+
+ENDLESS = "SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3"
+DEAF = "SELECT length(lpad('x', 2000000000, 'y'))"
+"""DuckDB looks for an interrupt between values, not within one."""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("limits")
+    write_film(folder / "a.mp4", [Thing("red", 5, 25)], frames=30)
+    done = start_panorama(
+        "--library", folder / "library", "index", "a.mp4", "--model", "color-bands", cwd=folder
+    )
+    assert done.wait(timeout=120) == 0
+    return folder / "library"
+
+
+def started(library, sql, *words):
+    """A process that is about to answer `sql`: it has already answered another statement."""
+    file = library.parent / "asked.sql"
+    file.write_text(f"SELECT 'ready' AS state;\n{sql};\n")
+    process = start_panorama(
+        "--library", library, "query", "-f", file, "--format", "csv", *words, cwd=library.parent
+    )
+    assert process.stdout.readline().strip() == "state"
+    assert process.stdout.readline().strip() == "ready"
+    return process
+
+
+def ended(process, seconds):
+    """Exit status and stderr of a process that must end soon."""
+    try:
+        _, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, DEAF])
+def test_ctrl_c_ends_a_query_at_once_with_one_line(library, sql):
+    process = started(library, sql)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    status, err = ended(process, 10)
+    assert status == 130
+    assert err.strip() == "panorama: interrupted"
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, DEAF])
+def test_a_query_past_its_time_ends_whatever_it_is_doing(library, sql):
+    status, err = ended(started(library, sql, "--timeout", "0.5"), 10)
+    assert (status, err.strip()) == (1, "QueryTimeout: the query ran past its limit of 0.5 s and was stopped")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bound on a process is Linux's")
+@pytest.mark.parametrize(
+    "sql", ["SELECT list(i) FROM range(100000000) r(i)", "SELECT length(repeat('x', 4000000000))"]
+)
+def test_a_query_past_its_memory_says_so(library, sql):
+    status, err = ended(started(library, sql, "--memory", "100MB"), 60)
+    assert status == 1 and err.startswith("QueryTimeout: the query needs more memory than its limit")
+
+
+def test_within_its_limits_a_query_is_answered(library):
+    process = started(library, "SELECT count(*) AS n FROM frames", "--memory", "200MB", "--timeout", "60")
+    assert process.stdout.read() == "n\n30\n"
+    assert ended(process, 30) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"seconds": 0}, "above 0, got 0"),
+        ({"seconds": float("nan")}, "above 0"),
+        ({"memory": "lots"}, "like '500MB', '4GB' or '1.5GiB', got 'lots'"),
+        ({"memory": "1kB"}, "at least 10MB, got '1kB'"),
+        ({"threads": 0}, "at least 1 thread"),
+    ],
+)
+def test_limits_that_make_no_sense_are_told(wrong, told):
+    with pytest.raises(UsageError, match=told):
+        Limits(**wrong)
+
+
+def test_memory_is_read_in_the_units_that_people_write():
+    sizes = {"500MB": 500_000_000, "4 gb": 4_000_000_000, "1.5GiB": 1_610_612_736, "20000000B": 20_000_000}
+    assert {text: Limits(memory=text).memory_bytes for text in sizes} == sizes
+
+
+def test_the_options_reach_the_query(run, tmp_path):
+    for words in (("--timeout", "-1"), ("--memory", "plenty")):
+        done = run("query", "SELECT 1", *words)
+        assert done.status == 2 and done.err.startswith("UsageError")
