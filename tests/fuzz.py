@@ -179,7 +179,11 @@ SWAPS = [
     ["'dog'", "'red-van'", "'blue-van'", "'uncertain'", "'gate-1.mp4'", "NULL", "''"],
     ["=", "<", ">=", "<>", "IS NOT DISTINCT FROM", "LIKE", "~"],
     ["AND", "OR", "AND NOT", "OR NOT", "FOLLOWED BY", "DURING", "OVERLAPS", "BEFORE"],
-    ["0", "1", "0.5", "3", "9", "30", "1e30"],
+    ["0", "1", "0.5", "3", "9", "30", "60", "90", "1e30"],
+    ["inside", "crosses", "left_of", "near", "similarity", "verify", "lower"],
+    ["'lawn'", "'kerb'", "'mat'", "'in'", "'out'", "'centre'", "'a.jpg'", "'b.jpg'"],
+    ["SECOND", "SECONDS", "MINUTES", "HOURS", "DAYS"],
+    ["clock", "start_clock", "end_clock", "end_time", "track_id", "camera"],
     ["DESC", "ASC", "NULLS FIRST"],
     ["UNION", "UNION ALL", "EXCEPT", "INTERSECT"],
 ]
@@ -258,9 +262,16 @@ class Room:
 def texts(seed: int, first: int, count: int) -> Iterator[tuple[int, str]]:
     """Texts by number: the same number gives the same text, whatever comes before it."""
     plain = [line for line in (FIXTURES / "plain_selects.sql").read_text("utf-8").splitlines()[1:] if line]
+    page = (FIXTURES.parent.parent / "docs" / "SQL.md").read_text("utf-8")
+    spoken = SEEDS + [
+        statement.strip()
+        for block in re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        for statement in block.split(";\n")
+        if statement.strip()
+    ]
     for number in range(first, first + count):
         rng = random.Random(f"{seed}-{number}")
-        yield number, mutate(rng, SEEDS if rng.random() < 0.7 else plain)
+        yield number, mutate(rng, spoken if rng.random() < 0.7 else plain)
 
 
 def answer(room: Room, seed: int, first: int, count: int) -> None:
