@@ -62,10 +62,27 @@ class SnapshotVectors:
         table = self.stored(1)
         return table.crop_ids, table.track_ids
 
+    def counts(self) -> tuple[int, list[int]]:
+        model, snapshot = self._embedder.hash, self._snapshot
+        exits = range(1, self._embedder.exits + 1)
+        return len(self.crops()[0]), [len(self.stored(exit).crop_ids) for exit in exits]
+
+    def codes(self, exit: int, least: float) -> int | None:
+        return self._index(exit).codes(least)
+
     def near(
-        self, exit: int, queries: NDArray[np.float32], least: NDArray[np.float32]
+        self,
+        exit: int,
+        queries: NDArray[np.float32],
+        least: NDArray[np.float32],
+        rows: NDArray[np.intp] | None = None,
+    ) -> list[NDArray[np.intp]] | None:
+        return self._index(exit).near(queries, least, rows)
+
+    def nearest(
+        self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
     ) -> NDArray[np.intp] | None:
-        return self._index(exit).near(queries, least)
+        return self._index(exit).nearest(query, count, rows)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from panorama.query.cost import Choice
 
 REJECTED = 0
 UNCERTAIN = 1
@@ -107,6 +110,7 @@ class MatchRequest:
         keep: rows that must be returned: 'accepted' and 'undecided' leave out rejected rows (undecided rows
             are returned with either, because they are counted), 'all' returns every track with its score.
         min_score: with 'all', rows below it may be left out.
+        first: of a similarity, how many of the best tracks are enough; all where None.
     """
 
     entities: tuple[str, ...] | None = None
@@ -114,6 +118,7 @@ class MatchRequest:
     tracks: NDArray[np.int64] | None = None
     keep: Keep = "accepted"
     min_score: float | None = None
+    first: int | None = None
 
 
 class Matcher(Protocol):
@@ -123,10 +128,21 @@ class Matcher(Protocol):
         """Every (entity, track) that the request needs, each pair once."""
         ...
 
+    def prepare(self, entities: Sequence[str]) -> None:
+        """Do what matching several entities takes in one pass; later requests find it done."""
+        ...
+
+    def choices(self, request: MatchRequest) -> Mapping[str, Choice]:
+        """How each entity of the request would be matched now, and what every way is estimated to take."""
+        ...
+
     def similarity(
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Crop ids and their similarity in [0, 1] to a picture or to another crop, within the request."""
+        """Crop ids and their similarity in [0, 1] to a picture or to another crop, within the request.
+
+        Crops below `min_score`, and those that the `first` best tracks do not need, may be missing.
+        """
         ...
 
     def verify(self, first: Image, second: Image) -> tuple[float, int, int]:

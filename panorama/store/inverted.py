@@ -156,6 +156,13 @@ class InvertedFile:
             for start, stop in zip(limits[:-1].astype(int), limits[1:].astype(int), strict=True)
         ]
 
+    def codes(self, level: float) -> int | None:
+        """About how many vectors are compared with one query to find rows at least `level` similar."""
+        probes = self._probes(level)
+        if probes is None:
+            return None
+        return int(self._index.ntotal * probes / self._index.nlist) + len(self._missing)
+
     def _probes(self, level: float) -> int | None:
         """Lists to look into for rows at least `level` similar."""
         step = int(np.clip(np.searchsorted(_LEVELS, level, side="right") - 1, 0, len(_LEVELS) - 1))

@@ -114,12 +114,33 @@ class VectorIndex:
             return self._exact_range(queries, least, rows)
         return self._rescored(queries, candidates, least=least)
 
-    def near(self, queries: NDArray[np.float32], least: NDArray[np.floating]) -> NDArray[np.intp] | None:
-        """Rows at least `least` (Q,) similar to any query, ascending, or more; None without an index."""
+    def codes(self, least: float) -> int | None:
+        """About how many rows the index compares with a query to find those at least `least` similar."""
+        return None if self._ivf is None else self._ivf.codes(least)
+
+    def near(
+        self,
+        queries: NDArray[np.float32],
+        least: NDArray[np.floating],
+        rows: NDArray[np.intp] | None = None,
+    ) -> list[NDArray[np.intp]] | None:
+        """For each query (Q, dim), rows at least `least` (Q,) similar to it, or more; None without an index.
+
+        Args:
+            rows: those that may be found, ascending; None for all.
+        """
         if self._ivf is None:
             return None
-        candidates = self._ivf.within(self._checked(queries), np.asarray(least, np.float32), None)
-        return None if candidates is None else np.unique(np.concatenate([*candidates, np.zeros(0, np.intp)]))
+        return self._ivf.within(self._checked(queries), np.asarray(least, np.float32), rows)
+
+    def nearest(
+        self, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.intp] | None:
+        """Rows that hold the `count` most similar to a query (dim,), or more; None without an index."""
+        if self._ivf is None or (rows is not None and len(rows) <= self._exact_rows):
+            return None
+        found = self._ivf.nearest(self._checked(query[None]), count, rows)
+        return None if found is None else found[0]
 
     def _checked(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         found = np.ascontiguousarray(queries, np.float32)

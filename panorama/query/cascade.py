@@ -1,0 +1,94 @@
+"""Scored tracks of some entities enter; the same tracks leave, the undecided ones seen at deeper exits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.decide import Calibration, bands
+from panorama.query.matches import Matches
+from panorama.query.scoring import Scored
+
+IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
+"""Which tracks, by (band, score, exit), are worth a deeper look."""
+
+SecondLook = Callable[[Mapping[str, NDArray[np.int64]], int], Mapping[str, Scored]]
+"""Scores the tracks of several entities at an exit, in full batches; tracks without crops may be missing."""
+
+
+class Cascade:
+    """Tracks of one entity on their way through the exits.
+
+    Args:
+        name: of the entity.
+        exit: where `scored` was taken.
+        best: the entity's best value by exit, where it is known; what is missing is found here.
+
+    Attributes:
+        band, score, exit: (T,) of each track at the exit that decided it so far.
+        best: the entity's best value at every exit that was looked at.
+        top: the best value among these tracks, at every exit that they were seen at.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        calibrations: Sequence[Calibration],
+        exit: int,
+        scored: Scored,
+        best: Mapping[int, float],
+    ) -> None:
+        self.name = name
+        self._calibrations = calibrations
+        self.first = exit
+        order = np.argsort(scored.track_ids, kind="stable")
+        scored = scored[order]
+        self.track_ids = scored.track_ids
+        self._crop_ids, self._exemplar_ids = scored.crop_ids.copy(), scored.exemplar_ids.copy()
+        self.best = dict(best)
+        self.top: dict[int, float] = {}
+        self.exit = np.full(len(scored.track_ids), exit, np.int16)
+        self.band, self.score = self._decided(scored.normalised, exit)
+
+    def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
+        """The tracks that are worth a look at `exit`."""
+        pick = (self.exit == exit - 1) & is_open(self.band, self.score, exit - 1)
+        return self.track_ids[pick]
+
+    def take(self, again: Scored, exit: int) -> None:
+        """Decide some of the tracks by what a deeper exit sees."""
+        rows = np.searchsorted(self.track_ids, again.track_ids)
+        self.band[rows], self.score[rows] = self._decided(again.normalised, exit)
+        self.exit[rows] = exit
+        self._crop_ids[rows], self._exemplar_ids[rows] = again.crop_ids, again.exemplar_ids
+
+    def _decided(
+        self, normalised: NDArray[np.float32], exit: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+        calibration = self._calibrations[exit - 1]
+        self.top[exit] = float(normalised.max(initial=0.0))
+        best = self.best.setdefault(exit, self.top[exit])
+        return bands(normalised, calibration, best), calibration.score(normalised)
+
+    def matches(self, keep: NDArray[np.bool_]) -> Matches:
+        """The tracks as matches of the one entity."""
+        index = np.zeros(len(self.track_ids), np.int32)
+        columns = (self.track_ids, self.score, self.band, self._crop_ids, self._exemplar_ids, self.exit)
+        return Matches((self.name,), index, *columns)[keep]
+
+
+def refine(cascades: Sequence[Cascade], exits: int, is_open: IsOpen, second_look: SecondLook) -> None:
+    """Take the open tracks of all entities to the next exit together, until none is left."""
+    if not cascades:
+        return
+    for exit in range(min(c.first for c in cascades) + 1, exits + 1):
+        waiting = {c.name: c.waiting(is_open, exit) for c in cascades if c.first < exit}
+        waiting = {name: tracks for name, tracks in waiting.items() if len(tracks)}
+        if not waiting:
+            return
+        again = second_look(waiting, exit)
+        for cascade in cascades:
+            if cascade.name in again:
+                cascade.take(again[cascade.name], exit)

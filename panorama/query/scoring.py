@@ -1,0 +1,239 @@
+"""Crops with vectors and the exemplars of some entities enter; pooled values of their tracks leave.
+
+Several entities share one pass over the vectors. A pass is exact: it looks at every crop of the tracks that
+it is given. Which tracks those are, all or those that an index finds near, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.decide import cohort_level, crop_scores, normalise, pool
+
+SCAN_ROWS = 65_536
+"""Crops compared at once: the similarities of a few hundred exemplars stay within a few hundred megabytes."""
+
+
+class Vectors(Protocol):
+    """Crops with vectors at one exit; `panorama.store.vectors.VectorTable` is one."""
+
+    @property
+    def crop_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def track_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def vectors(self) -> NDArray[np.float32]: ...
+
+
+class Exemplars(Protocol):
+    """The album at one exit; `panorama.store.Album` is one."""
+
+    @property
+    def entities(self) -> tuple[str, ...]: ...
+    @property
+    def entity_index(self) -> NDArray[np.int32]: ...
+    @property
+    def exemplar_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def negative(self) -> NDArray[np.bool_]: ...
+    @property
+    def vectors(self) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrackRows:
+    """Which rows of a vector table belong to which track.
+
+    Attributes:
+        track_ids: (T,) int64, each once, in the order of `starts`.
+        starts: (T + 1,) first row of each track, as places in `order`.
+        order: (N,) rows track by track; None where the table has them so.
+        by_id: (T,) places in `track_ids` in ascending order of id; None where they stand so.
+    """
+
+    track_ids: NDArray[np.int64]
+    starts: NDArray[np.intp]
+    order: NDArray[np.intp] | None
+    by_id: NDArray[np.intp] | None
+
+    @classmethod
+    def of(cls, owners: NDArray[np.int64]) -> TrackRows:
+        """Groups of rows (N,) that carry their track's id."""
+        order: NDArray[np.intp] | None = None
+        starts = _run_starts(owners)
+        ids = owners[starts]
+        by_id = _sorting(ids)
+        ascending = ids if by_id is None else ids[by_id]
+        if bool(np.any(ascending[1:] == ascending[:-1])):
+            # Rows of a track lie apart: its crops were embedded at several times.
+            order = np.argsort(owners, kind="stable")
+            ordered = owners[order]
+            starts, by_id = _run_starts(ordered), None
+            ids = ordered[starts]
+        return cls(ids, np.append(starts, len(owners)), order, by_id)
+
+    def __len__(self) -> int:
+        return len(self.track_ids)
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """(T,) crops of each track."""
+        return np.diff(self.starts)
+
+    def of_ids(self, track_ids: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Numbers, ascending, of those of the tracks that are here."""
+        ascending = self.track_ids if self.by_id is None else self.track_ids[self.by_id]
+        if not len(ascending):
+            return np.zeros(0, np.intp)
+        wanted = np.unique(track_ids)
+        place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+        found = place[ascending[place] == wanted]
+        return found if self.by_id is None else np.sort(self.by_id[found])
+
+    def of_rows(self, rows: NDArray[np.intp], owners: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Numbers, ascending, of the tracks that some rows belong to."""
+        if self.order is not None:
+            return self.of_ids(owners[rows])
+        return np.unique(np.searchsorted(self.starts, rows, side="right") - 1)
+
+    def rows(self, tracks: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows of the tracks with these numbers, track by track."""
+        counts = self.starts[tracks + 1] - self.starts[tracks]
+        places = np.arange(int(counts.sum())) + np.repeat(
+            self.starts[tracks] - np.cumsum(counts) + counts, counts
+        )
+        return places if self.order is None else self.order[places]
+
+
+def _run_starts(values: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where a run of equal values begins."""
+    if not len(values):
+        return np.zeros(0, np.intp)
+    return np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1]).astype(np.intp)
+
+
+def _sorting(values: NDArray[np.int64]) -> NDArray[np.intp] | None:
+    """What sorts the values; None where they are sorted."""
+    return None if bool(np.all(values[1:] >= values[:-1])) else np.argsort(values, kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """One entity at one exit.
+
+    Attributes:
+        exemplar_ids: (P,) int64.
+        positive, negative: (P, dim), (Q, dim) vectors of its exemplars and look-alikes.
+        level: (P + Q,) how alike strangers get to each of them.
+    """
+
+    exemplar_ids: NDArray[np.int64]
+    positive: NDArray[np.float32]
+    negative: NDArray[np.float32]
+    level: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32]) -> Sought:
+        """An entity's exemplars against the cohort (N, dim) of their exit."""
+        mine = album.entity_index == album.entities.index(name)
+        good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
+        both = album.vectors[np.concatenate([good, bad])]
+        level = cohort_level(both, cohort)
+        return cls(album.exemplar_ids[good], both[: len(good)], both[len(good) :], level)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Pooled values of some tracks of one entity at one exit, each (T,)."""
+
+    track_ids: NDArray[np.int64]
+    normalised: NDArray[np.float32]
+    crop_ids: NDArray[np.int64]
+    exemplar_ids: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.track_ids)
+
+    def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> Scored:
+        return Scored(
+            self.track_ids[pick], self.normalised[pick], self.crop_ids[pick], self.exemplar_ids[pick]
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Scored]) -> Scored:
+        """All tracks of several parts, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        ids = np.zeros(0, np.int64)
+        return cls(
+            np.concatenate([*(p.track_ids for p in parts), ids]),
+            np.concatenate([*(p.normalised for p in parts), np.zeros(0, np.float32)]),
+            np.concatenate([*(p.crop_ids for p in parts), ids]),
+            np.concatenate([*(p.exemplar_ids for p in parts), ids]),
+        )
+
+
+def score_tracks(
+    sought: Sequence[Sought],
+    table: Vectors,
+    groups: TrackRows,
+    tracks: NDArray[np.intp],
+    least: float | None,
+) -> list[Scored]:
+    """Tracks (numbers in `groups`, ascending) compared with several entities in one pass.
+
+    Args:
+        least: the pooled value below which a track is left out; None keeps every one.
+    """
+    exemplars = np.concatenate([np.concatenate([s.positive, s.negative]) for s in sought])  # (E, dim)
+    found: list[list[Scored]] = [[] for _ in sought]
+    for part in _parts(groups, tracks):
+        rows = groups.rows(part)
+        block = take_rows(table.vectors, rows, ascending=groups.order is None)
+        similarity = exemplars @ block.T  # (E, rows)
+        counts = groups.starts[part + 1] - groups.starts[part]
+        at = 0
+        for number, one in enumerate(sought):
+            width = len(one.level)
+            mine = similarity[at : at + width]
+            at += width
+            scored = _pooled(one, mine, table.crop_ids[rows], groups.track_ids[part], counts)
+            found[number].append(scored if least is None else scored[scored.normalised >= least])
+    return [Scored.join(parts) for parts in found]
+
+
+def _parts(groups: TrackRows, tracks: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The tracks in pieces of about SCAN_ROWS crops; at least one piece."""
+    ends = np.cumsum(groups.starts[tracks + 1] - groups.starts[tracks])
+    total = int(ends[-1]) if len(ends) else 0
+    cuts = np.searchsorted(ends, np.arange(SCAN_ROWS, total, SCAN_ROWS), side="right")
+    return np.split(tracks, np.unique(cuts))
+
+
+def _pooled(
+    one: Sought,
+    similarity: NDArray[np.float32],
+    crop_ids: NDArray[np.int64],
+    track_ids: NDArray[np.int64],
+    counts: NDArray[np.intp],
+) -> Scored:
+    """Similarities (P + Q, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
+    normalised = normalise(similarity, one.level)
+    values, which = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
+    starts = np.cumsum(counts) - counts
+    within = np.arange(len(values)) - np.repeat(starts, counts)
+    spread = np.full((len(counts), int(counts.max(initial=1))), -np.inf, np.float32)  # (T, C)
+    spread[np.repeat(np.arange(len(counts)), counts), within] = values
+    best = starts + spread.argmax(axis=1)
+    return Scored(track_ids, pool(spread), crop_ids[best], one.exemplar_ids[which[best]])
+
+
+def take_rows(vectors: NDArray[np.float32], rows: NDArray[np.intp], ascending: bool) -> NDArray[np.float32]:
+    """Rows of a table: a view where they stand together, which is ten times as quick as a copy."""
+    together = ascending and len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
+    return vectors[rows[0] : rows[-1] + 1] if together else vectors[rows]

@@ -1,0 +1,88 @@
+"""An entity's matches over a whole library enter; bytes that a later query can take up leave, and back."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matches import Matches
+
+_COLUMNS = tuple(field.name for field in fields(Matches) if field.name not in ("entities", "entity_index"))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What the bands do not reject of one entity, over the whole library.
+
+    Attributes:
+        matches: of the one entity.
+        best: its best value at every exit that was looked at.
+    """
+
+    matches: Matches
+    best: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A Whole of before.
+
+    Attributes:
+        added: (S,) int32 segments that have come to the library since; it holds nothing of them.
+    """
+
+    whole: Whole
+    added: NDArray[np.int32]
+
+
+class Sightings(Protocol):
+    """Keeps Wholes from one query, and from one process, to the next."""
+
+    def recall(self, name: str) -> Recalled | None:
+        """What is known of an entity; None where nothing is, or something has changed that is not an addition."""
+        ...
+
+    def keep(self, name: str, whole: Whole) -> None:
+        """Remember the matches of an entity over everything that there is now."""
+        ...
+
+
+class NoSightings:
+    """Remembers nothing."""
+
+    def recall(self, name: str) -> Recalled | None:
+        return None
+
+    def keep(self, name: str, whole: Whole) -> None:
+        return
+
+
+def encode(whole: Whole, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> bytes:
+    """A Whole and the segments (S,) that it was found in, with their crops (S,); names no entity."""
+    best = np.array(sorted(whole.best.items()), np.float64).reshape(-1, 2)
+    columns = {name: getattr(whole.matches, name) for name in _COLUMNS}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, segments=segments, rows=rows, best=best, **columns)
+    return buffer.getvalue()
+
+
+def decode(name: str, value: bytes) -> tuple[Whole, NDArray[np.int32], NDArray[np.int64]]:
+    """What `encode` took.
+
+    Raises:
+        ValueError: the bytes are something else.
+    """
+    try:
+        with np.load(io.BytesIO(value), allow_pickle=False) as found:
+            columns = {column: found[column] for column in _COLUMNS}
+            index = np.zeros(len(columns["track_id"]), np.int32)
+            best = {int(exit): float(top) for exit, top in found["best"]}
+            return Whole(Matches((name,), index, **columns), best), found["segments"], found["rows"]
+    except (OSError, KeyError, EOFError, zipfile.BadZipFile) as exc:
+        raise ValueError(f"no cached sightings: {exc}") from exc

@@ -1,0 +1,168 @@
+"""A size enters; a synthetic library of that size leaves, written by the store's own writers.
+
+Vectors are drawn: a thing has a centre with the spread of the shipped model's cohort, its tracks lie around
+it, and a track's crops around the track. How often a thing is seen falls as a power of its rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.models.base import Embedder
+from panorama.store import ModelRow, NewExemplar, SegmentWriter, Store, VideoRow
+
+FPS = 25.0
+SAMPLES_PER_SECOND = 2.0
+TRACK_SECONDS = 8.0
+SIDE = 1280, 720
+JPEG = b"\xff\xd8" + bytes(598)
+"""Stands for a stored picture of 600 bytes: at the deepest exit, which all crops have, none is opened."""
+
+NEAR_THING, NEAR_TRACK = 0.85, 0.93
+"""Cosine of a track with its thing, and of a crop with its track."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is in the library; 6 minutes a video make 1,000 videos 100 hours."""
+
+    videos: int = 1000
+    tracks: int = 250
+    crops: int = 4
+    seconds: float = 360.0
+    things: int = 20_000
+
+    @property
+    def rows(self) -> int:
+        """Crops in all."""
+        return self.videos * self.tracks * self.crops
+
+
+class Things:
+    """Vectors of things, their tracks and crops.
+
+    Args:
+        cohort: (N, dim) of the shipped model: what strangers look like to it.
+    """
+
+    def __init__(self, cohort: NDArray[np.float32], size: Size) -> None:
+        rng = np.random.default_rng(0)
+        self._mean = cohort.mean(axis=0)
+        self._spread = np.linalg.cholesky(np.cov(cohort.T) + 1e-6 * np.eye(cohort.shape[1])).astype(
+            np.float32
+        )
+        self.centres = self.draw(rng, size.things)  # (T, dim)
+        often = 1 / np.arange(20, size.things + 20) ** 0.7
+        self.often = often / often.sum()
+
+    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
+        """Unit vectors (count, dim) of strangers."""
+        noise = rng.standard_normal((count, len(self._mean)), np.float32)
+        return _unit(self._mean + noise @ self._spread.T)
+
+    def near(
+        self, rng: np.random.Generator, vectors: NDArray[np.float32], cosine: float
+    ) -> NDArray[np.float32]:
+        """One vector (N, dim) around each of some (N, dim), about `cosine` similar to it."""
+        noise = rng.standard_normal(vectors.shape, np.float32)
+        noise -= (noise * vectors).sum(axis=1, keepdims=True) * vectors
+        return np.float32(cosine) * vectors + np.float32(np.sqrt(1 - cosine**2)) * _unit(noise)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def build(
+    folder: Path, embedder: Embedder, size: Size, exits: tuple[int, ...], say: Callable[[str], None]
+) -> Things:
+    """Write the library; `index` merges small files as it goes, and so does this.
+
+    Args:
+        exits: at which vectors are stored; indexing stores all, the deepest is the one that is searched.
+    """
+    things = Things(embedder.cohort()[-1], size)
+    with Store.create(folder) as store:
+        store.put_model(ModelRow(embedder.hash, embedder.name, "embedder", embedder.dim, embedder.exits))
+        for number in range(size.videos):
+            content = f"video {number}"
+            with store.begin_segment(content, "scale") as writer:
+                _fill(writer, things, embedder, size, exits, np.random.default_rng(number + 1))
+                writer.commit(_video(number, content, size))
+            if number % 100 == 99:
+                say(f"{number + 1} videos written")
+                store.compact(least_files=64)
+                store.sweep(0)
+    return things
+
+
+def _video(number: int, content: str, size: Size) -> VideoRow:
+    name = f"camera-{number % 20:02d}/{number:05d}.mp4"
+    return VideoRow(
+        name, f"/archive/{name}", "/archive", content, 1000, 5,
+        camera=f"camera-{number % 20:02d}", width=SIDE[0], height=SIDE[1],
+        duration=size.seconds, frames=round(size.seconds * FPS),
+    )  # fmt: skip
+
+
+def _fill(
+    writer: SegmentWriter,
+    things: Things,
+    embedder: Embedder,
+    size: Size,
+    exits: tuple[int, ...],
+    rng: np.random.Generator,
+) -> None:
+    frames = np.arange(round(size.seconds * FPS))
+    writer.add_frames(frames, frames * 512, frames / FPS)
+    samples = round(TRACK_SECONDS * SAMPLES_PER_SECOND)
+    step = round(FPS / SAMPLES_PER_SECOND)
+    first = np.sort(rng.integers(0, len(frames) - samples * step, size.tracks))
+    last = first + (samples - 1) * step + 1
+    track_ids = writer.pack(np.arange(size.tracks))
+    writer.add_tracks(
+        {
+            "track_id": track_ids, "start_frame": first, "end_frame": last,
+            "start_time": first / FPS, "end_time": last / FPS, "samples": np.full(size.tracks, samples),
+        }
+    )  # fmt: skip
+    left, top = rng.uniform(0, SIDE[0] - 200, size.tracks), rng.uniform(0, SIDE[1] - 200, size.tracks)
+    wide = rng.uniform(20, 200, size.tracks)
+
+    def at(track: NDArray[np.intp], frame: NDArray[np.intp]) -> dict[str, NDArray]:
+        x1 = left[track] + (frame - first[track]) * 0.2
+        box = {"x1": x1, "y1": top[track], "x2": x1 + wide[track], "y2": top[track] + wide[track]}
+        return {"track_id": track_ids[track], "frame": frame, "time": frame / FPS, **box}
+
+    track = np.repeat(np.arange(size.tracks), samples)
+    frame = first[track] + np.tile(np.arange(samples) * step, size.tracks)
+    writer.add_boxes({**at(track, frame), "score": np.full(len(track), 0.8)})
+    track = np.repeat(np.arange(size.tracks), size.crops)
+    frame = first[track] + np.tile(np.arange(size.crops) * step, size.tracks)
+    crop_ids = writer.pack(np.arange(len(track)))
+    quality = rng.uniform(0, 1, len(track))
+    writer.add_crops({"crop_id": crop_ids, **at(track, frame), "quality": quality, "jpeg": [JPEG] * len(track)})
+    which = rng.choice(size.things, size.tracks, p=things.often)
+    seen = things.near(rng, things.centres[which], NEAR_THING)  # (tracks, dim)
+    vectors = things.near(rng, seen[track], NEAR_TRACK)  # (crops, dim)
+    for exit in exits:
+        writer.add_embeddings(embedder.hash, exit, crop_ids, track_ids[track], vectors)
+
+
+def register(store: Store, embedder: Embedder, name: str, vectors: NDArray[np.float32]) -> None:
+    """An entity with the exemplars (N, dim), the same at every exit."""
+    store.add_exemplars(
+        name,
+        [
+            NewExemplar(
+                f"{name} {i}".encode(), ".jpg", f"{name}-{i}.jpg", False,
+                {(embedder.hash, e): vector for e in range(1, embedder.exits + 1)}, 128, 128,
+            )
+            for i, vector in enumerate(vectors)
+        ],
+    )  # fmt: skip
