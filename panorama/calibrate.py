@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from panorama.calibration import SETTING
 from panorama.errors import UsageError
 from panorama.query.decide import Calibration, cohort_level, normalise, pool
-from panorama.query.matching import TrackGroups
+from panorama.query.scoring import TrackGroups
 
 if TYPE_CHECKING:
     from panorama.library import Library

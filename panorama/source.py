@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError
 from panorama.models.base import Embedder, Image
+from panorama.query.cost import Choice
 from panorama.query.matches import Matcher, Matches, MatchRequest
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
-from panorama.store.vectors import VectorIndex, VectorTable
+from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
 
 DEEPEN_BATCH = 64
 
@@ -58,14 +59,17 @@ class SnapshotVectors:
         return self._index(exit).table
 
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Indexing embeds every crop at the first exit, so its table lists them all."""
-        table = self.stored(1)
-        return table.crop_ids, table.track_ids
+        crops, vectors = self.counts()
+        for exit in range(self._embedder.exits, 0, -1):
+            # A table that has a vector of every crop lists them all, and is in memory already.
+            if vectors[exit - 1] >= crops and len(self.stored(exit)) == crops:
+                table = self.stored(exit)
+                return table.crop_ids, table.track_ids
+        return read_crop_ids(self._snapshot)
 
     def counts(self) -> tuple[int, list[int]]:
-        model, snapshot = self._embedder.hash, self._snapshot
-        exits = range(1, self._embedder.exits + 1)
-        return len(self.crops()[0]), [len(self.stored(exit).crop_ids) for exit in exits]
+        model, exits = self._embedder.hash, range(1, self._embedder.exits + 1)
+        return self._snapshot.crops().total, [self._snapshot.vectors(model, e).total for e in exits]
 
     def codes(self, exit: int, least: float) -> int | None:
         return self._index(exit).codes(least)
@@ -137,6 +141,12 @@ class LateMatcher:
 
     def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
         return self._make().verify(first, second)
+
+    def prepare(self, entities: Sequence[str]) -> None:
+        self._make().prepare(entities)
+
+    def choices(self, request: MatchRequest) -> Mapping[str, Choice]:
+        return self._make().choices(request)
 
 
 def _joined(parts: list[PickedVectors]) -> PickedVectors:

@@ -60,6 +60,7 @@ class FakeSource:
     stored_exits: int = 2
     negative: tuple[bool, ...] = (False,)
     deepened: list[int] = field(default_factory=list)
+    searched: list[int] | None = None  # sizes of searches in its index, None where it has none
 
     def album(self, exit: int) -> FakeAlbum:
         count = len(self.negative)
@@ -78,9 +79,27 @@ class FakeSource:
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.arange(len(self.owners)), self.owners
 
-    def near(self, exit: int, queries: NDArray, least: NDArray) -> NDArray[np.intp] | None:
+    def counts(self) -> tuple[int, list[int]]:
+        return len(self.owners), [len(self.stored(exit).crop_ids) for exit in (1, 2)]
+
+    def codes(self, exit: int, least: float) -> int | None:
+        return None if self.searched is None else 0
+
+    def near(
+        self, exit: int, queries: NDArray, least: NDArray, rows: NDArray | None = None
+    ) -> list[NDArray[np.intp]] | None:
+        if self.searched is None:
+            return None
+        self.searched.append(len(queries))
         similarity = queries @ self.stored(exit).vectors.T
-        return np.flatnonzero((similarity >= least[:, None]).any(axis=0))
+        found = [np.flatnonzero(row >= low) for row, low in zip(similarity, least, strict=True)]
+        return found if rows is None else [np.intersect1d(some, rows) for some in found]
+
+    def nearest(self, exit: int, query: NDArray, count: int, rows: NDArray | None) -> NDArray[np.intp] | None:
+        if self.searched is None:
+            return None
+        among = np.arange(len(self.owners)) if rows is None else rows
+        return among[np.argsort(-(self.stored(exit).vectors[among] @ query))[:count]]
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Table:
         self.deepened += crop_ids.tolist()

@@ -142,10 +142,12 @@ class AlbumMatcher:
         return self._passes.second({name: track_ids}, exit).get(name)
 
     def choices(self, request: MatchRequest) -> dict[str, Choice]:
-        """For each entity of a request, how its matches would be found now, and what each way is said to take."""
+        """How the matches of each entity of a request would be found now, and what each way should take."""
         exit = self.first_exit()
         scope = self._passes.scope(exit, request) if request.keep == "all" else None
-        least = self._least(exit, request.min_score) if request.keep == "all" else self.calibrations[exit - 1].low
+        least = (
+            self._least(exit, request.min_score) if request.keep == "all" else self.calibrations[exit - 1].low
+        )
         found: dict[str, Choice] = {}
         for name in self._names(request):
             work = self._passes.work(self._passes.sought(name, exit), exit, scope, least)
@@ -196,7 +198,7 @@ class AlbumMatcher:
         segments: NDArray[np.int32] | None,
         best: Mapping[str, Mapping[int, float]],
     ) -> dict[str, tuple[Whole, Mapping[int, float]]]:
-        """What the bands do not reject, in the library or in some segments of it; with the best values there."""
+        """What the bands do not reject, in the library or some segments of it; with the best values there."""
         exit = self.first_exit()
         scope = self._passes.scope(exit, MatchRequest(segments=segments))
         scored = self._passes.first(names, exit, scope, self.calibrations[exit - 1].low)

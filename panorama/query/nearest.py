@@ -64,7 +64,9 @@ def _from_index(
         found = np.sort(found)
         cosine = _cosine(source, exit, query, found)
         # Beyond the last crop that was asked for, an index knows nothing: what equals it may be missing.
-        last = np.partition(cosine, len(cosine) - count)[len(cosine) - count] if len(cosine) >= count else -1.0
+        last = (
+            np.partition(cosine, len(cosine) - count)[len(cosine) - count] if len(cosine) >= count else -1.0
+        )
         cut = _cut(cosine, owners[found], first)
         if cut is not None and cut > last:
             keep = cosine >= cut

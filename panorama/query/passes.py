@@ -1,7 +1,7 @@
-"""Entities and a scope of tracks enter; the tracks' pooled values at one exit leave, the cheapest way taken.
+"""Entities and a scope of tracks enter; their pooled values at one exit leave, the cheapest way taken.
 
-Every pass is shared by all entities that need it: one scan, one search of the index, one run of the model over
-stored pictures. An index only says which tracks to look at; what is looked at is compared exactly.
+Every pass is shared by all entities that need it: one scan, one search of the index, one run of the model
+over stored pictures. An index only says which tracks to look at; what is looked at is compared exactly.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class VectorSource(Protocol):
     def nearest(
         self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
     ) -> NDArray[np.intp] | None:
-        """Rows of `stored(exit)` that hold the `count` most similar to a query (dim,), or more; None as above."""
+        """Rows of `stored(exit)`, the `count` most similar to a query (dim,) among them; None as above."""
         ...
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
@@ -68,7 +68,7 @@ class VectorSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Tracks that a pass is about: numbers (T,) of a table's tracks, ascending, and how many crops they have."""
+    """Tracks that a pass is about: their numbers (T,), ascending, and how many crops they have."""
 
     tracks: NDArray[np.intp]
     rows: int

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from panorama.query.decide import cohort_level, crop_scores, normalise, pool
 
-SCAN_ROWS = 65_536
-"""Crops compared at once: the similarities of a few hundred exemplars stay within a few hundred megabytes."""
+SCAN_ROWS = 16_384
+"""Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
 
 
 class Vectors(Protocol):
@@ -123,6 +123,34 @@ def _sorting(values: NDArray[np.int64]) -> NDArray[np.intp] | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TrackGroups:
+    """Rows of every track as a rectangle, for work over all crops at once; `TrackRows` needs less memory.
+
+    Attributes:
+        track_ids: (T,) int64, sorted.
+        slots: (T, C) rows of each track, -1 where it has fewer than C crops.
+    """
+
+    track_ids: NDArray[np.int64]
+    slots: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, owners: NDArray[np.int64]) -> TrackGroups:
+        """Groups of rows (N,) that carry their track's id."""
+        track_ids, index, counts = np.unique(owners, return_inverse=True, return_counts=True)
+        order = np.argsort(index, kind="stable")
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        slots = np.full((len(track_ids), int(counts.max(initial=1))), -1, np.intp)
+        slots[index[order], within] = order
+        return cls(track_ids, slots)
+
+    def spread(self, values: NDArray[np.float32], tracks: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Row values (N,) of some tracks as (T, C), -inf where there is no row."""
+        slots = self.slots[tracks]
+        return np.where(slots >= 0, values[slots], np.float32(-np.inf))
+
+
+@dataclass(frozen=True, slots=True)
 class Sought:
     """One entity at one exit.
 
@@ -190,19 +218,16 @@ def score_tracks(
     Args:
         least: the pooled value below which a track is left out; None keeps every one.
     """
-    exemplars = np.concatenate([np.concatenate([s.positive, s.negative]) for s in sought])  # (E, dim)
+    exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
     found: list[list[Scored]] = [[] for _ in sought]
     for part in _parts(groups, tracks):
         rows = groups.rows(part)
         block = take_rows(table.vectors, rows, ascending=groups.order is None)
-        similarity = exemplars @ block.T  # (E, rows)
         counts = groups.starts[part + 1] - groups.starts[part]
-        at = 0
         for number, one in enumerate(sought):
-            width = len(one.level)
-            mine = similarity[at : at + width]
-            at += width
-            scored = _pooled(one, mine, table.crop_ids[rows], groups.track_ids[part], counts)
+            # Not one product for all: an entity's values must not depend on which others are asked for.
+            similarity = exemplars[number] @ block.T  # (P + Q, rows)
+            scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
             found[number].append(scored if least is None else scored[scored.normalised >= least])
     return [Scored.join(parts) for parts in found]
 

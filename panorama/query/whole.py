@@ -45,7 +45,7 @@ class Sightings(Protocol):
     """Keeps Wholes from one query, and from one process, to the next."""
 
     def recall(self, name: str) -> Recalled | None:
-        """What is known of an entity; None where nothing is, or something has changed that is not an addition."""
+        """What is known of an entity; None where nothing is, or more has changed than an addition."""
         ...
 
     def keep(self, name: str, whole: Whole) -> None:

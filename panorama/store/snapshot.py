@@ -64,6 +64,12 @@ _EMBEDDINGS = """
 SELECT path, file_id, row_count, model_hash, exit, dim FROM files
 WHERE retired_version IS NULL AND table_name = 'embeddings' ORDER BY file_id
 """
+_SEGMENT_ROWS = """
+SELECT f.model_hash, f.exit, fs.segment_id, sum(fs.row_count) FROM files f
+JOIN file_segments fs ON fs.file_id = f.file_id JOIN segments s ON s.segment_id = fs.segment_id
+WHERE f.retired_version IS NULL AND f.table_name IN ('crops', 'embeddings') AND s.state = 'live'
+GROUP BY f.model_hash, f.exit, fs.segment_id ORDER BY f.model_hash, f.exit, fs.segment_id
+"""
 _LIVE = "SELECT segment_id FROM segments WHERE state = 'live' ORDER BY segment_id"
 _FILES_WITH_DEAD_ROWS = """
 SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
@@ -144,6 +150,24 @@ class DataFile:
     dim: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How many rows of one kind each live segment has; segments with none are not listed.
+
+    Attributes:
+        segments: (S,) int32, ascending.
+        rows: (S,) int64.
+    """
+
+    segments: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        """Rows in all."""
+        return int(self.rows.sum())
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What the library held at one moment; its files stay on disk for as long as this object lives.
@@ -155,6 +179,7 @@ class Snapshot:
         videos: columns of the relation `videos`, and segment, start_time_unix, decode_note.
         files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
         embeddings: files by (model_hash, exit).
+        holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
         live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
             `has_dead_rows`: join with `videos` on segment, or filter by this.
         entities: columns of the relation `entities`.
@@ -170,6 +195,7 @@ class Snapshot:
     videos: pa.Table
     files: Mapping[str, list[str]]
     embeddings: Mapping[tuple[str, int], tuple[DataFile, ...]]
+    holdings: Mapping[tuple[str | None, int | None], Holding]
     live_segments: NDArray[np.int32]
     has_dead_rows: bool
     entities: pa.Table
@@ -192,9 +218,20 @@ class Snapshot:
         """The exemplars as this exit of this model sees them."""
         return self.albums.get((model_hash, exit)) or Album.empty(self.entity_names)
 
+    def crops(self) -> Holding:
+        """The crops of every live segment."""
+        return self.holdings.get((None, None), _NOTHING)
+
+    def vectors(self, model_hash: str, exit: int) -> Holding:
+        """The vectors of every live segment at an exit; a crop that was embedded twice counts twice."""
+        return self.holdings.get((model_hash, exit), _NOTHING)
+
     def embedding_rows(self, model_hash: str, exit: int) -> int:
         """How many vectors the files of an exit hold."""
         return sum(file.rows for file in self.embeddings.get((model_hash, exit), ()))
+
+
+_NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 class Snapshots:
@@ -229,10 +266,12 @@ class Snapshots:
         same_album = last is not None and last.album_version == album
         if same_data and last is not None:
             videos, files, embeddings = last.videos, last.files, last.embeddings
+            holdings = last.holdings
             live, dead = last.live_segments, last.has_dead_rows
         else:
             videos = _read_videos(tx)
             files, embeddings, dead = _read_files(tx, self._place.root)
+            holdings = _read_holdings(tx)
             live = np.array([row[0] for row in tx.tuples(_LIVE)], np.int32)
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
@@ -247,6 +286,7 @@ class Snapshots:
             videos,
             files,
             embeddings,
+            holdings,
             live,
             dead,
             entities,
@@ -304,6 +344,17 @@ def _read_files(
         files["embeddings"].append(file.path)
         embeddings[model_hash, exit].append(file)
     return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)
+
+
+def _read_holdings(tx: Transaction) -> dict[tuple[str | None, int | None], Holding]:
+    grouped: dict[tuple[str | None, int | None], list[tuple[int, int]]] = defaultdict(list)
+    for model_hash, exit, segment, rows in tx.tuples(_SEGMENT_ROWS):
+        grouped[model_hash, exit].append((segment, rows))
+    holdings = {}
+    for key, found in grouped.items():
+        columns = np.array(found, np.int64)  # (S, 2)
+        holdings[key] = Holding(columns[:, 0].astype(np.int32), columns[:, 1])
+    return holdings
 
 
 def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]:

@@ -146,7 +146,9 @@ def _fill(
     frame = first[track] + np.tile(np.arange(size.crops) * step, size.tracks)
     crop_ids = writer.pack(np.arange(len(track)))
     quality = rng.uniform(0, 1, len(track))
-    writer.add_crops({"crop_id": crop_ids, **at(track, frame), "quality": quality, "jpeg": [JPEG] * len(track)})
+    writer.add_crops(
+        {"crop_id": crop_ids, **at(track, frame), "quality": quality, "jpeg": [JPEG] * len(track)}
+    )
     which = rng.choice(size.things, size.tracks, p=things.often)
     seen = things.near(rng, things.centres[which], NEAR_THING)  # (tracks, dim)
     vectors = things.near(rng, seen[track], NEAR_TRACK)  # (crops, dim)
