@@ -109,6 +109,7 @@ class Binder:
             for part in conjuncts(item):
                 leaf = self._joined(part)
                 (own if self._asks_for_a_track(leaf) else rows).append(leaf)
+        self._check_brackets(others)
         finals: tuple[Leaf, ...] = ()
         if scope.negated and self._query.target == "moments":
             finals = tuple(leaf for leaf in rows if not leaf.columns <= VIDEO_COLUMNS)
@@ -158,31 +159,32 @@ class Binder:
         return Seen("known", self._names_where(leaf.text), scope.conditions, scope.finals)
 
     def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:
-        if scope.negated:
-            raise QueryError(f"NOT before {sequence.kind} is not built yet", self._query.sql, sequence.start)
-        left, right = (self._side(side, sequence, scope) for side in (sequence.left, sequence.right))
-        return PlannedSequence(sequence.kind, left, right, sequence.within_seconds)
+        sides = tuple(self._side(side, sequence, scope) for side in sequence.sides)
+        return PlannedSequence(sequence.kinds, sides, sequence.within_seconds, scope.finals)
 
-    def _side(self, side: Condition, sequence: Sequence, scope: Scope) -> Seen:
-        """One side of FOLLOWED BY: an entity, perhaps with conditions on its score or its moment."""
-        if isinstance(side, Sequence):
+    def _side(self, side: Condition, sequence: Sequence, scope: Scope) -> tuple[Branch, ...]:
+        """One side of FOLLOWED BY: any condition that has moments."""
+        branches = spread(self.bind(side, Scope(scope.conditions)), self._query)
+        if not all(branch.looks_for_something for branch in branches):
             raise QueryError(
-                f"a chain of {sequence.kind} is not built yet: join two SELECT moments instead",
+                f"each side of {' and '.join(sequence.kinds)} is a condition on an entity, in brackets with "
+                "what belongs to it: (entity = 'X' AND score >= 0.8)",
                 self._query.sql,
                 sequence.start,
             )
-        bound = self.bind(side, Scope(scope.conditions, scope.finals, negated=False))
-        parts = bound.items if isinstance(bound, All) else (bound,)
-        seen = [part for part in parts if isinstance(part, Seen)]
-        rest = tuple(part for part in parts if isinstance(part, Leaf))
-        if len(seen) != 1 or len(seen) + len(rest) != len(parts):
-            raise QueryError(
-                f"each side of {sequence.kind} is one entity condition, in brackets with what belongs to it: "
-                "(entity = 'X' AND score >= 0.8)",
-                self._query.sql,
-                sequence.start,
-            )
-        return replace(seen[0], finals=(*seen[0].finals, *rest))
+        return branches
+
+    def _check_brackets(self, others: list[Condition]) -> None:
+        """entity = 'X' AND inside('gate') FOLLOWED BY ... does not mean what it looks like."""
+        for item in others:
+            if isinstance(item, Sequence) and len(others) > 1 and not all(map(_names_entity, item.sides)):
+                kind = item.kinds[0]
+                raise QueryError(
+                    f"{kind} binds tighter than AND: put brackets around what belongs together, as in "
+                    f"(entity = 'X' AND inside('gate')) {kind} entity = 'Y'",
+                    self._query.sql,
+                    item.start,
+                )
 
     def _asks_for_a_track(self, leaf: Leaf) -> bool:
         """Whether a leaf can be answered only with a track at hand."""
@@ -269,9 +271,7 @@ def _spread(bound: Bound, opposite: bool, query: Query) -> list[Branch]:
     if isinstance(bound, Leaf):
         return [Branch(where=(negated(bound) if opposite else bound,))]
     if isinstance(bound, PlannedSequence):
-        if opposite:
-            raise QueryError(f"NOT before {bound.kind} is not built yet", query.sql, query.start)
-        return [Branch(sequences=(bound,))]
+        return [Branch(unsequenced=(bound,)) if opposite else Branch(sequences=(bound,))]
     if isinstance(bound, Opposite):
         return _spread(bound.item, not opposite, query)
     parts = [_spread(item, opposite, query) for item in bound.items]
@@ -289,6 +289,7 @@ def _both(left: Branch, right: Branch) -> Branch:
         tuple(dict.fromkeys((*left.unseen, *right.unseen))),
         tuple(dict.fromkeys((*left.where, *right.where))),
         tuple(dict.fromkeys((*left.sequences, *right.sequences))),
+        tuple(dict.fromkeys((*left.unsequenced, *right.unsequenced))),
     )
 
 

@@ -58,17 +58,17 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Two conditions on moments and how their intervals must lie.
+    """Conditions on moments and how the intervals of each must lie to those of the next.
 
     Attributes:
-        within_seconds: the longest gap, None for any.
-        start: place of the operator in the statement.
+        kinds: the operators between the sides, one fewer than these.
+        within_seconds: the longest gap at each operator, None for any.
+        start: place of the first operator in the statement.
     """
 
-    kind: SequenceKind
-    left: Condition
-    right: Condition
-    within_seconds: float | None
+    kinds: tuple[SequenceKind, ...]
+    sides: tuple[Condition, ...]
+    within_seconds: tuple[float | None, ...]
     start: int
 
 
@@ -83,8 +83,8 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
     elif isinstance(condition, Not):
         yield from leaves(condition.item)
     elif isinstance(condition, Sequence):
-        yield from leaves(condition.left)
-        yield from leaves(condition.right)
+        for side in condition.sides:
+            yield from leaves(side)
     else:
         for item in condition.items:
             yield from leaves(item)

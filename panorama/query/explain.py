@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
-from panorama.query.plan import Query, Seen
+from panorama.query.plan import Branch, PlannedSequence, Query, Seen
 from panorama.query.rewrite import Rewritten
 
 
@@ -42,9 +42,8 @@ def query_lines(query: Query) -> list[str]:
     for branch in query.branches:
         parts = [f"seen: {_seen_text(item)}" for item in branch.seen]
         parts += [f"not seen: {_seen_text(item)}" for item in branch.unseen]
-        for pair in branch.sequences:
-            within = "" if pair.within_seconds is None else f" within {pair.within_seconds:g} s"
-            parts.append(f"{_seen_text(pair.left)} {pair.kind} {_seen_text(pair.right)}{within}")
+        parts += [_chain_text(chain) for chain in branch.sequences]
+        parts += [f"no {_chain_text(chain)}" for chain in branch.unsequenced]
         parts += [f"where: {leaf.text}" for leaf in branch.where]
         lines.append(f"  {'; '.join(parts) or 'every row'}")
     pushed = [leaf.text for leaf in query.shared]
@@ -61,6 +60,21 @@ def query_lines(query: Query) -> list[str]:
     if query.first_rows is not None:
         lines.append(f"  stops after the tracks of the first {query.first_rows} rows")
     return lines
+
+
+def _chain_text(chain: PlannedSequence) -> str:
+    sides = [" or ".join(_side_text(branch) for branch in side) for side in chain.sides]
+    text = sides[0]
+    for kind, within, side in zip(chain.kinds, chain.within_seconds, sides[1:], strict=True):
+        text += f" {kind} {side}" + ("" if within is None else f" within {within:g} s")
+    return text
+
+
+def _side_text(branch: Branch) -> str:
+    parts = [_seen_text(item) for item in branch.seen] + [f"no {_seen_text(item)}" for item in branch.unseen]
+    parts += [f"({_chain_text(chain)})" for chain in branch.sequences]
+    parts += [f"no ({_chain_text(chain)})" for chain in branch.unsequenced]
+    return " and ".join([*parts, *(leaf.text for leaf in branch.where)])
 
 
 def _seen_text(seen: Seen) -> str:

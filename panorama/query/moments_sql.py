@@ -72,12 +72,19 @@ def moments_branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str
         rows: name of the intervals of each thing looked for.
         videos: name of the videos that can hold an answer.
     """
-    if branch.sequences:
-        sql = _sequence(branch.sequences[0], rows)
-    elif len(branch.seen) == 1 and not branch.unseen:
-        sql = f"SELECT {COLUMNS} FROM {rows[branch.seen[0]]}"
+    present = [rows[item] for item in branch.seen]
+    absent = [rows[item] for item in branch.unseen]
+    steps: list[str] = []
+    for group, chains in ((present, branch.sequences), (absent, branch.unsequenced)):
+        for chain in chains:
+            group.append(f"_sequence{len(steps)}")
+            steps.append(f"{group[-1]} AS MATERIALIZED ({_sequence(chain, rows, videos)})")
+    if len(present) == 1 and not absent:
+        sql = f"SELECT {COLUMNS} FROM {present[0]}"
     else:
-        sql = _swept(branch, rows, videos)
+        sql = _swept(present, absent, videos)
+    if steps:
+        sql = f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})"
     return _filtered(sql, branch.where)
 
 
@@ -95,40 +102,62 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
     return f"SELECT {COLUMNS} FROM (SELECT {_SHAPE} FROM ({sql})) WHERE {where}"
 
 
-def _sequence(sequence: PlannedSequence, rows: Mapping[Seen, str]) -> str:
-    """Moments of both sides that have their counterpart."""
-    relation = _RELATIONS[sequence.kind]
-    if sequence.within_seconds is not None:
-        relation += f" AND b.start_time - a.end_time <= {sequence.within_seconds!r}"
+def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of all sides that are part of a whole chain.
+
+    From the first side to the last those that have a counterpart before; then back, those with one behind.
+    """
+    sides = [moments_union([moments_branch(b, rows, videos) for b in side]) for side in chain.sides]
+    steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
+    ahead, last = ["_side0"], len(sides) - 1
+    for i in range(1, last + 1):
+        ahead.append(f"_ahead{i}")
+        found = (
+            f"SELECT b.* FROM _side{i} b WHERE EXISTS (FROM {ahead[i - 1]} a WHERE {_relation(chain, i - 1)})"
+        )
+        steps.append(f"_ahead{i} AS MATERIALIZED ({found})")
+    kept = [ahead[last]]
+    for i in range(last - 1, -1, -1):
+        found = f"SELECT a.* FROM {ahead[i]} a WHERE EXISTS (FROM {kept[0]} b WHERE {_relation(chain, i)})"
+        kept.insert(0, f"_kept{i}")
+        steps.append(f"_kept{i} AS MATERIALIZED ({found})")
+    union = " UNION ".join(f"SELECT {COLUMNS} FROM {name}" for name in kept)
+    return _filtered(f"WITH {', '.join(steps)} {union}", chain.finals)
+
+
+def _relation(chain: PlannedSequence, i: int) -> str:
+    """How a moment a of side i and b of the next must lie."""
+    relation, within = _RELATIONS[chain.kinds[i]], chain.within_seconds[i]
+    if within is not None:
+        relation += f" AND b.start_time - a.end_time <= {within!r}"
     # A moment is not its own counterpart where both sides name one entity.
     other = "(a.entity, a.start_time, a.track_id) IS DISTINCT FROM (b.entity, b.start_time, b.track_id)"
-    left, right = rows[sequence.left], rows[sequence.right]
-    on = f"a.video = b.video AND {relation} AND {other}"
-    columns = ", ".join(f"{{side}}.{column.strip()} AS {column.strip()}" for column in COLUMNS.split(","))
-    first = f"SELECT {columns.format(side='a')} FROM {left} a WHERE EXISTS (FROM {right} b WHERE {on})"
-    second = f"SELECT {columns.format(side='b')} FROM {right} b WHERE EXISTS (FROM {left} a WHERE {on})"
-    return f"{first} UNION {second}"
+    return f"a.video = b.video AND {relation} AND {other}"
 
 
-def _swept(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
-    """Cuts time where an interval begins or ends, keeps the pieces where the branch holds, joins them."""
-    every = (*branch.seen, *branch.unseen)
+def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
+    """Cuts time where an interval begins or ends, keeps the pieces where the branch holds, joins them.
+
+    Args:
+        present, absent: names of intervals that must, and must not, be there.
+        videos: name of the videos that can hold an answer.
+    """
     edges = " UNION ".join(
-        f"SELECT video, {edge} AS t FROM {rows[item]}"
-        for item in every
+        f"SELECT video, {edge} AS t FROM {name}"
+        for name in (*present, *absent)
         for edge in ("start_time", "end_time")
     )
-    if not branch.seen:
+    if not present:
         edges += f" UNION SELECT video, 0.0 FROM {videos} UNION SELECT video, duration FROM {videos}"
     pieces = (
         "SELECT * FROM (SELECT video, t AS a, lead(t) OVER (PARTITION BY video ORDER BY t) AS b"
         f" FROM ({edges})) WHERE b IS NOT NULL"
     )
     inside = "EXISTS (FROM {row} i WHERE i.video = p.video AND i.start_time <= p.a AND i.end_time >= p.b)"
-    tests = [inside.format(row=rows[item]) for item in branch.seen]
-    tests += [f"NOT {inside.format(row=rows[item])}" for item in branch.unseen]
+    tests = [inside.format(row=name) for name in present]
+    tests += [f"NOT {inside.format(row=name)}" for name in absent]
     held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests)}"
-    if not branch.seen:
+    if not present:
         # Intervals may reach past the duration that the container claims; time outside is no moment.
         empty = (
             "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
@@ -140,10 +169,10 @@ def _swept(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
         )
         return merged(empty, 0.0)
     parts = []
-    for item in branch.seen:
+    for name in present:
         clipped = (
             "SELECT i.* REPLACE (p.a AS start_time, p.b AS end_time)"
-            f" FROM {rows[item]} i JOIN ({held}) p"
+            f" FROM {name} i JOIN ({held}) p"
             " ON p.video = i.video AND p.a >= i.start_time AND p.b <= i.end_time"
         )
         parts.append(merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0))

@@ -130,23 +130,42 @@ class Branch:
         seen: what must be there; its rows are returned.
         unseen: what must not be there.
         where: conditions on the row itself.
-        sequences: moments only: pairs that must lie in a certain order.
+        sequences: moments only: chains, of which a moment must be there; their rows are returned.
+        unsequenced: moments only: chains of which no moment must be there.
     """
 
     seen: tuple[Seen, ...] = ()
     unseen: tuple[Seen, ...] = ()
     where: tuple[Leaf, ...] = ()
     sequences: tuple[PlannedSequence, ...] = ()
+    unsequenced: tuple[PlannedSequence, ...] = ()
+
+    @property
+    def looks_for_something(self) -> bool:
+        """Whether it is about more than rows."""
+        return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
+
+    def every_seen(self) -> tuple[Seen, ...]:
+        """All things to look for, those of its chains included."""
+        chains = (*self.sequences, *self.unsequenced)
+        sides = (branch for chain in chains for side in chain.sides for branch in side)
+        return (*self.seen, *self.unseen, *(item for branch in sides for item in branch.every_seen()))
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSequence:
-    """A sequence whose two sides are resolved."""
+    """A chain of conditions on moments: each moment has its counterpart in the next and in the last side.
 
-    kind: str
-    left: Seen
-    right: Seen
-    within_seconds: float | None
+    Attributes:
+        sides: of each condition the alternatives.
+        kinds, within_seconds: of the operators between them.
+        finals: on the moments found.
+    """
+
+    kinds: tuple[str, ...]
+    sides: tuple[tuple[Branch, ...], ...]
+    within_seconds: tuple[float | None, ...]
+    finals: tuple[Leaf, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +235,6 @@ class Query:
         """All distinct things to look for, in a fixed order."""
         found: dict[Seen, None] = {}
         for branch in self.branches:
-            pairs = [side for sequence in branch.sequences for side in (sequence.left, sequence.right)]
-            for seen in (*branch.seen, *branch.unseen, *pairs):
+            for seen in branch.every_seen():
                 found.setdefault(seen)
         return tuple(found)

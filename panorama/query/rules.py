@@ -61,7 +61,7 @@ def check_sequences(query: Query, context: Context) -> Query:
     if query.condition is not None and query.target != "moments":
         for sequence in _sequences(query.condition):
             raise QueryError(
-                f"{sequence.kind} stands between moments: write SELECT moments WHERE ...",
+                f"{sequence.kinds[0]} stands between moments: write SELECT moments WHERE ...",
                 query.sql,
                 sequence.start,
             )
@@ -169,8 +169,8 @@ def _overlap(condition: Condition, query: Query, context: Context, negated: bool
         flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
         return Not(_overlap(condition.item, query, context, negated != flips))
     if isinstance(condition, Sequence):
-        left = _overlap(condition.left, query, context, negated)
-        return replace(condition, left=left, right=_overlap(condition.right, query, context, negated))
+        sides = tuple(_overlap(side, query, context, False) for side in condition.sides)
+        return replace(condition, sides=sides)
     return type(condition)(tuple(_overlap(item, query, context, negated) for item in condition.items))
 
 
@@ -262,20 +262,10 @@ def branch_out(query: Query, context: Context) -> Query:
     binder = Binder(query, context.names_where)
     bound = binder.bind(query.condition)
     branches = spread(bound, query)
-    for branch in branches:
-        if len(branch.sequences) > 1 or (branch.sequences and (branch.seen or branch.unseen)):
-            raise QueryError(
-                f"{branch.sequences[0].kind} with another entity condition beside it is not built yet: "
-                "join two SELECT moments instead",
-                query.sql,
-                query.start,
-            )
     if query.target == "moments":
         # Without any entity, SELECT moments means the moments of all of them.
         everything = binder.everything()
-        branches = tuple(
-            replace(b, seen=(everything,)) if not (b.seen or b.unseen or b.sequences) else b for b in branches
-        )
+        branches = tuple(b if b.looks_for_something else replace(b, seen=(everything,)) for b in branches)
     return replace(query, branches=branches)
 
 

@@ -104,13 +104,16 @@ def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def _sequence(node: exp.Expr, reading: Reading) -> Sequence:
-    within = node.args.get("within")
+    """A chain a FOLLOWED BY b FOLLOWED BY c; one in brackets is a side of its own."""
+    links: list[exp.Expr] = [node]
+    while isinstance(links[0].this, Sequenced):
+        links.insert(0, links[0].this)
+    withins = [link.args.get("within") for link in links]
     return Sequence(
-        kind=node.meta["kind"],
-        left=_condition(node.this, reading),
-        right=_condition(node.expression, reading),
-        within_seconds=_seconds(within, reading) if within is not None else None,
-        start=node.meta["at"],
+        kinds=tuple(link.meta["kind"] for link in links),
+        sides=tuple(_condition(s, reading) for s in (links[0].this, *(link.expression for link in links))),
+        within_seconds=tuple(_seconds(within, reading) if within else None for within in withins),
+        start=links[0].meta["at"],
     )
 
 

@@ -1,0 +1,117 @@
+"""Chains of FOLLOWED BY and its like: which moments are part of one, NOT before them, what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from query_samples import make_engine, make_library
+
+from panorama.errors import QueryError
+from panorama.query.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
+    yield made
+    made.close()
+
+
+def spans(engine: Engine, condition: str) -> list[tuple[float, float, str | None]]:
+    """Moments in gate-1.mp4. Alone, red-van is there for 0.8-4.8 and 6.8-8.8, blue-van for 1.8-4.3."""
+    rows = engine.query(f"SELECT moments WHERE ({condition}) AND video = 'gate-1.mp4'").fetchall()
+    return [(round(r["start_time"], 6), round(r["end_time"], 6), r["entity"]) for r in rows]
+
+
+RED, BLUE = "entity = 'red-van'", "entity = 'blue-van'"
+FIRST, SECOND, BETWEEN = (0.8, 4.8, "red-van"), (6.8, 8.8, "red-van"), (1.8, 4.3, "blue-van")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (f"{RED} FOLLOWED BY {BLUE} FOLLOWED BY {RED}", [FIRST, BETWEEN, SECOND]),
+        (f"{RED} FOLLOWED BY {BLUE} FOLLOWED BY {RED} WITHIN INTERVAL 2 SECONDS", []),
+        (f"{RED} FOLLOWED BY {BLUE} WITHIN INTERVAL 0 SECONDS BEFORE {RED}", [FIRST, BETWEEN, SECOND]),
+        (f"{BLUE} FOLLOWED BY {RED} FOLLOWED BY {BLUE}", []),
+        (f"{BLUE} DURING {RED} BEFORE {RED}", [FIRST, BETWEEN, SECOND]),
+        # In brackets the pair is a side of its own: both of its moments are before the second red.
+        (f"({RED} FOLLOWED BY {BLUE}) BEFORE {RED}", [FIRST, BETWEEN, SECOND]),
+        (f"{BLUE} BEFORE ({RED} FOLLOWED BY {BLUE})", []),
+        (f"NOT ({RED} FOLLOWED BY {BLUE})", [(0, 0.8, None), (4.8, 10, None)]),
+        (f"NOT {RED} FOLLOWED BY {BLUE}", [(0, 0.8, None), (4.8, 10, None)]),
+        (f"{RED} AND NOT ({RED} FOLLOWED BY {BLUE})", [SECOND]),
+        (f"{BLUE} AND ({RED} FOLLOWED BY {RED})", [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")]),
+        (f"({RED} FOLLOWED BY {BLUE}) AND score > 0.5", [FIRST, BETWEEN]),
+        (f"({RED} FOLLOWED BY {BLUE}) OR ({BLUE} FOLLOWED BY {RED})", [FIRST, BETWEEN, SECOND]),
+        (f"NOT ({RED} FOLLOWED BY {BLUE} AND end_time > 4.5)", [(0, 0.8, None), (4.8, 10, None)]),
+        (f"({RED} AND {BLUE}) BEFORE {RED}", [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van"), SECOND]),
+        (f"{RED} BEFORE (entity = 'dog' OR {RED})", [FIRST, SECOND]),
+    ],
+)
+def test_chains_follow_interval_logic(engine: Engine, condition: str, expected: list[Any]) -> None:
+    assert spans(engine, condition) == expected
+
+
+RELATIONS = {
+    "FOLLOWED BY": lambda a, b: b[1] > a[1],
+    "BEFORE": lambda a, b: b[1] >= a[2],
+    "DURING": lambda a, b: a[1] >= b[1] and a[2] <= b[2],
+    "OVERLAPS": lambda a, b: a[1] < b[2] and b[1] < a[2],
+}
+SIDES = [RED, BLUE, "entity LIKE '%'", "(entity = 'red-van' AND inside('mat'))", "entity = 'dog'"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_moment_is_returned_if_it_is_part_of_a_whole_chain(engine: Engine, seed: int) -> None:
+    rng = random.Random(seed)
+    sides = [rng.choice(SIDES) for _ in range(rng.choice([3, 4]))]
+    kinds = [rng.choice(list(RELATIONS)) for _ in sides[1:]]
+    withins = [rng.choice([None, None, 1, 5]) for _ in kinds]
+    moments = [engine.query(f"SELECT moments WHERE {side}").fetchall() for side in sides]
+    chains = [[moment] for moment in moments[0]]
+    for kind, within, following in zip(kinds, withins, moments[1:], strict=True):
+        chains = [
+            [*chain, b]
+            for chain in chains
+            for b in following
+            if chain[-1][0] == b[0]
+            and RELATIONS[kind](chain[-1], b)
+            and (within is None or b[1] - chain[-1][2] <= within)
+            and (chain[-1][3], chain[-1][1], chain[-1][5]) != (b[3], b[1], b[5])
+        ]
+    text = sides[0]
+    for kind, within, side in zip(kinds, withins, sides[1:], strict=True):
+        text += f" {kind} {side}" + ("" if within is None else f" WITHIN INTERVAL {within} SECONDS")
+    found = engine.query(f"SELECT moments WHERE {text}").fetchall()
+    assert set(found) == {moment for chain in chains for moment in chain}, text
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("entity = 'red-van' AND inside('lawn') FOLLOWED BY entity = 'dog'", "binds tighter than AND"),
+        ("entity = 'dog' AND score > 0.5 BEFORE entity = 'dog'", "BEFORE binds tighter than AND"),
+        ("entity = 'dog' FOLLOWED BY time > 5", "each side of FOLLOWED BY is a condition on an entity"),
+        (
+            "entity = 'dog' FOLLOWED BY entity = 'dog' BEFORE end_time > 3",
+            "each side of FOLLOWED BY and BEFORE",
+        ),
+        ("entity = 'dog' FOLLOWED BY entity = 'dog' FOLLOWED BY", "expected a condition after FOLLOWED BY"),
+    ],
+)
+def test_what_is_no_chain_is_refused(engine: Engine, condition: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        engine.query(f"SELECT moments WHERE {condition}")
+
+
+def test_a_chain_of_a_thousand_moments_does_not_multiply(tmp_path: Path) -> None:
+    """Six sides over ten moments would be a million chains, if they were made one by one."""
+    engine, _ = make_engine(make_library(tmp_path), seconds=20)
+    chain = " FOLLOWED BY ".join(["entity LIKE '%'"] * 6)
+    assert engine.query(f"SELECT moments WHERE {chain}").fetchall() == []
