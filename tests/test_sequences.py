@@ -115,3 +115,10 @@ def test_a_chain_of_a_thousand_moments_does_not_multiply(tmp_path: Path) -> None
     engine, _ = make_engine(make_library(tmp_path), seconds=20)
     chain = " FOLLOWED BY ".join(["entity LIKE '%'"] * 6)
     assert engine.query(f"SELECT moments WHERE {chain}").fetchall() == []
+
+
+def test_a_side_may_name_the_time_of_day(engine: Engine) -> None:
+    """gate-1.mp4 begins at 09:59:56; its second moment of red-van begins at 10:00:02.8."""
+    early, late = (f"(entity = 'red-van' AND time {sign} '2026-03-01 10:00:02'" for sign in ("<", ">"))
+    assert spans(engine, f"{early}) BEFORE {late})") == [FIRST, SECOND]
+    assert spans(engine, f"{late}) BEFORE {RED}") == []

@@ -97,8 +97,7 @@ def with_leaves(condition: Condition, changed: Callable[[Leaf], Leaf]) -> Condit
     if isinstance(condition, Not):
         return Not(with_leaves(condition.item, changed))
     if isinstance(condition, Sequence):
-        left, right = (with_leaves(side, changed) for side in (condition.left, condition.right))
-        return replace(condition, left=left, right=right)
+        return replace(condition, sides=tuple(with_leaves(side, changed) for side in condition.sides))
     return type(condition)(tuple(with_leaves(item, changed) for item in condition.items))
 
 
