@@ -1,0 +1,82 @@
+"""The clips of a footage folder enter; longer, larger or shorter copies for the benches leave, made once.
+
+What the benches share. The copies go to the folder that a bench's `--work` names, never into the checkout.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from measure import say
+
+FIXED = ("people-one-by-one", "cars-from-above", "bottles")
+NOISE = "scale=1920:1080,noise=alls=4:allf=t"
+
+
+def fixed_clips(footage: Path) -> list[Path]:
+    """The fixed-camera clips, up to 768x432."""
+    return [footage / "video" / f"{name}.mp4" for name in FIXED]
+
+
+def moving_clips(footage: Path) -> list[Path]:
+    """All the others: hand-held cameras, films, a car's camera."""
+    return [path for path in sorted((footage / "video").glob("*.mp4")) if path.stem not in FIXED]
+
+
+def noisy_hd(clip: Path, work: Path) -> Path:
+    """The clip at 1920x1080 with sensor noise, at its own rate, encoded by ffmpeg's libx264 as it is set."""
+    out = work / "hd" / clip.name
+    if not out.exists():
+        say(f"encoding {out}")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_suffix(".part.mp4")
+        how = ["-an", "-vf", NOISE, "-fps_mode", "passthrough", "-c:v", "libx264"]
+        subprocess.run(["ffmpeg", "-y", "-v", "error", "-i", str(clip), *how, str(part)], check=True)
+        part.rename(out)
+    return out
+
+
+def looped(clip: Path, work: Path, minutes: float) -> Path:
+    """The clip again and again, until it is so long; packets are copied, nothing is encoded anew."""
+    out = work / f"looped-{minutes:g}-min" / clip.parent.name / clip.name
+    if not out.exists():
+        say(f"looping {out}")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_suffix(".part.mp4")
+        copy_packets(clip, part, minutes * 60)
+        part.rename(out)
+    return out
+
+
+def copy_packets(clip: Path, out: Path, seconds: float, whole_rounds: bool = True) -> Path:
+    """Copy the clip's packets again and again until the file is `seconds` long.
+
+    Args:
+        whole_rounds: end with the clip's end; otherwise stop there and then.
+    """
+    with av.open(str(out), "w") as target:
+        stream = None
+        offset = 0
+        while True:
+            with av.open(str(clip)) as source:
+                video = source.streams.video[0]
+                base = video.time_base or Fraction(1, 90000)
+                if stream is None:
+                    stream = target.add_stream_from_template(video)
+                end = offset
+                for packet in source.demux(video):
+                    if packet.dts is None or packet.pts is None:
+                        continue
+                    packet.pts += offset
+                    packet.dts += offset
+                    end = max(end, packet.pts + (packet.duration or 0))
+                    packet.stream = stream
+                    target.mux(packet)
+                    if not whole_rounds and end * base >= seconds:
+                        return out
+                offset = end
+                if offset * base >= seconds:
+                    return out

@@ -1,0 +1,150 @@
+"""The benches of tests/bench on tiny footage, so that they do not rot; their figures are not judged."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
+
+import panorama
+
+BENCH = Path(__file__).parent / "bench"
+FRAMES = 24
+COLOR = "--model color-bands"
+ENTITY = "grey-cardigan"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A footage folder as the benches want it: three fixed cameras, another clip, truth and album."""
+    folder = tmp_path_factory.mktemp("footage")
+    (folder / "video").mkdir()
+    for number, name in enumerate(("people-one-by-one", "cars-from-above", "bottles", "toy")):
+        color = ("red", "green", "blue", "yellow")[number]
+        write_film(folder / "video" / f"{name}.mp4", [Thing(color, 0, FRAMES)], frames=FRAMES)
+    write_picture(folder / "eval" / "album" / ENTITY / "1.jpg", thing_picture("red"))
+    truth = {ENTITY: {"visible": {"people-one-by-one.mp4": [[0, FRAMES - 1]]}, "ignore": {}}}
+    (folder / "eval" / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def bench(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fake_proposer: ColoredThings
+) -> Callable[..., str]:
+    """Runs a bench with words as typed; what it indexes has coloured things for regions, without torch."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    monkeypatch.setattr(measure(), "PANORAMA", (sys.executable, str(BENCH.parent / "fakes.py")))
+
+    def run(name: str, *words: object) -> str:
+        module = importlib.import_module(name)
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, words)])
+        module.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def measure() -> ModuleType:
+    return importlib.import_module("measure")
+
+
+def rows(out: str, title: str) -> dict[str, list[str]]:
+    """The rows of the table under a title that begins so, by their first cell."""
+    after = out[out.index(f"\n{title}") :].split("\n\n")[1]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in after.strip().splitlines()]
+    assert all(len(row) == len(cells[0]) for row in cells)
+    return {row[0]: row[1:] for row in cells[2:]}
+
+
+def test_index_speed_takes_every_group_through_both_sides(bench, small, tmp_path) -> None:
+    words = [small, "--work", tmp_path, "--rounds", 1, "--minutes", 0.1, "--files", "--options", COLOR]
+    out = bench("index_speed", *words, "--only", "long", "moving")
+    speed = rows(out, "Index and decode-only")
+    # Six seconds are three rounds of 2.4 s.
+    assert [speed[group][0] for group in ("long", "moving")] == ["216", "24"]
+    assert all(float(row[3].split()[0]) > 0 for row in speed.values())
+    assert set(rows(out, "Share of each stage")) == {"long", "moving"}
+    assert len(out[out.index("Each file") :].splitlines()) == 4 + 4
+
+
+def test_naive_is_scored_on_the_frames_that_it_saw(bench, small) -> None:
+    out = bench("naive", small, "--rounds", 1, "--stride", 4, "--model", "color-bands")
+    assert set(rows(out, "Frames a second over 96 frames; naive and batched worked on 24")) == {
+        "Panorama",
+        "naive",
+        "batched",
+    }
+    scores = rows(out, "Accuracy")
+    assert scores["naive, the same frames"][:2] == ["1", "1"]
+    assert scores["Panorama, the 24 frames that naive saw"][:2] == ["1", "1"]
+
+
+def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, small, tmp_path) -> None:
+    clip = small / "video" / "bottles.mp4"
+    words = [clip, "--minutes", 0.05, *COLOR.split(), "--checkpoint", tmp_path / "kept.jsonl"]
+    (row,) = rows(bench("memory", *words), "Peak memory").values()
+    assert row[0] == "48" and float(row[4]) > 50
+    began = time.perf_counter()
+    assert list(rows(bench("memory", *words), "Peak memory").values()) == [row]
+    assert time.perf_counter() - began < float(row[3])
+
+
+def test_queries_are_timed_idle_and_while_a_real_index_runs(bench, small, tmp_path) -> None:
+    words = [small, "--work", tmp_path, "--rounds", 1, "--seconds", 0.2, "--commands", 0]
+    out = bench(
+        "query_while_indexing", *words, "--files", 12, "--file-seconds", 0.5, "--pause", 0, *COLOR.split()
+    )
+    found = rows(out, "Query times")
+    assert set(found) == {"kept", "anew"}
+
+
+def test_hours_written_again_grow_by_straight_lines(bench, small, tmp_path) -> None:
+    words = [small, "--work", tmp_path, "--part", "bytes", "time", "settings", "--minutes", 0.05]
+    sizes = ["--hours", 1, 2, 4, "--hour-minutes", 0.05, "--settings-minutes", 0.02]
+    out = bench("growth", *words, *sizes, *COLOR.split())
+    grown = rows(out, "Bytes of people-one-by-one.mp4")
+    assert list(grown) == ["1", "2", "4"]
+    fits = rows(out, "Straight lines through them")
+    assert float(fits["crops"][0]) > 0 and float(fits["crops"][2]) > 0.999
+    assert set(rows(out, "Bytes an hour of video by kind")) >= {"default", "1 crop a track"}
+    assert not list(tmp_path.glob("tmp*"))
+
+
+def test_hours_written_again_answer_as_the_first(small, tmp_path, monkeypatch, fake_proposer) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    growth = importlib.import_module("growth")
+    library = tmp_path / "library"
+    with panorama.open(library, create=True) as opened:
+        opened.index(small / "video" / "people-one-by-one.mp4", model="color-bands")
+    growth.write_hour(library, growth.Hour(library), 1)
+    with panorama.open(library) as opened:
+        opened.register(ENTITY, small / "eval" / "album" / ENTITY)
+        found = opened.query("SELECT frames WHERE entity = ?", [ENTITY]).fetchall()
+    names = ("people-one-by-one.mp4", "hour-001.mp4")
+    by_video = [[(row.frame, row.time, row.score) for row in found if row.video == v] for v in names]
+    assert len(by_video[0]) >= FRAMES - 1
+    assert by_video[0] == by_video[1]
+
+
+def test_a_line_spread_and_percentiles_are_what_a_person_computes(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    assert measure().straight_line([1, 2, 3], [5, 7, 9]) == pytest.approx((2, 3, 1))
+    assert measure().straight_line([0, 1, 2], [0, 1, 0])[2] == pytest.approx(0)
+    assert measure().spread([3.0, 1.0, 2.0]) == "2 (1 to 3)"
+    assert measure().percentiles([float(n) for n in range(101)]) == (50, 99)
+
+
+def test_a_checkpoint_of_other_settings_is_begun_anew(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    path = tmp_path / "kept.jsonl"
+    measure().Checkpoint(path, {"minutes": 1}).keep("a", 2.5)
+    assert measure().Checkpoint(path, {"minutes": 1}).known("a") == 2.5
+    assert measure().Checkpoint(path, {"minutes": 2}).known("a") is None
