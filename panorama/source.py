@@ -13,6 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError
 from panorama.models.base import Embedder, Image
 from panorama.query.cost import Choice
+from panorama.query.ledger import note_vectors
 from panorama.query.matches import Matcher, Matches, MatchRequest
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
@@ -99,6 +100,7 @@ class SnapshotVectors:
             parts.append(PickedVectors(fresh.crop_ids[pick], fresh.track_ids[pick], fresh.vectors[pick]))
         known = np.concatenate([p.crop_ids for p in parts])
         missing = np.setdiff1d(crop_ids, known)
+        note_vectors(exit, len(known), len(missing))
         if len(missing):
             computed = self._compute(missing, exit)
             self._keep(computed, exit)

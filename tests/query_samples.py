@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from panorama.query.cost import Choice
 from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.relations import Limits
@@ -135,6 +137,14 @@ class FakeMatcher:
             np.full(len(rows), 7, np.int64),
             np.full(len(rows), 2, np.int16),
         )
+
+    def prepare(self, entities: Sequence[str]) -> None:
+        return
+
+    def choices(self, request: MatchRequest) -> dict[str, Choice]:
+        """A millisecond for each entity."""
+        names = ENTITIES if request.entities is None else request.entities
+        return {name: Choice("exact", 1e-3, {"exact": 1e-3}) for name in names}
 
     def similarity(self, image: np.ndarray | int, request: MatchRequest) -> tuple[np.ndarray, np.ndarray]:
         """Of crop c to a picture of value v: how near the track's number times 10 is to v, within [0, 1]."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration, bands
+from panorama.query.ledger import note_bands, timed
 from panorama.query.matches import Matches
 from panorama.query.scoring import Scored
 
@@ -70,7 +71,9 @@ class Cascade:
         calibration = self._calibrations[exit - 1]
         self.top[exit] = float(normalised.max(initial=0.0))
         best = self.best.setdefault(exit, self.top[exit])
-        return bands(normalised, calibration, best), calibration.score(normalised)
+        decided = bands(normalised, calibration, best)
+        note_bands(exit, decided)
+        return decided, calibration.score(normalised)
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
         """The tracks as matches of the one entity."""
@@ -88,7 +91,8 @@ def refine(cascades: Sequence[Cascade], exits: int, is_open: IsOpen, second_look
         waiting = {name: tracks for name, tracks in waiting.items() if len(tracks)}
         if not waiting:
             return
-        again = second_look(waiting, exit)
+        with timed(exit):
+            again = second_look(waiting, exit)
         for cascade in cascades:
             if cascade.name in again:
                 cascade.take(again[cascade.name], exit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from panorama.errors import BadImage, QueryError, QueryTimeout
 from panorama.query.clock import clock_seconds
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
-from panorama.query.explain import Step, explain_text
+from panorama.query.explain import Done, PictureStep, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
-from panorama.query.matches import ACCEPTED, UNCERTAIN, Image, Matcher, Matches, MatchRequest
+from panorama.query.ledger import noting
+from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, plain_entities
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
@@ -65,12 +67,15 @@ class _Run:
         cursor: a connection of its own, so that what is made for one statement is seen by no other.
         before: how many characters of blanks and comments stand before the statement. DuckDB counts places
             from its first word but shows them in the whole text, so it gets the statement without them.
-        steps: matching, for EXPLAIN.
+        explained: whether it is to be told what was done.
+        steps, pictures: what was done.
     """
 
     cursor: duckdb.DuckDBPyConnection
     before: int
+    explained: bool = False
     steps: list[Step] = field(default_factory=list)
+    pictures: list[PictureStep] = field(default_factory=list)
     undecided: set[tuple[str, int]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
@@ -177,6 +182,7 @@ class Engine:
         explain = tokens[0].text.upper() == "EXPLAIN"
         analyze = explain and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
         dry = explain and not analyze
+        run.explained = explain
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
             check_single_select(run.cursor, sql, tokens)
@@ -191,7 +197,7 @@ class Engine:
             self._similarity(call, run, sql, dry)
         if wanted:
             self._matched_views(wanted, sql, tokens, run, dry)
-        if explain and rewritten.queries:
+        if explain:
             return self._explain(rewritten, sql, run, analyze, started)
         return self._execute(rewritten, sql, run, started)
 
@@ -235,13 +241,24 @@ class Engine:
         request = match_request(query, run.cursor)
         if request is None:
             return
-        check_stopped()
-        started = time.perf_counter()
-        matches = Matches.empty() if dry or not _possible(request) else self._matcher.match(request)
-        run.steps.append(Step(query, request, matches, time.perf_counter() - started))
+        matches = self._step(query, request, run, dry or not _possible(request))
         run.cursor.register(name, matches.to_arrow())
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)
+
+    def _step(self, query: Query, request: MatchRequest, run: _Run, skipped: bool) -> Matches:
+        """One matching pass; noted where the statement is to be explained."""
+        check_stopped()
+        if not run.explained:
+            return Matches.empty() if skipped else self._matcher.match(request)
+        within, everything = (_count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
+        choices = self._matcher.choices(request) if within and request.entities != () else {}
+        started = time.perf_counter()
+        with noting() as ledger:
+            matches = Matches.empty() if skipped else self._matcher.match(request)
+        seconds = time.perf_counter() - started
+        run.steps.append(Step(query, request, matches, seconds, within, everything, choices, ledger))
+        return matches
 
     def _check_clock(self, query: Query, run: _Run) -> None:
         """A question of wall-clock time needs videos that have one; those without are counted.
@@ -279,13 +296,8 @@ class Engine:
         """The relations sightings and moments, for this statement only."""
         names = plain_entities(sql, wanted, self._entities)
         request = MatchRequest(entities=names, keep="accepted")
-        empty = dry or not self._entities or names == ()
-        started = time.perf_counter()
-        matches = Matches.empty() if empty else self._matcher.match(request)
-        everything = Query("moments", 0, sql, 0, None, entities=self._entities)
-        everything = _with_branches(everything)
-        check_stopped()
-        run.steps.append(Step(everything, request, matches, time.perf_counter() - started))
+        everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
+        matches = self._step(everything, request, run, dry or not self._entities or names == ())
         self._count_undecided(matches, None, run)
         run.cursor.register("_p0_matches", matches[matches.band == ACCEPTED].to_arrow())
         if "sightings" in wanted:
@@ -300,8 +312,12 @@ class Engine:
         if isinstance(call.picture, int):
             self._check_crop(call, run, sql)
         image = self.picture(call.picture, sql, call.start) if isinstance(call.picture, str) else call.picture
+        check_stopped()
+        started = time.perf_counter()
         if not dry:
             crop_ids, values = self._matcher.similarity(image, MatchRequest(keep="all"))
+        told = f"{len(crop_ids)} crops compared"
+        run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
         run.cursor.register(f"{call.table}_crops", rows)
         run.cursor.execute(_SIMILARITIES.format(table=call.table))
@@ -337,10 +353,15 @@ class Engine:
 
     def _verifier(self, run: _Run, dry: bool) -> Callable[[str, str, int], bool | None]:
         def verify(first: str, second: str, position: int) -> bool | None:
+            call = f"verify({first!r}, {second!r})"
             if dry:
+                run.pictures.append(PictureStep(call, "", 0.0))
                 return None
+            started = time.perf_counter()
             images = [self.picture(path, first, position) for path in (first, second)]
-            score, band, _ = self._matcher.verify(images[0], images[1])
+            score, band, exit = self._matcher.verify(images[0], images[1])
+            told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
+            run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
             if band == UNCERTAIN:
                 run.warnings.append(f"verify({first!r}, {second!r}) is undecided at score {score:.3f}: NULL")
                 return None
@@ -350,9 +371,12 @@ class Engine:
 
     def _explain(self, rewritten: Rewritten, sql: str, run: _Run, analyze: bool, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
+        begun = time.perf_counter()
         answer = self._execute(rewritten, sql, run, started)
+        seconds = time.perf_counter() - begun
         plan = "\n".join(str(value) for row in answer for value in row[1:])
-        lines = explain_text(rewritten, run.steps, plan, analyze).split("\n")
+        done = Done(plan, _rows_out(plan) if analyze else None, seconds)
+        lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
         return Result(
             table,
@@ -373,6 +397,23 @@ def _matched_relations(tokens: list[Token]) -> set[str]:
         and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
         and token.text.lower() in MATCHED_COLUMNS
     }
+
+
+def _count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> int:
+    """How many tracks a request admits."""
+    if request.tracks is not None:
+        return len(request.tracks)
+    counted = f"SELECT count(*) FROM {SCHEMA}.tracks"
+    if request.segments is not None:
+        counted += " WHERE list_contains(?, segment)"
+        return int(cursor.execute(counted, [request.segments.tolist()]).fetchall()[0][0])
+    return int(cursor.execute(counted).fetchall()[0][0])
+
+
+def _rows_out(plan: str) -> int | None:
+    """How many rows the topmost operator of DuckDB's executed plan gave."""
+    found = re.search(r"([\d,]+) rows?\b", plan)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def _possible(request: MatchRequest) -> bool:

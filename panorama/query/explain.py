@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from panorama.query.cost import Choice
+from panorama.query.ledger import Ledger
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.plan import Branch, PlannedSequence, Query, Seen
 from panorama.query.rewrite import Rewritten
@@ -14,15 +17,47 @@ from panorama.query.rewrite import Rewritten
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One matching pass."""
+    """One matching pass.
+
+    Attributes:
+        query, request: what was asked for.
+        matches, seconds: what was found, and the time that took.
+        tracks_in, tracks_all: tracks that the request admits, and those of the library.
+        choices: by entity, how it was to be found and what every way was estimated to take.
+        ledger: what was done.
+    """
 
     query: Query
     request: MatchRequest
     matches: Matches
     seconds: float
+    tracks_in: int = 0
+    tracks_all: int = 0
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
 
 
-def explain_text(rewritten: Rewritten, steps: Sequence[Step], duckdb_plan: str, analyze: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class PictureStep:
+    """One similarity or verify: the call as people know it, what came of it, and the time that took."""
+
+    call: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What DuckDB made of the statement: its plan in its own words, and for ANALYZE rows out and time."""
+
+    plan: str
+    rows: int | None
+    seconds: float
+
+
+def explain_text(
+    rewritten: Rewritten, steps: Sequence[Step], pictures: Sequence[PictureStep], done: Done, analyze: bool
+) -> str:
     """The plan, with what was counted and timed where it was executed."""
     lines: list[str] = []
     for query in rewritten.queries:
@@ -31,8 +66,12 @@ def explain_text(rewritten: Rewritten, steps: Sequence[Step], duckdb_plan: str, 
     for step in steps:
         if step.query.number == 0:
             lines += ["relations sightings, moments", *_step_lines(step, analyze)]
+    for picture in pictures:
+        told = f": {picture.outcome} in {_ms(picture.seconds)}" if analyze else ""
+        lines.append(f"{picture.call}{told}")
     lines += ["DuckDB gets", *(f"  {line}" for line in rewritten.text.split("\n"))]
-    lines += ["DuckDB does", *(f"  {line}" for line in duckdb_plan.rstrip().split("\n"))]
+    rows = "" if done.rows is None else f": {_count(done.rows, 'row')} out in {_ms(done.seconds)}"
+    lines += [f"DuckDB does{rows}", *(f"  {line}" for line in done.plan.rstrip().split("\n"))]
     return "\n".join(lines)
 
 
@@ -89,22 +128,71 @@ def _seen_text(seen: Seen) -> str:
 
 def _step_lines(step: Step, analyze: bool) -> list[str]:
     request = step.request
-    who = "all entities" if request.entities is None else f"{len(request.entities)} entities"
+    who = "all entities" if request.entities is None else _count(len(request.entities), "entity")
     if request.tracks is not None:
-        where = f"{len(request.tracks)} tracks"
+        where = _count(len(request.tracks), "track")
     elif request.segments is not None:
-        where = f"{len(request.segments)} segments"
+        where = _count(len(request.segments), "segment")
     else:
         where = "the whole library"
     least = f", score >= {request.min_score:g}" if request.min_score is not None else ""
     lines = [f"  match {who} in {where}, keep {request.keep}{least}"]
+    lines.append(f"    {step.tracks_in} of {_count(step.tracks_all, 'track')} in scope")
+    lines += _estimate_lines(step.choices)
     if analyze:
         bands = [int(np.count_nonzero(step.matches.band == band)) for band in (ACCEPTED, UNCERTAIN, REJECTED)]
         lines.append(
-            f"    {len(step.matches)} rows in {step.seconds * 1000:.1f} ms:"
+            f"    {_count(len(step.matches), 'row')} out in {_ms(step.seconds)}:"
             f" {bands[0]} accepted, {bands[1]} uncertain, {bands[2]} rejected"
         )
+        lines += _ledger_lines(step)
+    return lines
+
+
+def _estimate_lines(choices: Mapping[str, Choice]) -> list[str]:
+    """How the entities are to be found, and what every way was estimated to take, summed over them."""
+    if not choices:
+        return []
+    totals: dict[str, float] = {}
+    for choice in choices.values():
+        for way, seconds in choice.estimates.items():
+            totals[way] = totals.get(way, 0.0) + seconds
+    chosen = Counter(choice.way for choice in choices.values())
+    ways = ", ".join(f"{way} ({count})" if len(choices) > 1 else way for way, count in chosen.items())
+    estimates = ", ".join(f"{way} {_ms(seconds)}" for way, seconds in totals.items())
+    return [f"    by {ways}; estimated: {estimates}"]
+
+
+_WAYS = {
+    "memory": "found before in this process",
+    "cache": "from the cache of sightings",
+    "index": "by index",
+    "exact": "by exact comparison",
+}
+
+
+def _ledger_lines(step: Step) -> list[str]:
+    ways = [f"{count} {_WAYS[way]}" for way, count in step.ledger.ways.items()]
+    lines = [f"    entities: {', '.join(ways)}"] if ways else []
+    for number, note in sorted(step.ledger.exits.items()):
+        rejected, uncertain, accepted = note.bands
+        lines.append(
+            f"    exit {number}: {_count(note.entered, 'track')} in, {accepted} accepted,"
+            f" {uncertain} uncertain, {rejected} rejected in {_ms(note.seconds)}"
+        )
+        if note.read or note.computed:
+            lines.append(f"      vectors: {note.read} read, {note.computed} computed from stored pictures")
+    if not step.ledger.exits:
         for number in np.unique(step.matches.exit).tolist():
             decided = int(np.count_nonzero(step.matches.exit == number))
-            lines.append(f"    exit {number} decided {decided}")
+            lines.append(f"    exit {number} had decided {decided}")
     return lines
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+def _count(number: int, what: str) -> str:
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number} {what if number == 1 else plural}"

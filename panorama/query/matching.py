@@ -18,6 +18,7 @@ from panorama.models.base import Embedder, Image
 from panorama.query.cascade import Cascade, IsOpen, refine
 from panorama.query.cost import COSTS, Choice, Costs, choose
 from panorama.query.decide import Calibration, bands, cohort_level, normalise
+from panorama.query.ledger import note_ways, timed
 from panorama.query.matches import REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.nearest import most_similar
 from panorama.query.passes import Passes, VectorSource, within
@@ -76,8 +77,10 @@ class AlbumMatcher:
         grown: dict[bytes, list[str]] = defaultdict(list)
         for name in dict.fromkeys(names):
             if name in self._wholes:
+                note_ways("memory", 1)
                 continue
             recalled = self._sightings.recall(name)
+            note_ways("cache", recalled is not None)
             if recalled is None:
                 fresh.append(name)
             elif len(recalled.added):
@@ -201,7 +204,8 @@ class AlbumMatcher:
         """What the bands do not reject, in the library or some segments of it; with the best values there."""
         exit = self.first_exit()
         scope = self._passes.scope(exit, MatchRequest(segments=segments))
-        scored = self._passes.first(names, exit, scope, self.calibrations[exit - 1].low)
+        with timed(exit):
+            scored = self._passes.first(names, exit, scope, self.calibrations[exit - 1].low)
         cascades = [Cascade(n, self.calibrations, exit, scored[n], best.get(n, {})) for n in scored]
         self._refine(cascades, lambda band, _score, _exit: band == UNCERTAIN)
         found: dict[str, tuple[Whole, Mapping[int, float]]] = {
@@ -221,7 +225,8 @@ class AlbumMatcher:
             return (band == UNCERTAIN) | (np.abs(score - wanted) <= self._reach(exit))
 
         scope = self._passes.scope(exit, request)
-        scored = self._passes.first(names, exit, scope, self._least(exit, request.min_score))
+        with timed(exit):
+            scored = self._passes.first(names, exit, scope, self._least(exit, request.min_score))
         cascades = [Cascade(n, self.calibrations, exit, scored[n], self._wholes[n].best) for n in scored]
         self._refine(cascades, is_open)
         found = {cascade.name: cascade.matches(cascade.score >= wanted) for cascade in cascades}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.query.cost import COSTS, Costs, Work, choose
 from panorama.query.decide import Calibration, least_similarity
+from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
 from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
 
@@ -140,11 +141,15 @@ class Passes:
         found: dict[str, Scored] = {}
         for name, tracks in self._near(sought, floor, exit, scope).items():
             found[name] = score_tracks([sought[name]], table, groups, tracks, floor)[0]
+            note_dropped(exit, len(tracks) - len(found[name].track_ids))
+        note_ways("index", len(found))
         rest = [name for name in sought if name not in found]
+        note_ways("exact", len(rest))
         if rest:
             tracks = np.arange(len(groups)) if scope is None else scope.tracks
             scored = score_tracks([sought[name] for name in rest], table, groups, tracks, floor)
             found.update(zip(rest, scored, strict=True))
+            note_dropped(exit, sum(len(tracks) - len(one.track_ids) for one in scored))
         return {name: found[name] for name in sought}
 
     def second(self, tracks: Mapping[str, NDArray[np.int64]], exit: int) -> dict[str, Scored]:
