@@ -227,4 +227,4 @@ def test_explain_shows_the_plan_and_asks_the_matcher_nothing(tmp_path: Path) -> 
     assert "pushed below matching: video = 'yard.mp4', time to 3 s" in plan
     counted = "\n".join(row[0] for row in engine.query(f"EXPLAIN ANALYZE {sql.replace('yard', 'gate-1')}"))
     assert "2 accepted, 0 uncertain" in counted  # the third red-van begins a second after the bound
-    assert "exit 2 decided 2" in counted
+    assert "exit 2 had decided 2" in counted

@@ -174,7 +174,8 @@ _WAYS = {
 def _ledger_lines(step: Step) -> list[str]:
     ways = [f"{count} {_WAYS[way]}" for way, count in step.ledger.ways.items()]
     lines = [f"    entities: {', '.join(ways)}"] if ways else []
-    for number, note in sorted(step.ledger.exits.items()):
+    exits = {number: note for number, note in sorted(step.ledger.exits.items()) if note.entered}
+    for number, note in exits.items():
         rejected, uncertain, accepted = note.bands
         lines.append(
             f"    exit {number}: {_count(note.entered, 'track')} in, {accepted} accepted,"
@@ -182,7 +183,7 @@ def _ledger_lines(step: Step) -> list[str]:
         )
         if note.read or note.computed:
             lines.append(f"      vectors: {note.read} read, {note.computed} computed from stored pictures")
-    if not step.ledger.exits:
+    if not exits:
         for number in np.unique(step.matches.exit).tolist():
             decided = int(np.count_nonzero(step.matches.exit == number))
             lines.append(f"    exit {number} had decided {decided}")

@@ -1,0 +1,113 @@
+"""EXPLAIN says what would be done and what it should take; EXPLAIN ANALYZE what was done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+from query_samples import TRACKS, make_engine, make_library
+from test_matching import DEEP, SHALLOW, TwoExits, source
+
+import panorama
+from panorama.query.engine import Engine
+from panorama.query.ledger import noting
+from panorama.query.matches import MatchRequest
+from panorama.query.matching import AlbumMatcher
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("explain")
+    (folder / "pictures").mkdir()
+    for name, brightness in {"a.jpg": 20, "b.jpg": 25}.items():
+        (folder / "pictures" / name).write_bytes(bytes([brightness]))
+    made, _ = make_engine(make_library(folder), folder / "pictures")
+    yield made
+    made.close()
+
+
+def told(engine: Engine, sql: str) -> str:
+    return "\n".join(row[0] for row in engine.query(sql))
+
+
+def test_the_estimate_of_every_way_is_told_before_anything_is_done(engine: Engine) -> None:
+    plan = told(engine, "EXPLAIN SELECT frames WHERE entity IN ('dog', 'red-van') AND camera = 'gate'")
+    assert "match 2 entities in" in plan
+    # A millisecond for each entity, says the fake.
+    assert "by exact (2); estimated: exact 2.0 ms" in plan
+    assert "rows out" not in plan
+
+
+def test_rows_in_and_out_of_matching_and_of_duckdb_are_told(engine: Engine) -> None:
+    sql = "SELECT frames WHERE entity = 'red-van' AND video = 'gate-2.mp4' LIMIT 4"
+    plan = told(engine, f"EXPLAIN ANALYZE {sql}")
+    mine = sum(track.segment == 2 for track in TRACKS)
+    assert f"{mine} of {len(TRACKS)} tracks in scope" in plan
+    assert re.search(r"    1 row out in \d+\.\d ms: 1 accepted, 0 uncertain, 0 rejected", plan)
+    assert re.search(r"DuckDB does: 4 rows out in \d+\.\d ms", plan)
+    assert len(engine.query(sql)) == 4
+
+
+def test_the_matched_relations_similarity_and_verify_are_explained_too(engine: Engine) -> None:
+    plan = told(engine, "EXPLAIN ANALYZE SELECT entity, count(*) FROM sightings GROUP BY entity")
+    assert "relations sightings, moments" in plan and "match all entities in the whole library" in plan
+    plan = told(engine, "EXPLAIN ANALYZE SELECT max(similarity('a.jpg')) FROM crops")
+    assert re.search(rf"similarity\('a\.jpg'\): {2 * len(TRACKS)} crops compared in \d", plan)
+    plan = told(engine, "EXPLAIN ANALYZE SELECT verify('a.jpg', 'b.jpg')")
+    assert re.search(r"verify\('a\.jpg', 'b\.jpg'\): accepted at exit 3, score 0\.980 in \d", plan)
+    dry = told(engine, "EXPLAIN SELECT verify('a.jpg', 'b.jpg'), similarity('a.jpg') FROM crops")
+    assert "verify('a.jpg', 'b.jpg')\n" in dry and "similarity('a.jpg')\n" in dry
+
+
+def test_an_explanation_of_plain_sql_is_duckdbs_own(engine: Engine) -> None:
+    assert engine.query("EXPLAIN SELECT 1").columns == ["explain_key", "explain_value"]
+
+
+def test_every_exit_notes_what_it_was_given_and_what_it_decided() -> None:
+    # Exit 1 leaves the second track open; exit 2 accepts it.
+    fake = source([0.9, 0.5, 0.1], [0.9, 0.8, 0.1], [7, 8, 9], stored=1)
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    with noting() as ledger:
+        matcher.match(MatchRequest())
+    first, second = ledger.exits[1], ledger.exits[2]
+    assert (first.entered, first.bands) == (3, [1, 1, 1])
+    assert (second.entered, second.bands) == (1, [0, 0, 1])
+    assert first.seconds > 0 and second.seconds > 0
+    assert ledger.ways == {"exact": 1}
+    with noting() as again:
+        matcher.match(MatchRequest())
+    assert again.ways == {"memory": 1} and not any(note.entered for note in again.exits.values())
+
+
+def test_the_index_is_named_where_it_was_used() -> None:
+    many = [0.9] + [0.1] * 50_000
+    fake = source(many, many, range(len(many)))
+    fake.searched = []
+    with noting() as ledger:
+        AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())
+    assert fake.searched and ledger.ways == {"index": 1}
+
+
+def test_nothing_is_noted_where_nobody_asked() -> None:
+    fake = source([0.9], [0.9], [7])
+    with noting() as ledger:
+        pass
+    AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())
+    assert not ledger.exits and not ledger.ways
+
+
+def test_a_library_notes_vectors_and_prints_its_exits(run, tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)])
+    run("index", "a.mp4", "--model", "color-bands")
+    run("register", "red", write_picture(tmp_path / "red.png", thing_picture("red")))
+    with panorama.open("panorama-library") as library, noting() as ledger:
+        crops = np.array([row[0] for row in library.query("SELECT crop_id FROM crops").fetchall()])
+        library.vectors_of(crops, 1)
+    assert (ledger.exits[1].read, ledger.exits[1].computed) == (len(crops), 0)
+    done = run("query", "EXPLAIN ANALYZE SELECT frames WHERE entity = 'red'", "--format", "csv")
+    assert done.status == 0, done.err
+    assert re.search(r"exit 1: \d+ tracks? in, 1 accepted, 0 uncertain, \d+ rejected in", done.out)
