@@ -20,6 +20,7 @@ from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.registering import read_picture
+from panorama.sightings import CatalogSightings
 from panorama.source import LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
 
@@ -151,7 +152,9 @@ class Answering:
             embedder = self._embedder()
             _check_embedded(snapshot, embedder)
             source = SnapshotVectors(self._store, snapshot, embedder)
-            matcher = AlbumMatcher(source, embedder, calibrations_for(embedder, snapshot.settings))
+            calibrations = calibrations_for(embedder, snapshot.settings)
+            sightings = CatalogSightings(self._store, snapshot, embedder, calibrations)
+            matcher = AlbumMatcher(source, embedder, calibrations, sightings)
             if self._snapshot is snapshot:
                 self._matcher = matcher
             return matcher

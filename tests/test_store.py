@@ -21,7 +21,7 @@ from panorama.errors import (
     PanoramaError,
     UsageError,
 )
-from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, settings, videos
+from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, sightings, videos
 from panorama.store.catalog import Catalog
 from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from panorama.store.schema import CROPS
@@ -271,7 +271,7 @@ def test_versions_change_with_what_can_change_an_answer_and_only_then(store):
     store.put_setting("calibration/m/1", {"low": 0.2})
     assert moved() == (0, 0, 1)
     store.put_model(ModelRow("h", "m", "embedder", 8, 3))
-    store.cache_put("k", b"v")
+    store.cache_sightings("cat", "k", b"v")
     store.sweep()
     assert moved() == (0, 0, 0)
     assert store.snapshot() is store.snapshot()
@@ -282,13 +282,16 @@ def test_settings_cache_models_and_zones_are_kept(tmp_path):
     with Store.create(tmp_path / "x") as store:
         store.put_setting("slack", 0.5)
         store.put_setting("slack", [1, "two", None])
-        store.cache_put("key", b"\x00blob")
+        store.add_exemplars("cat", [exemplar()])
+        store.cache_sightings("cat", "key", b"\x00blob")
+        store.cache_sightings("dog", "key", b"of nobody")
         store.put_model(ModelRow("h", "panoramanet", "embedder", 128, 3))
         store.put_zones([Zone("gate", "door", "zone", ((0, 0), (0.55, 0), (0.5, 0.5)))])
     with Store.open(tmp_path / "x") as store:
         assert store.setting("slack") == [1, "two", None] == store.snapshot().settings["slack"]
         assert store.setting("absent", "default") == "default"
-        assert store.cache_get("key") == b"\x00blob" and store.cache_get("other") is None
+        assert store.cached_sightings("cat", "key") == b"\x00blob"
+        assert store.cached_sightings("cat", "other") is None and store.cached_sightings("dog", "key") is None
         assert store.models() == [ModelRow("h", "panoramanet", "embedder", 128, 3)]
         assert store.zones() == (Zone("gate", "door", "zone", ((0, 0), (0.55, 0), (0.5, 0.5))),)
         assert store.snapshot().zones == store.zones()
@@ -299,10 +302,11 @@ def test_settings_cache_models_and_zones_are_kept(tmp_path):
 
 
 def test_the_cache_keeps_the_newest_within_its_size(store):
+    store.add_exemplars("cat", [exemplar()])
     for k in range(5):
         with store._place.catalog.write() as tx:
-            settings.cache_put(tx, f"k{k}", bytes(100), limit_bytes=250)
-    assert [k for k in range(5) if store.cache_get(f"k{k}") is not None] == [3, 4]
+            sightings.put(tx, "cat", f"k{k}", bytes(100), limit_bytes=250)
+    assert [k for k in range(5) if store.cached_sightings("cat", f"k{k}") is not None] == [3, 4]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -327,8 +331,8 @@ def test_a_store_opened_for_reading_writes_nothing(tmp_path):
         index(store, "a.mp4")
     with Store.open(tmp_path / "x", write=False) as store:
         assert store.snapshot().videos.num_rows == 1
-        store.cache_put("k", b"v")
-        assert store.cache_get("k") is None
+        store.cache_sightings("cat", "k", b"v")
+        assert store.cached_sightings("cat", "k") is None
         for change in (
             lambda: store.begin_segment("c", "s"),
             lambda: store.add_exemplars("cat", [exemplar()]),

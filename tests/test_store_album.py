@@ -131,9 +131,15 @@ def test_vectors_of_a_new_model_are_added_to_old_exemplars(store):
 
 def test_drop_removes_pictures_rows_and_cached_answers(store):
     store.add_exemplars("cat", [exemplar(b"one")])
-    store.cache_put("k", b"sightings of cat")
+    store.add_exemplars("dog", [exemplar(b"two")])
+    for entity in ("cat", "dog"):
+        store.cache_sightings(entity, "k", f"sightings of {entity}".encode())
     store.drop_entity("cat")
-    assert store.entities() == [] and store.cache_get("k") is None
+    assert store.entities() == ["dog"] and store.cached_sightings("dog", "k") == b"sightings of dog"
+    store.add_exemplars("cat", [exemplar(b"three")])
+    assert store.cached_sightings("cat", "k") is None
+    store.drop_entity("cat")
+    store.drop_entity("dog")
     assert list((store.path / "album").rglob("*")) == []
 
 
@@ -142,7 +148,7 @@ def test_forget_leaves_no_byte_of_the_name_the_picture_or_the_vector(store):
     vector = unit_vectors(1, dim=64)[0]
     store.add_exemplars("somebody else", [exemplar(b"other")])
     store.add_exemplars(name, [exemplar(picture, vector=vector)])
-    store.cache_put("k", f"sightings of {name}".encode())
+    store.cache_sightings(name, "k", f"sightings of {name}".encode())
     before = everything(store)
     assert name.encode() in before and picture in before and vector.tobytes() in before
     store.forget_entity(name)

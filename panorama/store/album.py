@@ -253,7 +253,6 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
             raise EntityError(f"there is an entity {name!r} already; choose another name or drop it first")
         tx.run(_RENAME, entity=entity_id, new=name)
         tx.bump("album")
-        settings.cache_clear(tx)
 
 
 def remove_exemplar(place: Place, exemplar_id: int) -> None:
@@ -301,7 +300,6 @@ def _delete(tx: Transaction, entity: str) -> list[str]:
     pictures = [row.picture for row in tx.rows(_PICTURES_OF, entity=entity_id)]
     tx.run(_DROP_ENTITY, entity=entity_id)
     tx.bump("album")
-    settings.cache_clear(tx)
     return pictures
 
 

@@ -131,7 +131,19 @@ CLOCK = (
     "ALTER TABLE videos ADD COLUMN time_from TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK)
+SIGHTINGS = (
+    "DROP TABLE sightings_cache",
+    """CREATE TABLE sightings_cache (
+        entity_id INTEGER NOT NULL REFERENCES entities (entity_id) ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        value BLOB NOT NULL,
+        bytes INTEGER NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (entity_id, key)
+    )""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from panorama.store import sightings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
@@ -119,6 +120,7 @@ def erase_rows(place: Place, segments: Sequence[int] = (), track_ids: NDArray[np
         # What compaction retired, and no sweep has deleted yet, holds the same rows.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders | unwanted))
+            sightings.clear(tx)  # they name tracks that are gone
         sweep(place)
         _clear_index(place)
     return changed

@@ -1,4 +1,4 @@
-"""Small values of a library: settings, calibration, models, cached sightings, audit rows."""
+"""Small values of a library: settings, calibration, models, audit rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from panorama.store.catalog import Transaction
-
-CACHE_BYTES = 256 << 20
 
 _ALL = "SELECT key, value FROM settings ORDER BY key"
 _GET = "SELECT value FROM settings WHERE key = :key"
@@ -24,18 +22,6 @@ INSERT INTO models (hash, name, kind, dim, exits) VALUES (:hash, :name, :kind, :
 ON CONFLICT (hash) DO UPDATE SET name = excluded.name
 """
 _MODELS = "SELECT hash, name, kind, dim, exits FROM models ORDER BY name, hash"
-_CACHED = "SELECT value FROM sightings_cache WHERE key = :key"
-_PUT_CACHED = """
-INSERT INTO sightings_cache (key, value, bytes, used_at) VALUES (:key, :value, :bytes, :now)
-ON CONFLICT (key) DO UPDATE SET value = excluded.value, bytes = excluded.bytes, used_at = excluded.used_at
-"""
-_OLDEST_BEYOND = """
-DELETE FROM sightings_cache WHERE key IN (
-    SELECT key FROM (
-        SELECT key, sum(bytes) OVER (ORDER BY used_at DESC, key) AS running FROM sightings_cache) ranked
-    WHERE running > :limit)
-"""
-_CLEAR_CACHE = "DELETE FROM sightings_cache"
 _AUDIT = "INSERT INTO audit (at, action, subject_hash, detail) VALUES (:at, :action, :subject, :detail)"
 _AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
 
@@ -89,23 +75,6 @@ def put_model(tx: Transaction, model: ModelRow) -> None:
 def models(tx: Transaction) -> list[ModelRow]:
     """All models that were ever used here."""
     return [ModelRow(*row) for row in tx.rows(_MODELS)]
-
-
-def cache_get(tx: Transaction, key: str) -> bytes | None:
-    """What was cached under a key that holds all that changes the answer."""
-    value = tx.scalar(_CACHED, key=key)
-    return None if value is None else bytes(value)
-
-
-def cache_put(tx: Transaction, key: str, value: bytes, limit_bytes: int = CACHE_BYTES) -> None:
-    """Cache an answer; the oldest go when all together exceed `limit_bytes`."""
-    tx.run(_PUT_CACHED, key=key, value=value, bytes=len(value), now=time.time())
-    tx.run(_OLDEST_BEYOND, limit=limit_bytes)
-
-
-def cache_clear(tx: Transaction) -> None:
-    """Drop every cached answer."""
-    tx.run(_CLEAR_CACHE)
 
 
 def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:

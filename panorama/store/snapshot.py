@@ -167,6 +167,13 @@ class Holding:
         """Rows in all."""
         return int(self.rows.sum())
 
+    def rows_of(self, segments: NDArray[np.int32]) -> NDArray[np.int64]:
+        """(S,) rows of some segments."""
+        if not len(self.segments):
+            return np.zeros(len(segments), np.int64)
+        place = np.minimum(np.searchsorted(self.segments, segments), len(self.segments) - 1)
+        return np.where(self.segments[place] == segments, self.rows[place], 0)
+
 
 @dataclass(frozen=True)
 class Snapshot:

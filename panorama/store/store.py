@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
-from panorama.store import album, crops, recorded, rewrite, settings, sweep, videos
+from panorama.store import album, crops, recorded, rewrite, settings, sightings, sweep, videos
 from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
@@ -212,7 +212,7 @@ class Store:
         with self._place.catalog.write() as tx:
             videos.delete_video(tx, name)
             videos.retire_unused(tx, tx.bump("data"))
-            settings.cache_clear(tx)
+            sightings.clear(tx)
             dead = [int(row[0]) for row in tx.rows(_DEAD)]
         if erase:
             rewrite.erase_rows(self._place, segments=dead)
@@ -314,16 +314,16 @@ class Store:
         with self._place.catalog.read() as tx:
             return settings.models(tx)
 
-    def cache_get(self, key: str) -> bytes | None:
-        """A cached answer; the key holds all that changes it, `Snapshot.version` included."""
+    def cached_sightings(self, entity: str, key: str) -> bytes | None:
+        """What was cached of an entity; the key holds all that changes it."""
         with self._place.catalog.read() as tx:
-            return settings.cache_get(tx, key)
+            return sightings.get(tx, entity, key)
 
-    def cache_put(self, key: str, value: bytes) -> None:
-        """Cache an answer, unless the library is open for reading only."""
+    def cache_sightings(self, entity: str, key: str, value: bytes) -> None:
+        """Cache something of an entity, unless the library is open for reading only."""
         if self._place.catalog.writable:
             with self._place.catalog.write() as tx:
-                settings.cache_put(tx, key, value)
+                sightings.put(tx, entity, key, value)
 
     def put_zones(self, zones: Sequence[Zone]) -> None:
         """Store or replace named shapes of cameras, all or none."""
