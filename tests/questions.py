@@ -33,12 +33,13 @@ IGNORED = {"track_id"}
 
 
 def sample_library(folder: Path) -> panorama.Library:
-    """The sample archive as the demo has it: rendered, indexed, album and look-alikes registered."""
+    """The sample archive as the demo has it: rendered, indexed, album, look-alikes and zones registered."""
     sample = renderer().render(folder / "sample")
     library = panorama.open(folder / "library", create=True)
     library.index(sample.archive, recording=SAMPLE_RECORDED)
     for entity in library.register_album(sample.album):
         library.register(entity.name, unlike=[sample.lookalikes / entity.name])
+    library.zones.load(content_dir("data") / "scenery" / "zones.json")
     return library
 
 

@@ -169,6 +169,17 @@ def test_a_zone_is_crossed_where_it_is_entered_and_left(engine: Engine) -> None:
         assert frames(engine, f"crosses('mat', '{way}')") == expected
 
 
+def test_conditions_on_the_box_hold_beside_steps_and_pairs(engine: Engine) -> None:
+    """They were forgotten there once. Boxes are 20 by 30 pixels."""
+    crossed, left = frames(engine, "crosses('kerb')"), frames(engine, "left_of('red-van', 'blue-van')")
+    assert frames(engine, "crosses('kerb') AND area BETWEEN 500 AND 700 AND aspect < 1") == crossed
+    assert frames(engine, "crosses('kerb') AND area > 700") == []
+    assert frames(engine, "left_of('red-van', 'blue-van') AND (area < 700 AND score > 0.2)") == left
+    assert frames(engine, "left_of('red-van', 'blue-van') AND area > 700") == []
+    small = engine.query("SELECT moments WHERE entity = 'red-van' AND crosses('kerb') AND area > 700")
+    assert len(small) == 0
+
+
 def test_tracks_and_crops_are_asked_too(engine: Engine) -> None:
     def tracks(condition: str) -> set[tuple[str, int]]:
         rows = engine.query(f"SELECT tracks WHERE {condition}").fetchall()

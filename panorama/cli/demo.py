@@ -54,6 +54,8 @@ def _sample(place: Path, where: Path) -> None:
             looks_like = sample.lookalikes / entity.name
             entity = library.register(entity.name, unlike=[looks_like]) if looks_like.is_dir() else entity
             say(f"registered {entity.name}: {entity.exemplars} examples, {entity.negatives} look-alikes")
+        zones = library.zones.load(content_dir("data") / "scenery" / "zones.json")
+        say(f"zones and lines: {', '.join(f'{zone.name} of {zone.camera}' for zone in zones)}")
         for path in sorted(content_dir("queries").glob("*.sql")):
             sql = path.read_text(encoding="utf-8")
             click.echo(f"\n{path.name}: {question(sql)}")

@@ -101,7 +101,8 @@ def compile_query(query: Query) -> str:
     if any(frame_by_frame(query, item) for item in seen):
         steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
-        placed = space_rows(query, item, names.tracks(j), names.places)
+        more = _MORE[query.target]
+        placed = space_rows(query, item, names.tracks(j), names.places, more, _late(query, item))
         if query.target == "moments":
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
@@ -314,6 +315,12 @@ def _beside(query: Query, seen: tuple[Seen, ...], j: int, names: Names) -> str:
     return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 
+def _late(query: Query, seen: Seen) -> tuple[Leaf, ...]:
+    """The conditions that tracks cannot be asked before they are spread over frames or crops."""
+    early = _BEFORE_ROWS.get(query.target)
+    return tuple(leaf for leaf in seen.conditions if early is not None and not leaf.columns <= early)
+
+
 def _rows(query: Query, seen: Seen, j: int) -> str:
     """Rows of one thing looked for, as the target has them."""
     names = Names(query.number)
@@ -330,7 +337,7 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
             f" c.quality::DOUBLE AS quality, {box}, {_MATCH} FROM {tracks} t"
             f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
         )
-    late = tuple(leaf for leaf in seen.conditions if not leaf.columns <= _BEFORE_ROWS[query.target])
+    late = _late(query, seen)
     if not late:
         return source
     more = _MORE[query.target]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from panorama.query.conditions import Leaf
 from panorama.query.plan import Pair, Query, Seen
 from panorama.query.relations import quote_text
 from panorama.query.space import steps_in
@@ -21,12 +24,16 @@ def frame_by_frame(query: Query, seen: Seen) -> bool:
     return query.target in ("moments", "tracks") and bool(seen.placed or seen.pair)
 
 
-def space_rows(query: Query, seen: Seen, tracks: str, places: str) -> str | None:
+def space_rows(
+    query: Query, seen: Seen, tracks: str, places: str, more: str, late: Sequence[Leaf]
+) -> str | None:
     """Rows of one thing looked for, as the target has them; None where no predicate of space decides.
 
     Args:
         tracks: name of its tracks.
         places: name of the interpolated boxes.
+        more: columns that a frame's row has on demand.
+        late: the conditions on a frame's row, those of space among them.
 
     Returns:
         For frames, a row per frame; for moments, the stays of each track, not merged; for tracks, tracks.
@@ -42,6 +49,9 @@ def space_rows(query: Query, seen: Seen, tracks: str, places: str) -> str | None
         columns = _TRACK.replace("t.", "")
         having = f" HAVING {where}" if where else ""
         return f"SELECT {columns} FROM ({points}) GROUP BY {columns}{having}"
+    if query.target == "frames" and late:
+        where = " AND ".join(f"({leaf.text})" for leaf in late)
+        points = f"SELECT *, {more} FROM ({points})"
     if where:
         points = f"SELECT * FROM ({points}) WHERE {where}"
     points = _paired(seen.pair, points) if seen.pair is not None else points
