@@ -12,6 +12,7 @@ from typing import Any
 from panorama.calibration import calibrations_for
 from panorama.errors import ModelError, QueryError
 from panorama.models.base import Embedder, Image
+from panorama.promises import evidence_for
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.matches import BAND_NAMES
@@ -118,7 +119,10 @@ class Answering:
         if engine is None:
             engine = Engine(
                 snapshot,
-                LateMatcher(lambda: self._matcher_of(snapshot)),
+                LateMatcher(
+                    lambda: self._matcher_of(snapshot),
+                    lambda: evidence_for(self._embedder().hash, snapshot.settings),
+                ),
                 picture_root=picture_root,
                 read_picture=lambda path: read_picture(path).rgb,
                 limits=limits,

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from panorama.calibration import SETTING
 from panorama.errors import UsageError
+from panorama.promises import SETTING as EVIDENCE
+from panorama.promises import Evidence
 from panorama.query.decide import Calibration, cohort_level, normalise, pool
 from panorama.query.scoring import TrackGroups
 
@@ -51,6 +53,7 @@ class ExitReport:
         recurrences: pairs left out because they probably show the same thing.
         same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
         accepted: share of sure pairs that the bands accept; false_accepted: of best strangers.
+        evidence: all of them, for WITH PRECISION and WITH RECALL.
     """
 
     exit: int
@@ -61,6 +64,7 @@ class ExitReport:
     stranger: float
     accepted: float
     false_accepted: float
+    evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class _Pairs:
     same: NDArray[np.float32]
     stranger: NDArray[np.float32]
     recurrences: int
+    crops: int
 
 
 def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> list[ExitReport]:
@@ -88,6 +93,7 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
     reports = [calibrate_exit(library, e, precision, slack) for e in range(1, library.embedder.exits + 1)]
+    library.put_setting(EVIDENCE + library.embedder.hash, [r.evidence.as_dict() for r in reports])
     library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
     return reports
 
@@ -106,6 +112,7 @@ def calibrate_exit(library: Library, exit: int, precision: float, slack: float) 
         float(np.median(pairs.stranger)),
         float((pairs.same >= threshold).mean()),
         float((pairs.stranger >= threshold).mean()),
+        Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
     )
 
 
@@ -170,7 +177,7 @@ def _pairs(library: Library, exit: int) -> _Pairs:
             best += [float(foreign[foreign < limit].max())] if (foreign < limit).any() else []
     if not best:
         raise UsageError("no two tracks are sure to be different things; index more footage")
-    return _Pairs(same, np.array(best, np.float32), recurrences)
+    return _Pairs(same, np.array(best, np.float32), recurrences, len(crops.track_ids))
 
 
 def _same(crops: _Crops, example: int, level: float) -> float:

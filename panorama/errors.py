@@ -99,6 +99,10 @@ class QueryError(PanoramaError):
         return f"{message}\n  line {line_number}, column {column + 1}:\n  {line}\n  {' ' * column}^"
 
 
+class AccuracyError(QueryError):
+    """What the library was calibrated on does not support the accuracy asked for."""
+
+
 class QueryTimeout(QueryError):
     """The query ran past its time or memory limit and was stopped."""
 

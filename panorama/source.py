@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError
 from panorama.models.base import Embedder, Image
+from panorama.on_terms import match_on_terms
+from panorama.promises import Evidence
 from panorama.query.cost import Choice
 from panorama.query.ledger import note_vectors
-from panorama.query.matches import Matcher, Matches, MatchRequest
+from panorama.query.matches import Matches, MatchRequest
+from panorama.query.matching import AlbumMatcher
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
@@ -130,11 +133,14 @@ class SnapshotVectors:
 class LateMatcher:
     """The matcher that `make` gives, made when a statement first needs one: plain SQL loads no model."""
 
-    def __init__(self, make: Callable[[], Matcher]) -> None:
+    def __init__(self, make: Callable[[], AlbumMatcher], evidence: Callable[[], Sequence[Evidence]]) -> None:
         self._make = make
+        self._evidence = evidence
 
     def match(self, request: MatchRequest) -> Matches:
-        return self._make().match(request)
+        if request.contract is None and request.budget is None:
+            return self._make().match(request)
+        return match_on_terms(self._make(), request, self._evidence())
 
     def similarity(
         self, image: Image | int, request: MatchRequest

@@ -17,6 +17,7 @@ from panorama.errors import UsageError
 from panorama.evaluate import read_truth, score_entities
 from panorama.library import Library
 from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names
+from panorama.promises import SETTING as EVIDENCE
 
 
 @click.command("models")
@@ -41,6 +42,7 @@ def calibrate_command(
     library = opened(ctx)
     if reset:
         library.put_setting(SETTING + library.embedder.hash, None)
+        library.put_setting(EVIDENCE + library.embedder.hash, None)
         say("the model's own calibration applies again")
         return
     reports = calibrate(library, precision, slack)

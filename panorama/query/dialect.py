@@ -25,12 +25,7 @@ _TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
-_NOT_BUILT = {
-    "WITH PRECISION": "accuracy contracts (WITH PRECISION) are not built yet",
-    "WITH RECALL": "accuracy contracts (WITH RECALL) are not built yet",
-    "WITH": "WITH is followed by PRECISION or RECALL here, and accuracy contracts are not built yet",
-    "WITHIN": "anytime answers (WITHIN n SECONDS) are not built yet",
-}
+_UNIT_SECONDS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60}
 
 
 class Shorthand(exp.Expression):
@@ -74,11 +69,47 @@ class Panorama(DuckDB):
                 if where is None:
                     self.raise_error("Expected a condition after WHERE")
             node = self.expression(Shorthand(this=exp.var(target), where=where))
-            while self._curr and self._curr.token_type in _TAIL:
-                self._parse_tail(node)
-            if self._curr:
-                self._refuse_rest()
+            while self._curr:
+                if self._curr.token_type in _TAIL:
+                    self._parse_tail(node)
+                elif self._curr.text.upper() == "WITH":
+                    self._parse_contract(node)
+                elif self._match_text_seq("WITHIN"):
+                    self._parse_budget(node)
+                else:
+                    self._refuse_rest()
             return node
+
+        def _parse_contract(self, node: exp.Expr) -> None:
+            """WITH PRECISION >= 0.95 or WITH RECALL >= 0.9."""
+            start = self._curr.start
+            self._advance()
+            kind = self._curr.text.lower() if self._curr else ""
+            if kind not in ("precision", "recall"):
+                self.raise_error("Expected PRECISION or RECALL after WITH, as in WITH PRECISION >= 0.95")
+            self._advance()
+            at_least = self._number() if self._match(TokenType.GTE) else None
+            if at_least is None or not 0.5 <= at_least < 1:
+                self.raise_error(f"Expected >= and a number from 0.5 to below 1 after WITH {kind.upper()}")
+            if "contract" in node.meta:
+                self.raise_error("There are two accuracies; an answer keeps one of them")
+            node.meta["contract"] = (kind, at_least, start)
+
+        def _parse_budget(self, node: exp.Expr) -> None:
+            """WITHIN 10 SECONDS, the word WITHIN being read."""
+            amount = self._number()
+            unit = self._curr.text.upper() if self._curr else ""
+            if not amount or unit not in _UNIT_SECONDS:
+                self.raise_error("Expected a time after WITHIN, as in WITHIN 10 SECONDS")
+            self._advance()
+            if "budget" in node.meta:
+                self.raise_error("There are two WITHIN clauses")
+            node.meta["budget"] = (amount or 0) * _UNIT_SECONDS[unit]
+
+        def _number(self) -> float | None:
+            if self._curr is None or not self._match(TokenType.NUMBER):
+                return None
+            return float(self._prev.text)
 
         def _parse_tail(self, node: exp.Expr) -> None:
             """One of ORDER BY, LIMIT, OFFSET: sqlglot checks it, its text is kept."""
@@ -95,13 +126,9 @@ class Panorama(DuckDB):
 
         def _refuse_rest(self) -> None:
             """What may not follow a shorthand, by name."""
-            word = self._curr.text.upper()
-            pair = f"{word} {self._next.text.upper() if self._next else ''}"
-            if refused := _NOT_BUILT.get(pair) or _NOT_BUILT.get(word):
-                self.raise_error(refused)
             self.raise_error(
-                f"Expected AND, OR, ORDER BY, LIMIT, OFFSET or the end, found {self._curr.text!r}; for"
-                " anything else write SELECT ... FROM (SELECT frames WHERE ...)"
+                "Expected AND, OR, ORDER BY, LIMIT, OFFSET, WITH, WITHIN or the end, found"
+                f" {self._curr.text!r}; for anything else write SELECT ... FROM (SELECT frames WHERE ...)"
             )
 
         def _parse_equality(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
@@ -141,7 +168,10 @@ class Panorama(DuckDB):
             first = self._curr
             interval = self._parse_interval()
             if interval is None:
-                self.raise_error("Expected INTERVAL after WITHIN, as in WITHIN INTERVAL 30 SECONDS")
+                self.raise_error(
+                    "Expected INTERVAL after WITHIN, as in WITHIN INTERVAL 30 SECONDS between the two; for an"
+                    " answer in 30 seconds put the condition in brackets: (a FOLLOWED BY b) WITHIN 30 SECONDS"
+                )
             interval.meta["span"] = (first.start, self._prev.end + 1)
             return interval
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import BadImage, QueryError, QueryTimeout
+from panorama.errors import AccuracyError, BadImage, QueryError, QueryTimeout
 from panorama.query.clock import clock_seconds
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
@@ -36,6 +37,7 @@ from panorama.query.result import Result
 from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
+from panorama.query.terms import Budget
 
 _SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
@@ -52,6 +54,10 @@ SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
 FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 """
 _CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
+_PROMISE = (
+    "{contract}: measured on this library's own tracks, at 95 % confidence, for things that look as they do;"
+    " see docs/SQL.md"
+)
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
 SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
@@ -68,12 +74,16 @@ class _Run:
         before: how many characters of blanks and comments stand before the statement. DuckDB counts places
             from its first word but shows them in the whole text, so it gets the statement without them.
         explained: whether it is to be told what was done.
+        started: when; what may be searched WITHIN a time counts from here.
+        budgets: of the shorthands that ask for one.
         steps, pictures: what was done.
     """
 
     cursor: duckdb.DuckDBPyConnection
     before: int
     explained: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    budgets: list[Budget] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     pictures: list[PictureStep] = field(default_factory=list)
     undecided: set[tuple[str, int]] = field(default_factory=set)
@@ -220,13 +230,21 @@ class Engine:
             error = readable(exc, rewritten.text[before:])
             position = None if error.position is None else self._typed(rewritten, error.position + before)
             raise type(error)(error.args[0], sql, position) from exc
-        return Result(
-            table,
-            types,
-            uncertain=len(run.undecided),
-            warnings=run.warnings,
-            seconds=time.perf_counter() - started,
-        )
+        return Result(table, types, **self._account(run, started))
+
+    def _account(self, run: _Run, started: float) -> dict[str, Any]:
+        """What a Result says beside its rows."""
+        for budget in run.budgets:
+            if budget.cut:
+                run.warnings.append(
+                    f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
+                )
+        return {
+            "uncertain": len(run.undecided),
+            "warnings": run.warnings,
+            "seconds": time.perf_counter() - started,
+            "complete": not any(budget.cut for budget in run.budgets),
+        }
 
     def _typed(self, rewritten: Rewritten, position: int) -> int:
         """The place in the statement as typed that a place in what DuckDB got comes from."""
@@ -241,7 +259,17 @@ class Engine:
         request = match_request(query, run.cursor)
         if request is None:
             return
-        matches = self._step(query, request, run, dry or not _possible(request))
+        if query.budget_seconds is not None:
+            run.budgets.append(Budget(query.budget_seconds, run.started))
+            request = replace(request, budget=run.budgets[-1])
+        request = replace(request, contract=query.contract)
+        try:
+            matches = self._step(query, request, run, dry or not _possible(request))
+        except AccuracyError as exc:
+            place = query.contract.start if query.contract is not None else query.start
+            raise AccuracyError(exc.args[0], query.sql, place) from exc
+        if query.contract is not None and not dry:
+            run.warnings.append(_PROMISE.format(contract=query.contract))
         run.cursor.register(name, matches.to_arrow())
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)
@@ -378,13 +406,7 @@ class Engine:
         done = Done(plan, _rows_out(plan) if analyze else None, seconds)
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
-        return Result(
-            table,
-            ["VARCHAR"],
-            uncertain=len(run.undecided),
-            warnings=run.warnings,
-            seconds=time.perf_counter() - started,
-        )
+        return Result(table, ["VARCHAR"], **self._account(run, started))
 
 
 def _matched_relations(tokens: list[Token]) -> set[str]:

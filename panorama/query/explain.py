@@ -96,6 +96,10 @@ def query_lines(query: Query) -> list[str]:
         branches = [" and ".join(str(test) for test in tests) for tests in query.clocks]
         pushed.append(f"wall clock {' or '.join(branches)}")
     lines.append(f"  pushed below matching: {', '.join(pushed) or 'nothing'}")
+    if query.contract is not None:
+        lines.append(f"  accepted {query.contract}")
+    if query.budget_seconds is not None:
+        lines.append(f"  matched within {query.budget_seconds:g} s")
     if query.first_rows is not None:
         lines.append(f"  stops after the tracks of the first {query.first_rows} rows")
     return lines

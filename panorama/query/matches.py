@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.query.cost import Choice
+from panorama.query.terms import Budget, Contract
 
 REJECTED = 0
 UNCERTAIN = 1
@@ -111,6 +112,8 @@ class MatchRequest:
             are returned with either, because they are counted), 'all' returns every track with its score.
         min_score: with 'all', rows below it may be left out.
         first: of a similarity, how many of the best tracks are enough; all where None.
+        contract: the accuracy that the bands must keep, None for that of the calibration.
+        budget: how long it may take; it is told what was left undone.
     """
 
     entities: tuple[str, ...] | None = None
@@ -119,6 +122,8 @@ class MatchRequest:
     keep: Keep = "accepted"
     min_score: float | None = None
     first: int | None = None
+    contract: Contract | None = None
+    budget: Budget | None = None
 
 
 class Matcher(Protocol):

@@ -9,6 +9,7 @@ from typing import Literal
 from panorama.query.clock import ClockTest
 from panorama.query.conditions import Condition, Leaf
 from panorama.query.space import PLACE
+from panorama.query.terms import Contract
 
 Target = Literal["frames", "moments", "tracks", "crops"]
 Source = Literal["known", "unknown", "any"]
@@ -145,6 +146,13 @@ class Branch:
         """Whether it is about more than rows."""
         return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
 
+    @property
+    def needs_absence(self) -> bool:
+        """Whether it holds only where something is not found."""
+        sides = [side for sequence in self.sequences for sides in sequence.sides for side in sides]
+        unknown = any(seen.source == "unknown" for seen in self.seen)
+        return bool(self.unseen or self.unsequenced or unknown) or any(side.needs_absence for side in sides)
+
     def every_seen(self) -> tuple[Seen, ...]:
         """All things to look for, those of its chains included."""
         chains = (*self.sequences, *self.unsequenced)
@@ -196,6 +204,8 @@ class Query:
         first_rows: how many rows are enough, None where all are needed.
         best_first: whether those are the rows of the best score, not the first of the default order.
         similarity: SQL of the similarity asked for, to show as a column.
+        contract: the accuracy asked for, None for that of the calibration.
+        budget_seconds: how long matching may take, None for as long as it needs.
     """
 
     target: Target
@@ -218,6 +228,8 @@ class Query:
     first_rows: int | None = None
     best_first: bool = False
     similarity: str | None = None
+    contract: Contract | None = None
+    budget_seconds: float | None = None
 
     def video_clock_sql(self) -> str:
         """SQL over the stored videos that leaves out those in which the wall clock rules out every row."""

@@ -54,6 +54,7 @@ class Result:
         uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
         warnings: what else the asker should know.
         seconds: how long it took.
+        complete: False where WITHIN n SECONDS ended the search before everything was looked at.
         types: DuckDB's names of the column types.
     """
 
@@ -65,6 +66,7 @@ class Result:
         uncertain: int = 0,
         warnings: Sequence[str] = (),
         seconds: float = 0.0,
+        complete: bool = True,
     ) -> None:
         if len(types) != table.num_columns:
             raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
@@ -75,6 +77,7 @@ class Result:
         self.uncertain = uncertain
         self.warnings = tuple(warnings)
         self.seconds = seconds
+        self.complete = complete
 
     @property
     def columns(self) -> list[str]:

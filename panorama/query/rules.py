@@ -273,6 +273,30 @@ def _every_moment(query: Query) -> tuple[Branch, ...]:
     return (Branch(seen=(Binder(query, lambda _: ()).everything(),)),)
 
 
+def check_terms(query: Query, context: Context) -> Query:
+    """An accuracy is promised of one entity at a time; within a time, what is not found tells nothing."""
+    if query.budget_seconds is not None and any(branch.needs_absence for branch in query.branches):
+        raise QueryError(
+            "WITHIN n SECONDS returns what was found in time; NOT and IS NULL need the whole search",
+            query.sql,
+            query.start,
+        )
+    if query.contract is None:
+        return query
+    message = ""
+    for branch in query.branches:
+        others = branch.unseen or branch.sequences or branch.unsequenced
+        if len(branch.seen) != 1 or others or branch.seen[0].pair:
+            message = "is promised of one entity, not of NOT, AND or a sequence of entities"
+        elif branch.seen[0].source != "known":
+            message = "needs an entity: entity = 'X'"
+        elif not branch.seen[0].calibrated:
+            message = "decides what is accepted; leave out the condition on score or band"
+    if message:
+        raise QueryError(f"{query.contract} {message}", query.sql, query.contract.start)
+    return query
+
+
 def push_filters(query: Query, context: Context) -> Query:
     """Conditions on the video that every branch has are taken out of them, and time bounds are noted."""
     branches = query.branches
@@ -367,6 +391,7 @@ RULES: tuple[Rule, ...] = (
     clock_rows,
     overlap_times,
     branch_out,
+    check_terms,
     push_filters,
     limit_to_shapes,
     stop_early,

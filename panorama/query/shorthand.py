@@ -14,6 +14,7 @@ from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
 from panorama.query.dialect import Extension, Sequenced
 from panorama.query.plan import Query, Target
 from panorama.query.space import columns_read
+from panorama.query.terms import Contract
 
 UNIT_SECONDS = {
     "MILLISECOND": 0.001,
@@ -71,6 +72,8 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
         alone=extension.alone,
         grouped=extension.grouped,
         entities=reading.entities,
+        contract=Contract(*node.meta["contract"]) if "contract" in node.meta else None,
+        budget_seconds=node.meta.get("budget"),
     )
 
 

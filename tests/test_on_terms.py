@@ -1,0 +1,271 @@
+"""WITH PRECISION and WITH RECALL, WITHIN n SECONDS: what is promised, refused, left undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from query_samples import FakeMatcher, make_engine, make_library
+from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
+
+from panorama.errors import AccuracyError, QueryError
+from panorama.on_terms import match_on_terms
+from panorama.promises import Evidence, allowed_errors, promised
+from panorama.query.decide import Calibration
+from panorama.query.engine import Engine
+from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
+from panorama.query.matching import AlbumMatcher
+from panorama.query.terms import Budget, Contract
+
+PRECISE = Contract("precision", 0.9)
+COMPLETE = Contract("recall", 0.9)
+
+
+# The language.
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    made, _ = make_engine(make_library(tmp_path))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT frames WHERE entity = 'dog' WITH PRECISION >= 0.95 WITHIN 10 SECONDS LIMIT 5",
+        "SELECT frames WHERE entity = 'dog' LIMIT 5 WITHIN 10 SECONDS WITH PRECISION >= 0.95",
+        "SELECT count(*) FROM (SELECT frames WHERE entity = 'dog' WITHIN 10 SECONDS WITH PRECISION >= 0.95)",
+    ],
+)
+def test_the_terms_stand_behind_the_condition_in_any_order(tmp_path: Path, sql: str) -> None:
+    engine, matcher = make_engine(make_library(tmp_path))
+    engine.query(sql)
+    request = matcher.requests[-1]
+    assert request.contract is not None and request.budget is not None
+    assert (request.contract.kind, request.contract.at_least) == ("precision", 0.95)
+    assert request.budget.seconds == 10 and 0 < request.budget.left < 10
+
+
+def test_within_an_interval_belongs_to_the_sequence_and_within_seconds_to_the_answer(tmp_path: Path) -> None:
+    engine, matcher = make_engine(make_library(tmp_path))
+    sequence = "entity = 'blue-van' FOLLOWED BY entity = 'red-van'"
+    engine.query(f"SELECT moments WHERE {sequence} WITHIN INTERVAL 30 SECONDS")
+    assert matcher.requests[-1].budget is None
+    for sql in (f"{sequence} WITHIN INTERVAL 30 SECONDS WITHIN 1 MINUTE", f"({sequence}) WITHIN 60 SECONDS"):
+        engine.query(f"SELECT moments WHERE {sql}")
+        budget = matcher.requests[-1].budget
+        assert budget is not None and budget.seconds == 60
+    with pytest.raises(QueryError, match=r"put the condition in brackets: \(a FOLLOWED BY b\) WITHIN 30"):
+        engine.query(f"SELECT moments WHERE {sequence} WITHIN 10 SECONDS")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("entity = 'dog' WITH PRECISION 0.9", "Expected >= and a number from 0.5 to below 1"),
+        ("entity = 'dog' WITH PRECISION >= 1", "from 0.5 to below 1"),
+        ("entity = 'dog' WITH SPEED >= 0.9", "Expected PRECISION or RECALL"),
+        ("entity = 'dog' WITH PRECISION >= 0.9 WITH RECALL >= 0.9", "two accuracies"),
+        ("entity = 'dog' WITHIN SECONDS", "Expected a time after WITHIN"),
+        ("entity = 'dog' WITHIN 0 SECONDS", "Expected a time after WITHIN"),
+        ("entity = 'dog' WITHIN 5 PARSECS", "Expected a time after WITHIN"),
+        ("entity = 'dog' WITHIN 5 SECONDS WITHIN 6 SECONDS", "two WITHIN"),
+        ("entity = 'dog' AND entity = 'red-van' WITH PRECISION >= 0.9", "is promised of one entity"),
+        ("NOT entity = 'dog' WITHIN 5 SECONDS", "need the whole search"),
+        ("NOT entity = 'dog' AND time < 5 WITHIN 5 SECONDS", "need the whole search"),
+        ("entity IS NULL WITHIN 5 SECONDS", "need the whole search"),
+        ("NOT entity = 'dog' WITH RECALL >= 0.9", "is promised of one entity"),
+        ("time < 5 WITH PRECISION >= 0.9", "is promised of one entity"),
+        ("entity IS NULL WITH PRECISION >= 0.9", "needs an entity"),
+        ("entity = 'dog' AND score > 0.5 WITH PRECISION >= 0.9", "leave out the condition on score or band"),
+    ],
+)
+def test_terms_that_mean_nothing_are_refused(engine: Engine, sql: str, message: str) -> None:
+    with pytest.raises(QueryError, match=f"(?i){message}"):
+        engine.query(f"SELECT frames WHERE {sql}")
+
+
+class Slow(FakeMatcher):
+    """Finds the dog and runs out of time before the rest."""
+
+    def match(self, request: MatchRequest) -> Matches:
+        if request.budget is not None:
+            request.budget.cut.append("red-van was not looked for")
+            request = replace(request, entities=("dog",))
+        return super().match(request)
+
+
+def test_an_answer_that_is_cut_short_says_so(tmp_path: Path) -> None:
+    tables = make_library(tmp_path)
+    whole, _ = make_engine(tables)
+    hurried = Engine(tables, Slow(), picture_root=None, read_picture=lambda _: np.zeros((1, 1, 3), np.uint8))
+    sql = "SELECT frames WHERE entity IN ('dog', 'red-van')"
+    rows = whole.query(sql)
+    assert rows.complete
+    part = hurried.query(f"{sql} WITHIN 3 SECONDS")
+    assert not part.complete and 0 < len(part) < len(rows)
+    assert part.warnings == ("the answer is incomplete after 3 s: red-van was not looked for",)
+    assert set(part.fetchall()) < set(rows.fetchall())
+
+
+# What is promised.
+
+
+def calibration(high: float = 0.5) -> Calibration:
+    return Calibration(0.5, 10.0, 0.1, high, 0.75)
+
+
+def evidence(count: int = 200, crops: int = 1000) -> Evidence:
+    """Strangers at 0, 1/n, 2/n, ...; pairs of the same between 1/2 and 1."""
+    steps = np.arange(count) / count
+    return Evidence(tuple((0.5 + steps / 2).tolist()), tuple(steps.tolist()), crops)
+
+
+@pytest.mark.parametrize(("examples", "share", "errors"), [(58, 0.05, -1), (59, 0.05, 0), (93, 0.05, 1)])
+def test_the_bound_is_that_of_clopper_and_pearson(examples: int, share: float, errors: int) -> None:
+    """The figures stand in tables of sample sizes: 59 without an error, 93 with one."""
+    assert allowed_errors(examples, share) == errors
+
+
+def test_the_bound_keeps_its_confidence_in_simulation() -> None:
+    """Where the true share is just above what is allowed, at most one sample in twenty passes."""
+    errors = allowed_errors(300, 0.1)
+    drawn = np.random.default_rng(3).binomial(300, 0.1, 20_000)
+    assert 0.02 < float((drawn <= errors).mean()) <= 0.055
+
+
+def test_precision_lets_no_more_strangers_through_than_the_evidence_allows() -> None:
+    one = evidence()
+    (kept,) = promised(PRECISE, [calibration()], [one], 1, 1000)
+    let_through = sum(float(kept.score(np.array(v))) >= kept.high for v in one.stranger)
+    assert let_through == allowed_errors(200, 0.1)
+    assert kept.near_best == 0.75 and kept.low <= kept.high
+    stricter = promised(Contract("precision", 0.97), [calibration()], [one], 1, 1000)[0]
+    assert stricter.high > kept.high
+
+
+def test_recall_loses_no_more_sure_pairs_than_the_evidence_allows() -> None:
+    one = evidence()
+    kept = promised(COMPLETE, [calibration(), calibration(0.99)], [one, one], 1, 1000)
+    lost = [sum(float(c.score(np.array(v))) < c.low for v in one.same) for c in kept]
+    assert lost == [allowed_errors(200, 0.05)] * 2  # two exits share what may be lost
+    assert kept[1].low == kept[1].high and kept[1].near_best == 0
+    assert kept[0].high >= kept[0].low
+
+
+@pytest.mark.parametrize(
+    ("contract", "one", "crops", "message"),
+    [
+        (PRECISE, None, 1000, "measured on other footage. Run panorama calibrate"),
+        (PRECISE, evidence(crops=500), 1000, "calibrated with 500 crops and holds 1000 now"),
+        (
+            Contract("precision", 0.99),
+            evidence(100),
+            1000,
+            "100 examples of this library support at most 0.97",
+        ),
+        (Contract("recall", 0.9999), evidence(), 1000, "200 examples of this library support at most 0.985"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_with_what_can(
+    contract: Contract, one: Evidence | None, crops: int, message: str
+) -> None:
+    with pytest.raises(AccuracyError, match=message):
+        promised(contract, [calibration()], [] if one is None else [one], 1, crops)
+
+
+# What is left undone.
+
+
+def unit(*values: float) -> list[float]:
+    vector = np.array(values) / np.linalg.norm(values)
+    return vector.tolist()
+
+
+class Ticking(Budget):
+    """Time that is over after so many looks at the clock."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(10.0, 0.0)
+        self.looks = looks
+
+    @property
+    def left(self) -> float:
+        self.looks -= 1
+        return 10.0 if self.looks >= 0 else 0.0
+
+
+def many_tracks(near_best: float = 0.9) -> tuple[FakeSource, AlbumMatcher]:
+    """200 tracks of one crop, undecided at exit 1; at exit 2 the first half is the thing, ever less alike."""
+    count = 200
+    angles = np.linspace(0.05, 0.9, count)
+    shallow = [unit(1, 0.5 + i / count, 0) for i in range(count)]
+    deep = [unit(np.cos(a), np.sin(a), 0) for a in angles]
+    examples = np.array([[unit(1, 0, 0)], [unit(1, 0, 0)]], np.float32)
+    source = FakeSource(np.array([shallow, deep], np.float32), np.arange(count), examples, stored_exits=1)
+    calibrations = [replace(SHALLOW, low=0.0, high=1.0), replace(DEEP, near_best=near_best)]
+    return source, AlbumMatcher(source, TwoExits(), calibrations)
+
+
+def accepted(matches: Matches) -> set[int]:
+    return set(matches.track_id[matches.band == ACCEPTED].tolist())
+
+
+def test_in_time_the_answer_is_the_complete_one() -> None:
+    _, matcher = many_tracks()
+    budget = Ticking(1000)
+    request = MatchRequest(("thing",))
+    assert accepted(match_on_terms(matcher, replace(request, budget=budget), [])) == accepted(
+        matcher.match(request)
+    )
+    assert budget.cut == []
+
+
+def test_out_of_time_rows_are_some_of_the_complete_answer_the_most_alike_first() -> None:
+    source, matcher = many_tracks()
+    request = MatchRequest(("thing",))
+    complete = accepted(matcher.match(request))
+    source.deepened.clear()
+    budget = Ticking(3)  # to begin with the entity, to compute one batch and to size the next
+    found = match_on_terms(matcher, replace(request, budget=budget), [])
+    assert accepted(found) and accepted(found) < complete
+    assert budget.cut == ["136 tracks that may be thing were not looked at closely"]
+    computed = set(found.track_id[found.exit == 2].tolist())
+    assert computed <= set(range(64))  # of the crops that resemble the example most
+    assert int((found.band == UNCERTAIN).sum()) >= 136
+
+
+def test_a_track_is_not_accepted_for_want_of_a_better_one() -> None:
+    """The best track of all comes last in promise: those beside a lesser best one would be wrong rows."""
+    source, matcher = many_tracks()
+    source.crop_vectors[1][:] = np.array(unit(0.93, 0.37, 0), np.float32)
+    source.crop_vectors[1][-1] = np.array(unit(1, 0, 0), np.float32)
+    matcher = AlbumMatcher(source, TwoExits(), [matcher.calibrations[0], replace(DEEP, near_best=0.99)])
+    request = MatchRequest(("thing",))
+    assert accepted(matcher.match(request)) == {199}
+    assert accepted(match_on_terms(matcher, replace(request, budget=Ticking(3)), [])) == set()
+
+
+def test_scores_that_a_deeper_look_might_change_are_left_out() -> None:
+    _, matcher = many_tracks()
+    request = MatchRequest(("thing",), keep="all", min_score=0.0)
+    complete = {(t, s) for t, s in zip(*_scores(matcher.match(request)), strict=True)}
+    found = match_on_terms(matcher, replace(request, budget=Ticking(3)), [])
+    some = {(t, s) for t, s in zip(*_scores(found), strict=True)}
+    assert some and some < complete
+
+
+def _scores(matches: Matches) -> tuple[list[int], list[float]]:
+    return matches.track_id.tolist(), matches.score.tolist()
+
+
+def test_an_entity_that_the_time_does_not_reach_is_named() -> None:
+    _, matcher = many_tracks()
+    budget = Ticking(0)
+    assert len(match_on_terms(matcher, MatchRequest(("thing",), budget=budget), [])) == 0
+    assert budget.cut == ["thing was not looked for"]
