@@ -29,6 +29,8 @@ IDLE_ENGINES = 4
 """Engines kept for the next query: one for each thread asking at a time, picture root and set of limits."""
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
+Asked = str | tuple[str, Parameters]
+"""A query as text, or as text and the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,16 @@ class Answering:
             result = engine.query(sql, parameters)
         result.warnings += self._warnings(snapshot)
         return result
+
+    def query_many(self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits) -> list[Result]:
+        """The answers to several SELECTs, all of one snapshot; what they look for is matched in one pass."""
+        asked = [(query, None) if isinstance(query, str) else query for query in queries]
+        with self._engine(picture_root, limits) as (engine, snapshot):
+            engine.prepare(asked)
+            results = [engine.query(sql, parameters) for sql, parameters in asked]
+        for result in results:
+            result.warnings += self._warnings(snapshot)
+        return results
 
     def verify(self, first: Image, second: Image) -> Verdict:
         """Whether two pictures show the same entity."""

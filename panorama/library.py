@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering, vocabulary, why
-from panorama.answering import Answering, Verdict, entity_statement
+from panorama.answering import Answering, Asked, Verdict, entity_statement
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
@@ -418,6 +418,12 @@ class Library:
         if statement is not None:
             return vocabulary.execute(self, statement, root)
         return self._answering.query(sql, parameters, root, limits or Limits())
+
+    def query_many(
+        self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
+    ) -> list[Result]:
+        """Answer several SELECTs of one state of the library, matched in one pass; limits are for each."""
+        return self._answering.query_many(queries, picture_root or Path.cwd(), limits or Limits())
 
     @property
     def _answering(self) -> Answering:

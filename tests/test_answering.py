@@ -84,3 +84,35 @@ def test_closing_lets_go_of_every_connection(library, opened):
     library.query(RED)
     library.close()
     assert [engine._connection for engine in opened] == [None]
+
+
+def test_several_queries_share_one_pass_and_one_state_of_the_library(library, monkeypatch):
+    from panorama.query.passes import Passes
+
+    passes = []
+    first = Passes.first
+    monkeypatch.setattr(
+        Passes, "first", lambda self, names, *rest: passes.append(names) or first(self, names, *rest)
+    )
+    library.register("green", thing_picture("green"))
+    asked = [
+        RED,
+        ("SELECT moments WHERE entity = $who", {"who": "green"}),
+        ("SELECT count(*) FROM sightings WHERE entity = 'red' AND track_id > ?", [0]),
+        "SELECT count(*) FROM videos",
+        "SHOW ENTITIES",
+    ]
+    found = library.query_many(asked)
+    assert [sorted(names) for names in passes if names] == [["green", "red"]]
+    alone = [library.query(*((query,) if isinstance(query, str) else query)) for query in asked]
+    assert [r.fetchall() for r in found] == [r.fetchall() for r in alone]
+    assert [r.uncertain for r in found] == [r.uncertain for r in alone]
+    assert library.query_many([]) == []
+
+
+def test_a_mistake_in_one_of_several_queries_is_told(library):
+    with pytest.raises(QueryError, match="nosuch"):
+        library.query_many([RED, "SELECT frames WHERE nosuch = 1"])
+    with pytest.raises(QueryError, match="executed by"):
+        library.query_many([RED, "DROP ENTITY 'red'"])
+    assert [e.name for e in library.entities()] == ["red"]

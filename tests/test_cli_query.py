@@ -118,6 +118,7 @@ def test_a_file_may_hold_several_statements(run, asked, tmp_path):
     (tmp_path / "one.sql").write_text("-- how many; really\nSELECT count(*) AS n FROM videos;\n")
     (tmp_path / "two.sql").write_text("SELECT 'a;b' AS text;\n\nSELECT 2 AS two; -- the end\n")
     assert run("query", "-f", "one.sql", "--format", "json").json == [{"n": 2}]
+    assert run("query", "-f", "one.sql", "two.sql").out == run("query", "-f", "one.sql", "-f", "two.sql").out
     done = run("query", "-f", "one.sql", "-f", "two.sql", "--format", "csv")
     assert done.out == "n\n2\ntext\na;b\ntwo\n2\n"
     (tmp_path / "wrong.sql").write_text("SELECT 1;\nSELECT nosuch FROM videos;\n")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import click
 
+from panorama.answering import entity_statement
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, QueryError
@@ -21,8 +25,8 @@ from panorama.why_picture import write_why
 
 
 @click.command("query")
-@click.argument("sql", required=False)
-@click.option("-f", "--file", "files", multiple=True, type=click.Path(), help="Read the SQL from a file.")
+@click.argument("sql", nargs=-1)
+@click.option("-f", "--file", "files", multiple=True, type=click.Path(), help="Read the SQL from files.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default=None,
     help="Default: table, or what the suffix of --out says.",
@@ -35,7 +39,7 @@ from panorama.why_picture import write_why
 @click.pass_context
 def query_command(
     ctx: click.Context,
-    sql: str | None,
+    sql: tuple[str, ...],
     files: tuple[str, ...],
     form: str | None,
     out: str | None,
@@ -50,10 +54,14 @@ def query_command(
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
     panorama query "SELECT moments WHERE entity = 'blue-van'" --sheet hits.jpg
     panorama query -f queries/where-is.sql --format json
+    panorama query -f first.sql second.sql
     """
-    if (sql is None) == (not files):
-        raise click.UsageError('give the SQL as an argument or a file with -f: panorama query "SELECT ..."')
-    texts = [sql] if sql is not None else [_read(Path(f)) for f in files]
+    if not files and len(sql) != 1:
+        raise click.UsageError('give the SQL as one argument or files with -f: panorama query "SELECT ..."')
+    unread = [word for word in sql if files and not Path(word).is_file()]
+    if unread:
+        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
+    texts = [_read(Path(f)) for f in (*files, *sql)] if files else list(sql)
     asked = [statement for text in texts for statement in statements(text)]
     if len(asked) > 1 and (out or clips or sheet):
         raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
@@ -64,9 +72,7 @@ def query_command(
         check_sheet_suffix(Path(sheet))
     limits = Limits(seconds=timeout, memory=memory)
     library = opened(ctx)
-    for statement in asked:
-        with kept(limits):
-            result = statement.ask(library, limits)
+    for result in answers(library, asked, limits):
         _show(result, form, out)
         for warning in result.warnings:
             say(warning)
@@ -91,14 +97,36 @@ class Statement:
     start: int
     sql: str
 
-    def ask(self, library: Library, limits: Limits) -> Result:
-        """The answer; an error points into the whole text."""
-        try:
-            return library.query(self.sql, limits=limits)
-        except QueryError as exc:
-            if exc.position is not None:
-                exc.sql, exc.position = self.text, exc.position + self.start
-            raise
+    @property
+    def is_query(self) -> bool:
+        """Whether it only asks; statements about entities change what later ones see."""
+        return entity_statement(self.sql, None) is None
+
+
+def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Iterator[Result]:
+    """The answers in order; queries that follow each other are matched together."""
+    for is_query, group in groupby(asked, lambda statement: statement.is_query):
+        some = list(group)
+        for part in [some] if is_query else [[statement] for statement in some]:
+            seconds = None if limits.seconds is None else limits.seconds * len(part)
+            with kept(replace(limits, seconds=seconds)), _placed(part):
+                if is_query:
+                    results = library.query_many([statement.sql for statement in part], limits=limits)
+                else:
+                    results = [library.query(part[0].sql, limits=limits)]
+            yield from results
+
+
+@contextmanager
+def _placed(asked: Sequence[Statement]) -> Iterator[None]:
+    """An error of a statement points into the whole text that it stands in."""
+    try:
+        yield
+    except QueryError as exc:
+        statement = next((s for s in asked if s.sql == exc.sql), None)
+        if statement is not None and exc.position is not None:
+            exc.sql, exc.position = statement.text, exc.position + statement.start
+        raise
 
 
 def statements(text: str) -> list[Statement]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,44 @@ class Engine:
             QueryTimeout: it ran past its limits.
         """
         started = time.perf_counter()
+        sql, tokens = self._read(sql)
+        with self._run(sql, tokens[0].start) as run:
+            return self._answer(sql, tokens, parameters, run, started)
+
+    def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
+        """Match in one pass what several statements, each with its parameters, look for.
+
+        Raises:
+            QueryError: one of them cannot be answered; as `query` does.
+        """
+        names: dict[str, None] = {}
+        for typed, parameters in asked:
+            sql, tokens = self._read(typed)
+            with self._run(sql, tokens[0].start) as run:
+                for name in self._looked_for(sql, tokens, parameters, run):
+                    names.setdefault(name)
+        if names:
+            with self._run(asked[0][0], 0):
+                self._matcher.prepare(tuple(names))
+
+    def _looked_for(self, sql: str, tokens: list[Token], parameters: Parameters, run: _Run) -> Iterator[str]:
+        """The entities whose matches a statement needs."""
+        dry = tokens[0].text.upper() == "EXPLAIN"
+        wanted = _matched_relations(tokens)
+        if dry or not (find_extensions(tokens) or wanted):
+            return
+        verify = self._verifier(run, dry=True)
+        rewritten = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify).rewrite()
+        for query in rewritten.queries:
+            request = match_request(query, run.cursor)
+            if request is not None and _possible(request):
+                yield from self._entities if request.entities is None else request.entities
+        if wanted:
+            names = plain_entities(sql, wanted, self._entities)
+            yield from self._entities if names is None else names
+
+    def _read(self, sql: str) -> tuple[str, list[Token]]:
+        """A query as it is to be answered, and its tokens; QueryError for what is none."""
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
         tokens = tokenize(sql)
@@ -144,10 +183,16 @@ class Engine:
                 "statements about entities are executed by Library.query, not by the engine", sql, 0
             )
         refuse_by_name(tokens, sql)
-        run = _Run(self._connected().cursor(), tokens[0].start)
+        return sql, tokens
+
+    @contextmanager
+    def _run(self, sql: str, before: int) -> Iterator[_Run]:
+        """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
+        started = time.perf_counter()
+        run = _Run(self._connected().cursor(), before)
         try:
             with Stopper(run.cursor, self._limits.seconds) as self._running:
-                return self._answer(sql, tokens, parameters, run, started)
+                yield run
         except (duckdb.InterruptException, QueryStopped) as exc:
             raise self._stopped(sql, started) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
