@@ -7,11 +7,14 @@
 `time`: a fixed-camera clip looped to `--minutes` and really indexed by the command line, each length into a
 library of its own; the line is through seconds over hours.
 
-`bytes`: an hour of the same clip is really indexed. The other hours are not: what the library holds of that
-hour is written again by the store's own writer (the same code that indexing writes with), as another video,
-every presentation time shifted by the hours before. So bytes, catalog, compaction and queries up to `--hours`
-are real, and decoding is not repeated; that its time is a straight line is what `time` shows. Queries are for
-an entity of the clip, the library opened anew for each; they have more hits with every hour.
+`bytes`: an hour of the same clip is really indexed. The other hours are not: what the library holds of
+that hour is written again by the store's own writer (the same code that indexing writes with), as another
+video, every presentation time shifted by the hours before; tracks are moved by up to three frames, boxes by a
+fraction of a pixel and vectors by a hundredth, so that no copy is stored for less than the first. So bytes,
+catalog, compaction and queries up to `--hours` are real, and decoding is not repeated; that its time is a
+straight line is what `time` shows. Queries are for an entity of the clip, the library opened anew for each;
+they have more hits with every hour. 100 hours of a busy place need some 25 GB in --work while this runs; with
+`--checkpoint` a run that was stopped goes on from the last of `--hours` that it had reached.
 
 `settings`: the fixed-camera clips, looped to `--settings-minutes`, indexed at the default settings and with
 one of them changed; bytes an hour by file kind. Depth: what the vectors of each exit take.
@@ -30,14 +33,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import duckdb
-import numpy as np
 from footage import fixed_clips, looped
+from hours import Hour
 from measure import Checkpoint, index, machine, model_words, say, spread, straight_line, table
 
 import panorama
 from panorama.ingest import IngestSettings
-from panorama.store import SegmentWriter, Store, VideoRow
+from panorama.store import Store
 
 KINDS = ("frames", "tracks", "boxes", "crops", "embeddings", "index", "catalog")
 QUERIES = {
@@ -54,78 +56,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "1 crop a track": {"crops_per_track": 1},
     "keyframes only": {"keyframes_only": True},
 }
-
-
-class Hour:
-    """What a library holds of its one video, to be written again as other videos."""
-
-    def __init__(self, library: Path) -> None:
-        with Store.open(library) as store:
-            snapshot = store.snapshot()
-            (self.video,) = snapshot.videos.to_pylist()
-            self.tables: dict[str, dict[str, Any]] = {}
-            with duckdb.connect() as con:
-                for name in ("frames", "tracks", "boxes", "crops"):
-                    paths = [str(path) for path in (library / "data" / name).glob("*.parquet")]
-                    self.tables[name] = _columns(con, paths)
-                self.vectors = {
-                    key: _columns(con, [file.path for file in files])
-                    for key, files in snapshot.embeddings.items()
-                }
-        frames = self.tables["frames"]
-        self._ticks = float(np.ptp(frames["pts"])) / max(float(frames["time"][-1]), 1e-9)
-
-    def write(self, writer: SegmentWriter, hours: int) -> None:
-        """All rows into another segment, shifted by so many times this video's length."""
-        shift = hours * float(self.video["duration"])
-        for name, columns in self.tables.items():
-            moved = {key: values for key, values in columns.items() if key != "segment"}
-            for key in ("track_id", "crop_id"):
-                if key in moved:
-                    moved[key] = writer.pack(moved[key] & 0xFFFFFFFF)
-            if name == "frames":
-                # A file's own times begin at 0; the shift is in its stamps and in its wall-clock time.
-                writer.add_frames(moved["frame"], moved["pts"] + round(shift * self._ticks), moved["time"])
-            else:
-                {"tracks": writer.add_tracks, "boxes": writer.add_boxes, "crops": writer.add_crops}[name](
-                    moved
-                )
-        for (model, exit_number), columns in self.vectors.items():
-            ids = [writer.pack(columns[key] & 0xFFFFFFFF) for key in ("crop_id", "track_id")]
-            writer.add_embeddings(model, exit_number, *ids, columns["vector"])
-
-    def row(self, number: int, digest: str) -> VideoRow:
-        """The catalog's row of hour `number`."""
-        facts = {key: self.video[key] for key in ("width", "height", "duration", "frames", "camera")}
-        start = number * float(self.video["duration"])
-        name = f"hour-{number:03d}.mp4"
-        uri = str(Path(self.video["uri"]).with_name(name))
-        return VideoRow(
-            name=name,
-            uri=uri,
-            root=str(Path(uri).parent),
-            content_hash=digest,
-            size=1,
-            mtime_ns=1,
-            start_time_unix=start,
-            **facts,
-        )
-
-
-def _columns(con: duckdb.DuckDBPyConnection, paths: list[str]) -> dict[str, Any]:
-    """All rows of some Parquet files as arrays; JPEGs as a list, vectors as (N, dim)."""
-    rows = con.sql(f"SELECT * FROM read_parquet({paths!r})").to_arrow_table()
-    out: dict[str, Any] = {}
-    for name in rows.column_names:
-        column = rows.column(name)
-        if name == "jpeg":
-            out[name] = column.to_pylist()
-        elif name == "vector":
-            flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            out[name] = flat.reshape(len(rows), -1)
-        else:
-            out[name] = column.to_numpy()
-    return out
 
 
 @contextmanager
@@ -163,54 +93,82 @@ def time_part(
 
 
 def bytes_part(
-    clip: Path, album: Path, work: Path, hours: list[int], minutes: float, model: str | None
+    clip: Path,
+    footage: Path,
+    work: Path,
+    hours: list[int],
+    minutes: float,
+    kept: Checkpoint,
+    model: str | None,
 ) -> None:
     """One real hour, written again and again; sizes, queries and commits at each of `hours`."""
-    rows, queries, sums = [], [], []
-    entity = ENTITIES.get(clip.stem)
-    with folder_in(work) as folder:
-        library = folder / "library"
-        path = looped(clip, work, minutes)
-        index([path], library, model_words(model))
-        hour = Hour(library)
-        length = float(hour.video["duration"]) / 3600
-        written: list[float] = []
-        with panorama.open(library) as opened:
-            if entity:
+    album, entity = footage / "eval" / "album", ENTITIES.get(clip.stem)
+    name = f"growth-{clip.stem}-{minutes:g}-min"
+    one, growing = work / name / "one", work / name / "growing"
+    parts = [f"bytes of {n} videos of {minutes:g} min" for n in hours]
+    if kept.path is None or not any(kept.known(part) for part in parts):
+        shutil.rmtree(work / name, ignore_errors=True)
+    path = looped(clip, work, minutes)
+    if not growing.exists():
+        index([path], one, model_words(model))
+        if entity:
+            with panorama.open(one) as opened:
                 opened.register(entity, album / entity)
-        done = 1
-        for wanted in hours:
-            for number in range(done, wanted):
-                written.append(write_hour(library, hour, number))
-            done = max(done, wanted)
-            # What the end of every `panorama index` does: sweep, merge small files, make the search index.
-            with panorama.open(library) as opened:
-                began = time.perf_counter()
-                opened.index(path)
-                upkeep = time.perf_counter() - began
-                opened._store.sweep(grace_seconds=0)
-                sizes = opened.info().bytes
-            kinds = [sizes.get(kind, 0) for kind in KINDS]
-            one = median(written) if written else 0.0
-            sums.append((done * length, [*kinds, sum(kinds)]))
-            shown = [f"{k / 1e6:.2f}" for k in (*kinds, sum(kinds))]
-            rows.append([done, f"{done * length:.3g}", *shown, one, upkeep])
-            if entity:
-                queries.append([done, *(query_seconds(library, sql, entity) for sql in QUERIES.values())])
-            say(f"{done} hours: {sum(kinds) / 1e9:.2f} GB")
+        shutil.copytree(one, growing.with_suffix(".part"))
+        growing.with_suffix(".part").rename(growing)
+    hour = Hour(one)
+    results = []
+    for wanted, part in zip(hours, parts, strict=True):
+        known = kept.known(part) or kept.keep(part, grown(growing, hour, wanted, path, entity))
+        results.append(known)
+        say(f"{part}: {sum(known['bytes']) / 1e9:.2f} GB")
+    shutil.rmtree(work / name)
+    print_bytes(clip, hour, results, entity)
+
+
+def grown(library: Path, hour: Hour, videos: int, path: Path, entity: str | None) -> dict[str, Any]:
+    """Write the hour again until there are so many videos; what the library then is like. JSON."""
+    with panorama.open(library) as opened:
+        there = len(opened.videos())
+    written = [hour.append_to(library, number) for number in range(there, videos)]
+    # What the end of every `panorama index` does: sweep, merge small files, make the search index.
+    with panorama.open(library) as opened:
+        began = time.perf_counter()
+        opened.index(path)
+        upkeep = time.perf_counter() - began
+    with Store.open(library) as store:
+        store.sweep(grace_seconds=0)
+        sizes = store.info().bytes
+    return {
+        "videos": videos,
+        "hours": videos * hour.seconds / 3600,
+        "bytes": [sizes.get(kind, 0) for kind in KINDS],
+        "written": median(written) if written else None,
+        "upkeep": upkeep,
+        "queries": [query_seconds(library, sql, entity) for sql in QUERIES.values()] if entity else [],
+    }
+
+
+def print_bytes(clip: Path, hour: Hour, results: list[dict[str, Any]], entity: str | None) -> None:
+    rows = []
+    for r in results:
+        shown = [f"{k / 1e6:.2f}" for k in (*r["bytes"], sum(r["bytes"]))]
+        one = "" if r["written"] is None else r["written"]
+        rows.append([r["videos"], f"{r['hours']:.3g}", *shown, one, r["upkeep"]])
     head = ["videos", "hours", *(f"{kind} MB" for kind in (*KINDS, "all"))]
     table(
-        f"Bytes of {clip.name}: one video of {length:.3g} hours indexed, the others written again, shifted",
+        f"Bytes of {clip.name}: {hour.seconds / 3600:.3g} hours indexed, then written again, shifted",
         [*head, "s to write one", "s for the upkeep"],
         rows,
     )
     if len(rows) > 1:
+        sums = [(r["hours"], [*r["bytes"], sum(r["bytes"])]) for r in results]
         table("Straight lines through them", ["kind", "MB an hour", "MB at none", "R2"], fits(sums))
-    if queries:
+    if entity:
         table(
             f"Seconds of a query for {entity!r}, library opened anew, median of 5",
             ["videos", *QUERIES],
-            queries,
+            [[r["videos"], *r["queries"]] for r in results],
         )
 
 
@@ -220,16 +178,6 @@ def fits(sums: list[tuple[float, list[int]]]) -> Iterator[list[object]]:
     for column, kind in enumerate((*KINDS, "all")):
         slope, start, r2 = straight_line(hours, [kinds[column] / 1e6 for _, kinds in sums])
         yield [kind, f"{slope:.3f}", f"{start:.3f}", f"{r2:.5f}"]
-
-
-def write_hour(library: Path, hour: Hour, number: int) -> float:
-    """Write the hour again as number `number`; seconds."""
-    began = time.perf_counter()
-    digest = f"{number:064x}"
-    with Store.open(library) as store, store.begin_segment(digest, "growth") as writer:
-        hour.write(writer, number)
-        writer.commit(hour.row(number, digest))
-    return time.perf_counter() - began
 
 
 def query_seconds(library: Path, sql: str, entity: str) -> float:
@@ -242,12 +190,19 @@ def query_seconds(library: Path, sql: str, entity: str) -> float:
     return median(took)
 
 
-def settings_part(footage: Path, work: Path, minutes: float, kept: Checkpoint, model: str | None) -> None:
+def settings_part(
+    footage: Path,
+    work: Path,
+    minutes: float,
+    variants: dict[str, dict[str, Any]],
+    kept: Checkpoint,
+    model: str | None,
+) -> None:
     """Bytes an hour by kind for each variant, over the fixed cameras."""
     rows = []
     depth: list[list[object]] = []
     base = 0.0
-    for name, changed in VARIANTS.items():
+    for name, changed in variants.items():
         part = f"settings {name}, {minutes:g} min"
         known = kept.known(part) or kept.keep(part, one_variant(footage, work, minutes, changed, model))
         hours = known["hours"]
@@ -294,6 +249,9 @@ def main() -> None:
     parser.add_argument("--hours", type=int, nargs="+", default=[1, 3, 10, 30, 100], help="of `bytes`")
     parser.add_argument("--hour-minutes", type=float, default=60.0, help="length of an hour of `bytes`")
     parser.add_argument("--model", default=None, help="the embedder; the default one otherwise")
+    parser.add_argument(
+        "--variants", choices=VARIANTS, nargs="+", default=list(VARIANTS), help="of `settings`"
+    )
     parser.add_argument("--settings-minutes", type=float, default=2.0)
     parser.add_argument("--checkpoint", type=Path, help="keep results here, and go on from them")
     given = parser.parse_args()
@@ -303,11 +261,10 @@ def main() -> None:
     if "time" in given.part:
         time_part(clip, given.work, given.minutes, given.rounds, kept, given.model)
     if "bytes" in given.part:
-        bytes_part(
-            clip, given.footage / "eval" / "album", given.work, given.hours, given.hour_minutes, given.model
-        )
+        bytes_part(clip, given.footage, given.work, given.hours, given.hour_minutes, kept, given.model)
     if "settings" in given.part:
-        settings_part(given.footage, given.work, given.settings_minutes, kept, given.model)
+        chosen = {name: VARIANTS[name] for name in ("default", *given.variants)}
+        settings_part(given.footage, given.work, given.settings_minutes, chosen, kept, given.model)
 
 
 if __name__ == "__main__":

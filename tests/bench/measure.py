@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 PANORAMA = (sys.executable, "-m", "panorama")
-"""The command line that is measured; it is that of the checkout where it is on PYTHONPATH or installed."""
+"""The command line that is measured: that of the working directory where it is a checkout."""
 
 DECODE_CHILD = """
 import json, sys, time
