@@ -21,9 +21,12 @@ from panorama.query.engine import Engine
 from panorama.query.explain import query_lines
 from panorama.query.relations import Limits, connect
 from panorama.query.rewrite import Rewriter, Rewritten
+from panorama.query.space import PREDICATES
 
 FIXTURES = Path(__file__).parent / "fixtures"
-REWRITTEN = ("rewritten.sql", "inside.sql", "crosses.sql", "left_of.sql", "near.sql")
+REWRITTEN = sorted(
+    path.name for path in FIXTURES.glob("*.sql") if path.read_text("utf-8").startswith("-- What DuckDB gets")
+)
 """Fixtures that hold what DuckDB gets; one for every predicate of space."""
 _BLOCK = re.compile(r"^-- input\n(.*?)\n-- expected\n(.*?)\n(?=\n-- input|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -116,6 +119,10 @@ def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
 )
 def test_only_extensions_are_taken_for_extensions(sql: str, found: list[str]) -> None:
     assert [sql[e.start : e.stop] for e in find_extensions(tokenize(sql))] == found
+
+
+def test_every_predicate_of_space_has_its_fixture() -> None:
+    assert {f"{name}.sql" for name in PREDICATES} < set(REWRITTEN)
 
 
 def test_text_around_an_extension_is_kept_to_the_character(connection: duckdb.DuckDBPyConnection) -> None:
