@@ -262,6 +262,12 @@ def test_left_of_compares_the_middles_of_two_boxes(engine: Engine) -> None:
     assert seen_without == everything - {(v, f) for v, f, _ in left}
 
 
+def test_above_compares_the_middles_of_two_boxes(engine: Engine) -> None:
+    assert frames(engine, "above('red-van', 'blue-van')") == []  # all boxes are at one height
+    higher = "SELECT above(a, b) FROM (SELECT 5 y1, 35 y2) a, (SELECT 6 y1, 35 y2) b"
+    assert engine.query(higher).fetchall() == [(True,)]
+
+
 @pytest.mark.parametrize("pixels", [0, 4, 9.5, 100])
 def test_near_measures_the_gap_between_two_boxes(engine: Engine, pixels: float) -> None:
     def near(red: tuple[float, ...], blue: tuple[float, ...]) -> bool:

@@ -42,6 +42,7 @@ PREDICATES: dict[str, Predicate] = {
     "inside": Predicate("shape", "inside('zone'), inside('zone', 'centre')"),
     "crosses": Predicate("step", "crosses('line'), crosses('line', 'in'), crosses('line', 'out')"),
     "left_of": Predicate("pair", "left_of('A', 'B')", "a.x1 + a.x2 < b.x1 + b.x2"),
+    "above": Predicate("pair", "above('A', 'B')", "a.y1 + a.y2 < b.y1 + b.y2"),
     "near": Predicate(
         "pair",
         "near('A', 'B', pixels)",
