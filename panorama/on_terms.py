@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.promises import Evidence, promised
+from panorama.promises import Evidence, account, promised
 from panorama.query.decide import Calibration
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher, VectorSource
@@ -35,6 +35,7 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
     if request.contract is not None:
         crops = len(matcher.source.crops()[0])
         kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
+        request.remarks.append(account(request.contract, kept, evidence))
         matcher = AlbumMatcher(matcher.source, matcher.embedder, kept)
     bare = replace(request, contract=None, budget=None)
     if request.budget is None:

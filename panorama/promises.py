@@ -100,6 +100,15 @@ def promised(
     return tuple(kept)
 
 
+def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[Evidence]) -> str:
+    """What was applied, for people."""
+    examples = min(len(one.stranger if contract.kind == "precision" else one.same) for one in evidence)
+    return (
+        f"{contract}: accepted from a score of {kept[-1].high:.2f}, by {examples} examples among this"
+        f" library's own tracks, with {CONFIDENCE:.0%} confidence for things that look as they do"
+    )
+
+
 def allowed_errors(examples: int, share: float) -> int:
     """How many of so many examples may err for the true share to be at most `share`, with CONFIDENCE.
 

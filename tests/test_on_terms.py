@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
 
 from panorama.errors import AccuracyError, QueryError
 from panorama.on_terms import match_on_terms
-from panorama.promises import Evidence, allowed_errors, promised
+from panorama.promises import Evidence, allowed_errors, evidence_for, promised
 from panorama.query.decide import Calibration
 from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
@@ -177,6 +178,20 @@ def test_what_cannot_be_promised_is_refused_with_what_can(
 ) -> None:
     with pytest.raises(AccuracyError, match=message):
         promised(contract, [calibration()], [] if one is None else [one], 1, crops)
+
+
+def test_evidence_survives_being_kept_and_the_account_says_what_was_applied() -> None:
+    one = evidence(30)
+    (read,) = evidence_for("model", {"evidence:model": json.loads(json.dumps([one.as_dict()]))})
+    assert read.crops == one.crops and np.allclose(read.stranger, one.stranger, atol=1e-5)
+    assert evidence_for("another", {"evidence:model": [one.as_dict()]}) == ()
+    _, matcher = many_tracks()
+    request = MatchRequest(("thing",), contract=Contract("recall", 0.5))
+    found = match_on_terms(matcher, request, [evidence(crops=200)] * 2)
+    assert accepted(found)
+    (remark,) = request.remarks
+    assert remark.startswith("WITH RECALL >= 0.5: accepted from a score of 0.")
+    assert "by 200 examples among this library's own tracks, with 95% confidence" in remark
 
 
 # What is left undone.

@@ -55,10 +55,6 @@ SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
 FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 """
 _CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
-_PROMISE = (
-    "{contract}: measured on this library's own tracks, at 95 % confidence, for things that look as they do;"
-    " see docs/SQL.md"
-)
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
 SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
@@ -162,7 +158,9 @@ class Engine:
         verify = self._verifier(run, dry=True)
         rewritten = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify).rewrite()
         for query in rewritten.queries:
-            request = match_request(query, run.cursor)
+            # What has an accuracy or a time of its own is matched by itself.
+            own = query.contract is not None or query.budget_seconds is not None
+            request = None if own else match_request(query, run.cursor)
             if request is not None and _possible(request):
                 yield from self._entities if request.entities is None else request.entities
         if wanted:
@@ -313,8 +311,7 @@ class Engine:
         except AccuracyError as exc:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
-        if query.contract is not None and not dry:
-            run.warnings.append(_PROMISE.format(contract=query.contract))
+        run.warnings += request.remarks
         run.cursor.register(name, matches.to_arrow())
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)

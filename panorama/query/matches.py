@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol
 
 import numpy as np
@@ -50,10 +50,10 @@ class Matches:
 
     def __post_init__(self) -> None:
         n = len(self.track_id)
-        for field in fields(self)[1:]:
-            column = getattr(self, field.name)
+        for name in (one.name for one in fields(self)[1:]):
+            column = getattr(self, name)
             if column.shape != (n,):
-                raise ValueError(f"{n} matches, but {field.name} has shape {column.shape}")
+                raise ValueError(f"{n} matches, but {name} has shape {column.shape}")
         if n and not (
             int(self.entity_index.min()) >= 0 and int(self.entity_index.max()) < len(self.entities)
         ):
@@ -63,7 +63,7 @@ class Matches:
         return len(self.track_id)
 
     def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Matches:
-        columns = {field.name: getattr(self, field.name)[pick] for field in fields(self)[1:]}
+        columns = {one.name: getattr(self, one.name)[pick] for one in fields(self)[1:]}
         return Matches(self.entities, **columns)
 
     @classmethod
@@ -114,6 +114,7 @@ class MatchRequest:
         first: of a similarity, how many of the best tracks are enough; all where None.
         contract: the accuracy that the bands must keep, None for that of the calibration.
         budget: how long it may take; it is told what was left undone.
+        remarks: filled by the matcher with what the asker should know.
     """
 
     entities: tuple[str, ...] | None = None
@@ -124,6 +125,7 @@ class MatchRequest:
     first: int | None = None
     contract: Contract | None = None
     budget: Budget | None = None
+    remarks: list[str] = field(default_factory=list)
 
 
 class Matcher(Protocol):
