@@ -22,6 +22,7 @@ from panorama.query.statements import (
     RemoveExemplars,
     RenameEntity,
 )
+from panorama.registering import picture_files
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -67,10 +68,11 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
 
 
 def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
-    """The paths, each below the root.
+    """The picture files that paths, folders and patterns stand for, each below the root.
 
     Raises:
-        QueryError: there is no root here, or a path leads out of it.
+        QueryError: there is no root here, or a path leads out of it, be it by a link.
+        BadImage: one of them stands for nothing.
     """
     if not pictures:
         return []
@@ -87,7 +89,11 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
             raise QueryError(
                 f"the picture {picture!r} lies outside {base}; only pictures below it may be named"
             )
-    return paths
+    files = picture_files(paths)
+    for file in files:
+        if not file.resolve().is_relative_to(base):
+            raise QueryError(f"the picture {file.relative_to(base)} is a link that leads out of {base}")
+    return files
 
 
 def _remove(library: Library, name: str, sources: Sequence[str]) -> None:

@@ -1,0 +1,163 @@
+"""Statements about entities, from text to the library on disk and back in answers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
+
+
+@pytest.fixture
+def library(tmp_path, fake_proposer, monkeypatch):
+    """Red in one.mp4, blue in two.mp4; pictures of four colours to name, nothing registered."""
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "v" / "one.mp4", [Thing("red", 5, 35)])
+    write_film(tmp_path / "v" / "two.mp4", [Thing("blue", 5, 35)])
+    for color in ("red", "blue", "green", "yellow"):
+        write_picture(tmp_path / "album" / f"{color}.png", thing_picture(color))
+    with panorama.open(tmp_path / "library", create=True) as made:
+        made.index("v", model="color-bands")
+        yield made
+
+
+def seen(library, entity):
+    sql = "SELECT DISTINCT video FROM (SELECT frames WHERE entity = ?) ORDER BY video"
+    return [row[0] for row in library.query(sql, [entity]).fetchall()]
+
+
+def counts(library):
+    return [tuple(row) for row in library.query("SHOW ENTITIES").fetchall()]
+
+
+def test_an_entity_lives_from_create_to_forget(library):
+    assert counts(library) == []
+    made = library.query(
+        "CREATE ENTITY 'Thing' FROM 'album/red.png' NOT FROM 'album/green.png', 'album/yellow.png'"
+    )
+    assert made.fetchall() == [("created", "Thing")]
+    assert counts(library) == [("Thing", 1, 2)]
+    assert seen(library, "Thing") == ["one.mp4"]
+    library.query("ALTER ENTITY 'Thing' ADD 'album/blue.png'")
+    assert counts(library) == [("Thing", 2, 2)]
+    assert seen(library, "Thing") == ["one.mp4", "two.mp4"]
+    library.query("alter entity 'Thing' remove 'red.png'")
+    assert seen(library, "Thing") == ["two.mp4"]
+    library.query("ALTER ENTITY 'Thing' RENAME TO 'blue thing'")
+    with pytest.raises(UnknownEntity):
+        seen(library, "Thing")
+    assert seen(library, "blue thing") == ["two.mp4"]
+    library.query("ALTER ENTITY 'blue thing' ADD NOT 'album/red.png'")
+    assert counts(library) == [("blue thing", 1, 3)]
+    library.query("DROP ENTITY 'blue thing'")
+    assert counts(library) == []
+    with pytest.raises(UnknownEntity):
+        library.query("DROP ENTITY 'blue thing'")
+    library.query("DROP ENTITY IF EXISTS 'blue thing'")
+
+
+def test_create_takes_folders_patterns_and_lists_and_does_all_or_nothing(library):
+    library.query("CREATE ENTITY 'many' FROM 'album/*.png'")
+    assert counts(library) == [("many", 4, 0)]
+    library.query("CREATE ENTITY 'folder' FROM 'album'")
+    assert counts(library)[0] == ("folder", 4, 0)
+    with pytest.raises(EntityError, match="ALTER ENTITY 'many' ADD"):
+        library.query("CREATE ENTITY 'many' FROM 'album/red.png'")
+    with pytest.raises(BadImage, match="no image at"):
+        library.query("CREATE ENTITY 'half' FROM 'album/red.png', 'album/nosuch.png'")
+    assert [name for name, *_ in counts(library)] == ["folder", "many"]
+
+
+def test_pictures_outside_of_the_root_are_refused_also_behind_links(library, tmp_path, tmp_path_factory):
+    outside = write_picture(tmp_path_factory.mktemp("outside") / "x.png", thing_picture("red"))
+    (tmp_path / "album" / "link.png").symlink_to(outside)
+    (tmp_path / "linked").symlink_to(outside.parent)
+    for text in (
+        f"'{outside}'", "'../x.png'", "'album/../../*.png'", "'album/link.png'", "'album/l*.png'", "'album'",
+        "'linked'", "'linked/x.png'", "'l*ked/x.png'", "'linke[d]/*.png'", "'*/x.png'",
+    ):  # fmt: skip
+        with pytest.raises(QueryError, match="out"):
+            library.query(f"CREATE ENTITY 'x' FROM {text}")
+        with pytest.raises(QueryError, match="out"):
+            library.query(f"CREATE ENTITY 'x' FROM 'album/red.png' NOT FROM {text}")
+    for text in (f"'{outside}'", "'album/link.png'", "'linked/x.png'"):
+        with pytest.raises(QueryError, match="outside"):
+            library.query(f"SELECT crops ORDER BY similarity({text})")
+        with pytest.raises(QueryError, match="outside"):
+            library.query(f"SELECT verify('album/red.png', {text})")
+    assert counts(library) == []
+
+
+def test_describe_tells_threshold_spread_and_the_nearest_other_entity(library):
+    library.query("CREATE ENTITY 'warm' FROM 'album/red.png', 'album/yellow.png'")
+    (alone,) = library.query("DESCRIBE ENTITY 'warm'").arrow().to_pylist()
+    assert alone["nearest"] is None and alone["spread"] > 0
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    (told,) = library.query("DESCRIBE ENTITY 'warm'").arrow().to_pylist()
+    assert (told["entity"], told["exemplars"], told["negatives"], told["nearest"]) == ("warm", 2, 0, "red")
+    assert told["nearest_similarity"] == pytest.approx(1, abs=1e-5)
+    assert 0 < told["threshold"] < 1
+    (single,) = library.query("DESCRIBE ENTITY 'red'").arrow().to_pylist()
+    assert single["spread"] is None
+    vectors = library.snapshot().album(library.embedder.hash, 1).vectors
+    owners = library.snapshot().album(library.embedder.hash, 1).entity_index.tolist()
+    names = library.snapshot().album(library.embedder.hash, 1).entities
+    first, second = (vectors[i] for i, owner in enumerate(owners) if names[owner] == "warm")
+    assert told["spread"] == pytest.approx(1 - float(first @ second), abs=1e-5)
+
+
+def test_forget_erases_and_with_sightings_takes_the_crops_too(library):
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    library.query("CREATE ENTITY 'blue' FROM 'album/blue.png'")
+    track = library.query("SELECT track_id FROM sightings WHERE entity = 'red'").fetchall()[0][0]
+    held = "SELECT count(*) FROM crops WHERE track_id = ?"
+    assert library.query(held, [track]).fetchall()[0][0] > 0
+    library.query("FORGET ENTITY 'blue'")
+    assert seen(library, "red") == ["one.mp4"]
+    library.query("FORGET ENTITY 'red' WITH SIGHTINGS")
+    assert library.query(held, [track]).fetchall() == [(0,)]
+    assert not [p for p in (library.path / "album").rglob("*") if p.is_file()]
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    assert seen(library, "red") == []
+
+
+def test_names_patterns_and_their_absence(library):
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    library.query("CREATE ENTITY 'blue' FROM 'album/blue.png'")
+
+    def asked(condition):
+        rows = library.query(f"SELECT DISTINCT video, entity FROM (SELECT frames WHERE {condition})")
+        return sorted((video, entity) for video, entity in rows.fetchall())
+
+    red, blue = ("one.mp4", "red"), ("two.mp4", "blue")
+    assert asked("entity IN ('red', 'blue')") == asked("entity IS NOT NULL") == [red, blue]
+    assert asked("entity LIKE 'r%'") == asked("entity <> 'blue'") == asked("entity NOT IN ('blue')") == [red]
+    assert asked("entity = 'red' OR entity = 'blue'") == [red, blue]
+    assert asked("entity = 'red' AND entity = 'blue'") == asked("entity LIKE 'x%'") == []
+    assert {video for video, _ in asked("NOT entity = 'red' AND video = 'two.mp4'")} == {"two.mp4"}
+    unknown = library.query("SELECT tracks WHERE entity IS NULL").fetchall()
+    taken = {row[0] for row in library.query("SELECT track_id FROM sightings").fetchall()}
+    every = {row[0] for row in library.query("SELECT track_id FROM tracks").fetchall()}
+    assert {row[1] for row in unknown} == every - taken
+
+
+@pytest.mark.parametrize(
+    ("sql", "place", "told"),
+    [
+        ("CREATE ENTITY red FROM 'a'", "red", "the entity's name in single quotes, found 'red'"),
+        ("CREATE ENTITY 'red' NOT FROM 'a'", "NOT", "expected FROM, found 'NOT'"),
+        ("CREATE ENTITY 'red' FROM a", "a", "a picture, folder or pattern in single quotes"),
+        ("\n-- why\nALTER ENTITY 'red' RENAME 'x'", "RENAME", "expected ADD, REMOVE or RENAME TO"),
+        ("ALTER ENTITY 'red' ADD NOT", None, "found the end"),
+        ("DESCRIBE ENTITY 'red' now", "now", "expected the end of the statement"),
+        ("SHOW ENTITIES please", "please", "expected the end of the statement"),
+    ],
+)  # fmt: skip
+def test_a_statement_that_goes_wrong_points_at_the_word(library, sql, place, told):
+    with pytest.raises(QueryError, match=re.escape(told)) as caught:
+        library.query(sql)
+    expected = len(sql) if place is None else re.search(rf"\b{place}\b(?!')", sql).start()
+    assert caught.value.position == expected
