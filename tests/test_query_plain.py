@@ -89,6 +89,13 @@ def test_a_plain_select_gives_what_duckdb_gives(
         ("SELECT count(*) FROM frames WHERE time < ? AND video = ?", [2.0, "yard.mp4"]),
         ("SELECT count(*) FROM sightings WHERE entity = $name", {"name": "dog"}),
         ("SELECT list_contains(?, 3)", [[1, 2, 3]]),
+        ("SELECT $1::DATE + 1", ["2026-03-01"]),
+        ("FROM entities ORDER BY entity LIMIT ? OFFSET ?", [2, 1]),
+        ("SELECT count(*) FROM tracks WHERE video IN (?, ?)", ["yard.mp4", "gate-1.mp4"]),
+        ("WITH x AS (SELECT $n AS n) SELECT n, $n * 2 FROM x", {"n": 3}),
+        ("SELECT list_filter([1, 2, 3], lambda x: x > ?)", [1]),
+        ("SELECT '?', '$a', $a", {"a": "?"}),
+        ("VALUES (?, ?), (3, 4)", [1, 2]),
     ],
 )
 def test_parameters_of_plain_sql_are_bound_by_duckdb(
