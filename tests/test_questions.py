@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from questions import differences, questions, rows_of, sample_library
 
 import panorama
+from panorama.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,35 @@ def test_the_answer_is_the_golden_one(path: Path, library: panorama.Library) -> 
     assert golden.is_file(), f"{golden.name} is missing; python tests/questions.py FOLDER writes it"
     found = differences(golden.read_text(), library.query(path.read_text()))
     assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+def test_all_questions_are_answered_from_the_command_line(
+    library: panorama.Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["panorama", "--library", library.path, "query", "-f", *questions(), "--format", "csv"]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 0
+    assert capsys.readouterr().out == "".join(
+        library.query(path.read_text()).to_csv() for path in questions()
+    )
+
+
+def test_every_question_says_what_it_asks_of_the_sample_and_what_to_expect() -> None:
+    numbers = [path.name.split("-")[0] for path in questions()]
+    assert len(numbers) == len(set(numbers)) >= 14
+    table = (questions()[0].parent / "README.md").read_text()
+    for path in questions():
+        more = r"(--           .*\n)*"
+        form = rf"-- question: \S.*\?\n{more}-- sample:   \S.*\n{more}-- expect:   \S.*\n{more}(?!--)"
+        header = re.match(form, path.read_text())
+        assert header, f"{path.name}: question, sample and expect stand above the statement"
+        assert path.read_text().rstrip().endswith(";") and path.read_text().count(";") == 1 + header[0].count(
+            ";"
+        )
+        assert f"| {path.stem} |" in table, path.stem
 
 
 def test_a_comparison_sees_rows_words_and_numbers() -> None:
