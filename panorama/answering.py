@@ -88,15 +88,17 @@ class Answering:
         result.warnings += self._warnings(snapshot)
         return result
 
-    def query_many(self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits) -> list[Result]:
-        """The answers to several SELECTs, all of one snapshot; what they look for is matched in one pass."""
+    def query_each(
+        self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits
+    ) -> Iterator[Result]:
+        """The answers to several SELECTs, each as it is found, all of one snapshot and one matching pass."""
         asked = [(query, None) if isinstance(query, str) else query for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             engine.prepare(asked)
-            results = [engine.query(sql, parameters) for sql, parameters in asked]
-        for result in results:
-            result.warnings += self._warnings(snapshot)
-        return results
+            for sql, parameters in asked:
+                result = engine.query(sql, parameters)
+                result.warnings += self._warnings(snapshot)
+                yield result
 
     def verify(self, first: Image, second: Image) -> Verdict:
         """Whether two pictures show the same entity."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -423,7 +423,13 @@ class Library:
         self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
     ) -> list[Result]:
         """Answer several SELECTs of one state of the library, matched in one pass; limits are for each."""
-        return self._answering.query_many(queries, picture_root or Path.cwd(), limits or Limits())
+        return list(self.query_each(queries, picture_root=picture_root, limits=limits))
+
+    def query_each(
+        self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
+    ) -> Iterator[Result]:
+        """As `query_many`, each answer as soon as it is there."""
+        return self._answering.query_each(queries, picture_root or Path.cwd(), limits or Limits())
 
     @property
     def _answering(self) -> Answering:
@@ -441,18 +447,12 @@ class Library:
         return self._answering.verify(a, b)
 
     def why(
-        self,
-        entity: str,
-        video: str | None = None,
-        *,
-        seconds: float | None = None,
-        frame: int | None = None,
-        track_id: int | None = None,
-        crop_id: int | None = None,
-    ) -> Why:
+        self, entity: str, video: str | None = None, *, seconds: float | None = None,
+        frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
+    ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
-        place = why.Place(video, seconds, frame, track_id, crop_id)
-        return why.explain(self, self._answering.matcher(), entity, place)
+        where = why.Place(video, seconds, frame, track_id, crop_id)
+        return why.explain(self, self._answering.matcher(), entity, where)
 
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""

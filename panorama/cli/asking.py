@@ -107,14 +107,18 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Ite
     """The answers in order; queries that follow each other are matched together."""
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
         some = list(group)
-        for part in [some] if is_query else [[statement] for statement in some]:
-            seconds = None if limits.seconds is None else limits.seconds * len(part)
-            with kept(replace(limits, seconds=seconds)), _placed(part):
-                if is_query:
-                    results = library.query_many([statement.sql for statement in part], limits=limits)
-                else:
-                    results = [library.query(part[0].sql, limits=limits)]
-            yield from results
+        sqls = [statement.sql for statement in some]
+        if is_query:
+            results = library.query_each(sqls, limits=limits)
+        else:
+            results = (library.query(sql, limits=limits) for sql in sqls)
+        for statement in some:
+            # What is matched for all of them is matched with the first.
+            times = len(some) if statement is some[0] else 1
+            seconds = None if limits.seconds is None else limits.seconds * times
+            with kept(replace(limits, seconds=seconds)), _placed(some):
+                result = next(results)
+            yield result
 
 
 @contextmanager
