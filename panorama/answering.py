@@ -22,7 +22,7 @@ from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.registering import read_picture
 from panorama.sightings import CatalogSightings
-from panorama.source import LateMatcher, SnapshotVectors, unsearched
+from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
 
 IDLE_ENGINES = 4
@@ -80,6 +80,7 @@ class Answering:
         self._snapshot: Snapshot | None = None
         self._matcher: AlbumMatcher | None = None
         self._idle: list[_Idle] = []
+        self._indexes = KeptIndexes()
 
     def query(self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits) -> Result:
         """The answer to one SELECT."""
@@ -112,16 +113,21 @@ class Answering:
     def forget(self) -> None:
         """Let go of snapshot, vectors and connections; the next query takes new ones."""
         with self._lock:
-            self._snapshot, self._matcher = None, None
-            idle, self._idle = self._idle, []
-        for kept in idle:
+            self._indexes = KeptIndexes()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Leave the snapshot; its vectors may serve the next one."""
+        self._snapshot, self._matcher = None, None
+        for kept in self._idle:
             kept.engine.close()
+        self._idle = []
 
     def _current(self) -> Snapshot:
         snapshot = self._store.snapshot()
         with self._lock:
             if self._snapshot is not snapshot:
-                self.forget()
+                self._let_go()
                 self._snapshot = snapshot
         return snapshot
 
@@ -169,7 +175,7 @@ class Answering:
                 return self._matcher
             embedder = self._embedder()
             _check_embedded(snapshot, embedder)
-            source = SnapshotVectors(self._store, snapshot, embedder)
+            source = SnapshotVectors(self._store, snapshot, embedder, self._indexes)
             calibrations = calibrations_for(embedder, snapshot.settings)
             sightings = CatalogSightings(self._store, snapshot, embedder, calibrations)
             matcher = AlbumMatcher(source, embedder, calibrations, sightings)

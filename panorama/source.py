@@ -34,10 +34,34 @@ class PickedVectors:
     vectors: NDArray[np.float32]
 
 
-class SnapshotVectors:
-    """The `VectorSource` of one snapshot under one model."""
+class KeptIndexes:
+    """Vector indexes that outlive a snapshot: an entity registered, say, changes nothing of them."""
 
-    def __init__(self, store: Store, snapshot: Snapshot, embedder: Embedder) -> None:
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], tuple[object, VectorIndex]] = {}
+
+    def get(self, snapshot: Snapshot, model_hash: str, exit: int) -> VectorIndex:
+        """The index over what a snapshot holds at an exit; made anew where that has changed."""
+        files = snapshot.embeddings.get((model_hash, exit), ())
+        content = (files, snapshot.live_segments.tobytes())
+        kept = self._kept.get((model_hash, exit))
+        if kept is None or kept[0] != content:
+            kept = (content, VectorIndex(VectorTable.load(snapshot, model_hash, exit)))
+            self._kept[model_hash, exit] = kept
+        return kept[1]
+
+
+class SnapshotVectors:
+    """The `VectorSource` of one snapshot under one model.
+
+    Args:
+        kept: indexes of earlier snapshots.
+    """
+
+    def __init__(
+        self, store: Store, snapshot: Snapshot, embedder: Embedder, kept: KeptIndexes | None = None
+    ) -> None:
+        self._kept = kept or KeptIndexes()
         self._store = store
         self._snapshot = snapshot
         self._embedder = embedder
@@ -55,8 +79,7 @@ class SnapshotVectors:
 
     def _index(self, exit: int) -> VectorIndex:
         if exit not in self._indexes:
-            table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
-            self._indexes[exit] = VectorIndex(table)
+            self._indexes[exit] = self._kept.get(self._snapshot, self._embedder.hash, exit)
         return self._indexes[exit]
 
     def stored(self, exit: int) -> VectorTable:

@@ -116,3 +116,40 @@ def test_a_mistake_in_one_of_several_queries_is_told(library):
     with pytest.raises(QueryError, match="executed by"):
         library.query_many([RED, "DROP ENTITY 'red'"])
     assert [e.name for e in library.entities()] == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("target", "condition", "early"),
+    [
+        ("tracks", "", True),
+        ("tracks", "WHERE video LIKE '%.mp4' ", True),
+        ("tracks", "WHERE start_time < 1 OR video = 'b.mp4' ", True),
+        ("crops", "", True),
+        ("crops", "WHERE video LIKE '%.mp4' ", True),
+        ("crops", "WHERE quality > 0 ", False),
+    ],
+)
+def test_the_most_similar_ones_are_the_first_of_all(library, monkeypatch, target, condition, early):
+    from panorama.query.matching import AlbumMatcher
+
+    asked = []
+    similarity = AlbumMatcher.similarity
+
+    def noticed(self, image, request):
+        asked.append(request)
+        return similarity(self, image, request)
+
+    monkeypatch.setattr(AlbumMatcher, "similarity", noticed)
+    write_film(library.path.parent / "b.mp4", [Thing("red", 0, 30), Thing("green", 0, 30, top=80)])
+    library.index(["a.mp4", "b.mp4"])
+    (crop,) = library.query("SELECT min(crop_id) AS c FROM crops WHERE time > 1").fetchone()
+    sql = f"SELECT {target} {condition}ORDER BY similarity({crop}) DESC"
+    every = library.query(sql).fetchall()
+    assert len(every) > 2 and asked[-1].first is None
+    for limit in range(len(every) + 2):
+        parts = {f"LIMIT {limit}": every[:limit], f"LIMIT {limit} OFFSET 1": every[1 : limit + 1]}
+        for clause, expected in parts.items():
+            found = library.query(f"{sql} {clause}").fetchall()
+            assert [row[:4] for row in found] == [row[:4] for row in expected]
+            assert [row.similarity for row in found] == pytest.approx([row.similarity for row in expected])
+    assert asked[-1].first == (len(every) + 2 if early else None)

@@ -25,7 +25,7 @@ from panorama.query.explain import Done, PictureStep, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
-from panorama.query.needs import match_request, plain_entities
+from panorama.query.needs import match_request, plain_entities, similarity_request
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
     MATCHED_COLUMNS,
@@ -246,8 +246,10 @@ class Engine:
         check_single_select(run.cursor, rewritten.text, tokens)
         for query in rewritten.queries:
             self._match(query, run, dry)
+        calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
         for call in rewritten.similarities:
-            self._similarity(call, run, sql, dry)
+            request = similarity_request(rewritten.queries, calls, run.cursor)
+            self._similarity(call, request, run, sql, dry)
         if wanted:
             self._matched_views(wanted, sql, tokens, run, dry)
         if explain:
@@ -375,8 +377,10 @@ class Engine:
         if "moments" in wanted:
             run.cursor.execute(_MOMENTS.format(moments=compile_query(everything)))
 
-    def _similarity(self, call: SimilarityCall, run: _Run, sql: str, dry: bool) -> None:
-        """Similarity of every crop to one picture, as the table that the rewritten text looks up."""
+    def _similarity(
+        self, call: SimilarityCall, request: MatchRequest, run: _Run, sql: str, dry: bool
+    ) -> None:
+        """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
         crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
         values: NDArray[np.float64] = np.zeros(0, np.float64)
         if isinstance(call.picture, int):
@@ -385,7 +389,7 @@ class Engine:
         check_stopped()
         started = time.perf_counter()
         if not dry:
-            crop_ids, values = self._matcher.similarity(image, MatchRequest(keep="all"))
+            crop_ids, values = self._matcher.similarity(image, request)
         told = f"{len(crop_ids)} crops compared"
         run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -10,11 +12,12 @@ from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from panorama.query.compile import compile_query
 from panorama.query.dialect import Panorama
 from panorama.query.matches import Keep, MatchRequest
-from panorama.query.plan import MATCH_COLUMNS, Bounds, Query, Seen
+from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
-from panorama.query.rules import needed_videos
+from panorama.query.rules import needed_videos, whole_number
 from panorama.query.shapes import touching
 from panorama.query.shorthand import constant
 
@@ -41,6 +44,44 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
         # Matching everything is right, too; the statement itself will say what is wrong with its condition.
         pass
     return MatchRequest(entities, segments, tracks, keep, min_score)
+
+
+def similarity_request(
+    queries: Sequence[Query], calls: int, cursor: duckdb.DuckDBPyConnection
+) -> MatchRequest:
+    """Of which crops a statement needs the similarity, where it is asked once, to order one shorthand by it.
+
+    Args:
+        calls: how often the statement says `similarity`.
+    """
+    everything = MatchRequest(keep="all")
+    if calls != 1 or len(queries) != 1:
+        return everything
+    query = queries[0]
+    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    descending = query.similarity is not None and query.order in (
+        f"{query.similarity} DESC",
+        f"{query.similarity} desc",
+    )
+    if not descending or query.grouped or query.limit is None or None in numbers:
+        return everything
+    first = sum(number for number in numbers if number is not None)
+    if query.branches == (Branch(),):
+        videos = needed_videos(query)
+        if videos is None and not query.shared:
+            return MatchRequest(keep="all", first=first)
+        if videos is None:
+            return everything
+        return MatchRequest(segments=_segments_of(videos, cursor), keep="all", first=first)
+    # A condition on crops may leave out just those that make a track similar; one on tracks leaves tracks.
+    if query.target != "tracks":
+        return everything
+    plain = replace(query, order=None, limit=None, offset=None, similarity=None, alone=False)
+    try:
+        found = cursor.execute(f"SELECT DISTINCT track_id FROM ({compile_query(plain)})").fetchnumpy()
+    except duckdb.Error:
+        return everything  # the statement itself will say what is wrong with its condition
+    return MatchRequest(tracks=np.asarray(found["track_id"], np.int64), keep="all", first=first)
 
 
 def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:

@@ -354,7 +354,7 @@ def limit_to_shapes(query: Query, context: Context) -> Query:
 def stop_early(query: Query, context: Context) -> Query:
     """A LIMIT in the default order, or by score, needs only the first tracks, if these decide the rows."""
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
-    numbers = [_whole(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
     simple = (
         query.target == "frames"
         and query.limit is not None
@@ -378,7 +378,8 @@ def stop_early(query: Query, context: Context) -> Query:
     return replace(query, first_rows=rows, best_first=best_first)
 
 
-def _whole(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
+    """The number that the text of a LIMIT is, None where it is an expression."""
     stripped = text.strip()
     return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 16 else None
 
