@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from panorama.registering import read_picture
 from panorama.sightings import CatalogSightings
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
+from panorama.threads import Threads
 
 IDLE_ENGINES = 4
 """Engines kept for the next query: one for each thread asking at a time, picture root and set of limits."""
@@ -84,7 +85,10 @@ class Answering:
 
     def query(self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits) -> Result:
         """The answer to one SELECT."""
-        with self._engine(picture_root, limits) as (engine, snapshot):
+        threads = Threads.here().apply()
+        if limits.threads is None:
+            limits = replace(limits, threads=threads.duckdb)
+        with self._store.asking(), self._engine(picture_root, limits) as (engine, snapshot):
             result = engine.query(sql, parameters)
         result.warnings += self._warnings(snapshot)
         return result

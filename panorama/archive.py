@@ -1,9 +1,8 @@
-"""Paths enter; every video among them ends indexed, skipped or failed, and the account of it leaves."""
+"""What became of each file that was indexed; stored crops and examples enter, a model's vectors leave."""
 
 from __future__ import annotations
 
 import stat
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -14,16 +13,15 @@ import pyarrow as pa
 
 from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, unknown
-from panorama.ingest import EMBED_BATCH, Indexer, Progress
+from panorama.ingest import EMBED_BATCH
 from panorama.models.base import Embedder
+from panorama.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule
-from panorama.store import KnownFile, Store, VideoRow
+from panorama.store import Store
 from panorama.video import (
     Found,
     FoundVideo,
     VideoReader,
-    content_hash,
-    open_video,
     pictures_in,
 )
 
@@ -40,7 +38,10 @@ class FileOutcome:
         status: 'indexed', 'skipped' (nothing had changed) or 'failed'.
         frames, tracks, crops: counts of the new segment.
         video_seconds, seconds: length of the video and time spent on it.
-        stage_seconds: time by stage; stages do not overlap.
+        stage_seconds: time at work on it by stage; stages work at the same time.
+        line: of each stage since the file before was settled: seconds busy, starved (waiting for the stage
+            before) and blocked (waiting for the one behind), and the mean length of its queue.
+        paused_seconds: how long indexing stood back for queries.
         unchanged: sampled frames that the change gate passed over.
         note: what was lost, or why it failed or was skipped.
         damage: what could not be decoded of a file that the library holds, None where nothing was lost.
@@ -57,6 +58,8 @@ class FileOutcome:
     video_seconds: float = 0.0
     seconds: float = 0.0
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    line: dict[str, dict[str, float]] = field(default_factory=dict)
+    paused_seconds: float = 0.0
     note: str | None = None
     damage: str | None = None
 
@@ -64,7 +67,12 @@ class FileOutcome:
         """For JSON; times are rounded to milliseconds."""
         out = asdict(self)
         out["stage_seconds"] = {name: round(value, 3) for name, value in self.stage_seconds.items()}
-        out["video_seconds"], out["seconds"] = round(self.video_seconds, 3), round(self.seconds, 3)
+        out["line"] = {
+            stage: {name: round(value, 3) for name, value in told.items()}
+            for stage, told in self.line.items()
+        }
+        for name in ("video_seconds", "seconds", "paused_seconds"):
+            out[name] = round(out[name], 3)
         return out
 
 
@@ -131,114 +139,6 @@ def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
     return replace(told, on_file=on_file)
 
 
-def index_paths(store: Store, indexer: Indexer, found: Found, hooks: Hooks | None = None) -> IndexReport:
-    """Index what `find_videos` found; each video is committed when it is done.
-
-    An interrupt keeps the videos finished before it and leaves no trace of the one at work.
-    """
-    hooks = hooks or Hooks()
-    nothing = IndexReport.of_nothing(found)
-    outcomes = list(nothing.files)
-    for outcome in outcomes:
-        hooks.on_file(outcome)
-    for number, video in enumerate(found.videos):
-        started = time.perf_counter()
-        try:
-            outcome = _index_one(store, indexer, video, hooks, (number, len(found.videos)))
-        except VideoError as exc:
-            outcome = FileOutcome(
-                str(video.path), "", FAILED, seconds=time.perf_counter() - started, note=str(exc)
-            )
-        except (ArithmeticError, LookupError, RuntimeError, ValueError) as exc:
-            # A defect of ours that one odd file brings out must not cost the user all the others.
-            note = f"{video.path}: unexpected {type(exc).__name__}: {exc}. This is a defect; please report it"
-            outcome = FileOutcome(
-                str(video.path), "", FAILED, seconds=time.perf_counter() - started, note=note
-            )
-        outcomes.append(outcome)
-        hooks.on_file(outcome)
-    embedded = embed_stored_crops(store, indexer.embedder)
-    return replace(nothing, files=tuple(outcomes), embedded=embedded)
-
-
-def _index_one(
-    store: Store, indexer: Indexer, video: FoundVideo, hooks: Hooks, place: tuple[int, int]
-) -> FileOutcome:
-    started = time.perf_counter()
-    settings_hash = indexer.settings.hash(indexer.proposer.hash)
-    uri = str(video.path.resolve())
-    size, mtime_ns = _state(video.path)
-    known = store.known_file(uri)
-    if known is not None and _unmoved(known, size, mtime_ns, settings_hash):
-        return FileOutcome(
-            str(video.path),
-            known.name,
-            SKIPPED,
-            note="unchanged since it was indexed",
-            damage=known.decode_note,
-        )
-    digest = content_hash(video.path)
-    row = VideoRow(
-        name=video.name,
-        uri=uri,
-        root=str(video.root.resolve()),
-        content_hash=digest,
-        size=size,
-        mtime_ns=mtime_ns,
-        camera=camera_of(video.name),
-    )
-    name = store.attach_video(row, settings_hash)
-    if name is not None:
-        return FileOutcome(str(video.path), name, SKIPPED, note="the same content is indexed already")
-    with open_video(video.path) as reader:
-        hooks.on_start(*place, video, reader)
-        return _write_segment(store, indexer, reader, row, settings_hash, hooks, started)
-
-
-def _write_segment(
-    store: Store,
-    indexer: Indexer,
-    reader: VideoReader,
-    row: VideoRow,
-    settings_hash: str,
-    hooks: Hooks,
-    started: float,
-) -> FileOutcome:
-    with store.begin_segment(content_hash=row.content_hash, settings_hash=settings_hash) as writer:
-        progress = indexer.run(reader, writer, hooks.on_progress)
-        if not progress.frames:
-            raise VideoError(
-                f"{reader.info.path}: no frame could be decoded; {_lost(reader) or 'it is empty'}"
-            )
-        finished = VideoRow(
-            **{name: getattr(row, name) for name in ("name", "uri", "root", "content_hash")},
-            size=row.size,
-            mtime_ns=row.mtime_ns,
-            camera=row.camera,
-            width=reader.info.width,
-            height=reader.info.height,
-            duration=progress.end_seconds,
-            frames=progress.frames,
-            decode_note=_lost(reader),
-        )
-        name = writer.commit(finished)
-    return FileOutcome(
-        reader.info.path,
-        name,
-        INDEXED,
-        frames=progress.frames,
-        tracks=progress.tracks,
-        crops=progress.crops,
-        samples=progress.samples,
-        unchanged=progress.unchanged,
-        video_seconds=progress.end_seconds,
-        seconds=time.perf_counter() - started,
-        stage_seconds=dict(progress.stage_seconds),
-        note=_lost(reader),
-        damage=_lost(reader),
-    )
-
-
 def names_of(videos: Sequence[str], listed: pa.Table) -> list[str]:
     """The names in the library of videos given by name or by path, each once.
 
@@ -265,7 +165,7 @@ def camera_of(name: str) -> str:
     return "" if str(parent) == "." else str(parent)
 
 
-def _state(path: Path) -> tuple[int, int]:
+def file_state(path: Path) -> tuple[int, int]:
     """Size and time of change in ns of a file; of a folder of pictures, the sum and the latest of theirs.
 
     Raises:
@@ -284,19 +184,18 @@ def _state(path: Path) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-def _unmoved(known: KnownFile, size: int, mtime_ns: int, settings_hash: str) -> bool:
-    return (known.size, known.mtime_ns, known.settings_hash) == (size, mtime_ns, settings_hash)
-
-
-def _lost(reader: VideoReader) -> str | None:
+def lost(reader: VideoReader) -> str | None:
     report = reader.report
     if report.complete:
         return None
     return f"partly damaged: {report.lost_packets} packets lost; {'; '.join(report.errors)}".rstrip("; ")
 
 
-def embed_stored_crops(store: Store, embedder: Embedder) -> int:
+def embed_stored_crops(store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None) -> int:
     """Vectors of this model for crops that were stored without: from their JPEGs, no video is decoded.
+
+    Args:
+        wait: called before each batch: where work pauses for others.
 
     Returns:
         how many crops got vectors at one exit or more.
@@ -309,6 +208,7 @@ def embed_stored_crops(store: Store, embedder: Embedder) -> int:
     writers = {e: store.append_embeddings(embedder.hash, e) for e, missing in lacking.items() if missing}
     try:
         for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
+            wait()
             vectors = embedder.embed_all([decode_picture(jpeg) for jpeg in crops.jpegs])  # (exits, B, dim)
             for exit_number, writer in writers.items():
                 keep = np.isin(crops.crop_ids >> 32, list(lacking[exit_number]))

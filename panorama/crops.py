@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import cv2
@@ -60,21 +61,32 @@ def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
 
 def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:
     """The part of a picture inside a box, at least one pixel in each direction."""
-    height, width = rgb.shape[:2]
+    x1, y1, x2, y2 = whole_box(box_xyxy, rgb.shape[1], rgb.shape[0])
+    return rgb[y1:y2, x1:x2]
+
+
+def whole_box(box_xyxy: NDArray[np.floating], width: int, height: int) -> tuple[int, int, int, int]:
+    """A box in whole pixels inside a picture, at least one pixel in each direction."""
     x1 = int(np.clip(np.floor(box_xyxy[0]), 0, width - 1))
     y1 = int(np.clip(np.floor(box_xyxy[1]), 0, height - 1))
     x2 = int(np.clip(np.ceil(box_xyxy[2]), x1 + 1, width))
     y2 = int(np.clip(np.ceil(box_xyxy[3]), y1 + 1, height))
-    return rgb[y1:y2, x1:x2]
+    return x1, y1, x2, y2
 
 
-def view_quality(rgb: NDArray[np.uint8], touches_edge: bool, objectness: float) -> float:
-    """How much a view shows: larger, sharper, whole and surer is better; comparable within one track only."""
-    height, width = rgb.shape[:2]
-    small = cv2.resize(rgb, (48, 48), interpolation=cv2.INTER_AREA)
-    sharpness = float(cv2.Laplacian(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.CV_32F).std())
-    size = np.sqrt(height * width)
-    return float(np.log1p(size) * (1 + sharpness / 20) * (0.5 + objectness) * (0.5 if touches_edge else 1.0))
+def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float) -> float:
+    """How much a view shows: larger, sharper, whole and surer is better; comparable within one track only.
+
+    Args:
+        luma: (h, w) brightness inside the box.
+    """
+    height, width = luma.shape
+    small = cv2.resize(luma, (48, 48), interpolation=cv2.INTER_AREA)
+    sharpness = float(cv2.meanStdDev(cv2.Laplacian(small, cv2.CV_16S))[1][0, 0])
+    size = math.sqrt(height * width)
+    return float(
+        math.log1p(size) * (1 + sharpness / 20) * (0.5 + objectness) * (0.5 if touches_edge else 1.0)
+    )
 
 
 def appearance(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -1,32 +1,34 @@
-"""Video files enter; committed segments of a library leave, with an account of time spent and frames lost."""
+"""Jobs enter, videos to be indexed; their tracks with crops and vectors leave, in parcels and in order."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer
+from panorama.parcels import Job, Parcel, batched, guard
+from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
+from panorama.sampling import Rate, Sample, Sampler, small_size
 from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
-from panorama.store import SegmentWriter
-from panorama.video import ChangeGate, MotionProposer, VideoFrame, VideoReader
+from panorama.video import VideoFrame, VideoReader
 
 PROPOSAL_BATCH = 8
-EMBED_BATCH = 64
-ONE_STEP = 0.5
-"""Share of the change between two samples that must happen from one frame to the next to be a shot change."""
+"""Pictures that the proposer sees at once."""
 
-CODE_VERSION = "2"
+EMBED_BATCH = 64
+"""Crops that are embedded at once."""
+
+PARCEL_FRAMES = 16
+PARCEL_BYTES = 24 << 20
+"""What decoding hands to the gate at once: enough to hide the handing over, few enough to be held."""
+
+CODE_VERSION = "3"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
 
@@ -60,62 +62,19 @@ class IngestSettings:
         if self.crops_per_track < 1:
             raise UsageError(f"crops per track is at least 1, got {self.crops_per_track}")
 
+    @property
+    def rate(self) -> Rate:
+        """Which decoded frames are looked at."""
+        return Rate(self.samples_per_second, self.every, self.keyframes_only)
+
     def hash(self, proposer_hash: str) -> str:
         """Hex digest of all that changes a segment's tracks and crops."""
         key = {**asdict(self), "proposer": proposer_hash, "code": CODE_VERSION}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
-@dataclass(slots=True)
-class Progress:
-    """How far one video is; handed to the caller's hook a few times a second.
-
-    Attributes:
-        frames: frames of the video so far; samples of them were looked at, unchanged of those gated out.
-        tracks, crops: written so far.
-        time_seconds: presentation time reached.
-        end_seconds: end of the last frame, set when the video is over.
-        stage_seconds: wall time by stage.
-    """
-
-    frames: int = 0
-    samples: int = 0
-    unchanged: int = 0
-    tracks: int = 0
-    crops: int = 0
-    time_seconds: float = 0.0
-    end_seconds: float = 0.0
-    stage_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the wall time of a block under a stage's name."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.stage_seconds[name] += time.perf_counter() - started
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """A sampled frame that changed, with what moved in it; `cut_at` is the first frame of a new shot."""
-
-    frame: VideoFrame
-    motion: Regions
-    cut_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """A sampled frame in which nothing changed."""
-
-    frame: int
-    time_seconds: float
-
-
 class Indexer:
-    """Reads videos into segments: decode, gate, propose, track, crop, embed, write.
+    """The stages: decode, gate, propose, track, crop, embed.
 
     Args:
         embedder, proposer: the models; every crop is embedded at every exit.
@@ -127,304 +86,158 @@ class Indexer:
         self.proposer = proposer
         self.settings = settings
 
-    def run(
-        self,
-        reader: VideoReader,
-        writer: SegmentWriter,
-        on_progress: Callable[[Progress], None] = lambda _: None,
-    ) -> Progress:
-        """Index one open video into one open segment, which the caller commits.
+    def line(
+        self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
+    ) -> Line:
+        """The stages in a row. Jobs leave as parcels; what else is among them is handed through in order."""
+        stages = (
+            Stage("decode", self._decode),
+            Stage("gate", self._gate, 2),
+            Stage("propose", self._propose, 4),
+            Stage("track", self._track, 2),
+            Stage("crop", self._crop),
+            Stage("embed", self._embed, 8),
+        )
+        return Line(jobs, stages, side_by_side, wait)
 
-        Args:
-            on_progress: called about four times a second, and once at the end.
-        """
-        one = _Pass(self, reader, writer, on_progress)
-        one.run()
-        return one.progress
-
-
-class _Pass:
-    """One video on its way into one segment."""
-
-    def __init__(
-        self,
-        indexer: Indexer,
-        reader: VideoReader,
-        writer: SegmentWriter,
-        on_progress: Callable[[Progress], None],
-    ) -> None:
-        self.progress = Progress()
-        self._settings = indexer.settings
-        self._proposer = indexer.proposer
-        self._reader = reader
-        self._on_progress = on_progress
-        self._clock = FrameClock(1 / (reader.info.average_rate or 25.0))
-        self._builder = SegmentBuilder(self._clock, indexer.settings.crops_per_track)
-        self._frames = _FrameRows(writer)
-        self._rows = _SegmentRows(writer, indexer.embedder, self.progress)
-        info = reader.info
-        factor = min(1.0, indexer.settings.proposal_side / max(info.width, info.height))
-        self._small_size = max(1, round(info.width * factor)), max(1, round(info.height * factor))
-
-    def run(self) -> None:
-        batch: list[_Sample | _Hold] = []
-        waiting = 0
-        for event in self._events():
-            batch.append(event)
-            waiting += isinstance(event, _Sample)
-            if waiting == PROPOSAL_BATCH or len(batch) >= 256:
-                self._follow(batch)
-                batch, waiting = [], 0
-        self._follow(batch)
-        for track in self._builder.finish():
-            self._rows.add(track)
-        self._rows.flush()
-        self._frames.flush()
-        if len(self._clock):
-            self.progress.end_seconds = self._clock.seconds_at(len(self._clock))
-        self._on_progress(self.progress)
-
-    def _events(self) -> Iterator[_Sample | _Hold]:
-        """Every sampled frame, gated; the frame rows are written on the way."""
-        gate = ChangeGate()
-        info = self._reader.info
-        motion = MotionProposer(info.width, info.height, info.rotation)
-        schedule = _Schedule(self._settings)
-        shots = _ShotFinder()
-        told = time.perf_counter()
-        for frame in self._decoded():
-            with self.progress.stage("gate"):
-                luma = frame.luma()
-                shots.add(frame.index, luma)
-                event = self._gate(frame, luma, gate, motion, shots) if schedule.due(frame) else None
-            if event is not None:
-                self.progress.samples += 1
-                self.progress.unchanged += isinstance(event, _Hold)
-                yield event
-            if time.perf_counter() - told > 0.25:
-                told = time.perf_counter()
-                self._on_progress(self.progress)
-
-    def _decoded(self) -> Iterator[VideoFrame]:
-        """The frames to look at; all frames' times go to the clock and the segment."""
-        keyframes_only = self._settings.keyframes_only
-        if keyframes_only:
-            # Frames between keyframes are not decoded but can be asked for: a packet scan counts them.
-            times = self._reader.times()
-            for index, (pts, seconds) in enumerate(zip(times.pts, times.seconds, strict=True)):
-                self._note_frame(index, int(pts), float(seconds))
-        frames = self._reader.frames(keyframes_only=keyframes_only)
-        while True:
-            with self.progress.stage("decode"):
-                frame = next(frames, None)
-            if frame is None:
-                return
-            if not keyframes_only:
-                self._note_frame(frame.index, frame.pts, frame.time_seconds)
-            self.progress.time_seconds = frame.time_seconds
-            yield frame
-
-    def _note_frame(self, index: int, pts: int, time_seconds: float) -> None:
-        self._clock.add(time_seconds)
-        self._frames.add(index, pts, time_seconds)
-        self.progress.frames += 1
-
-    @staticmethod
-    def _gate(
-        frame: VideoFrame,
-        luma: NDArray[np.uint8],
-        gate: ChangeGate,
-        motion: MotionProposer,
-        shots: _ShotFinder,
-    ) -> _Sample | _Hold:
-        seen = gate.update(luma)
-        cut_at = shots.first_frame() if seen.cut else None
-        shots.clear()
-        if cut_at is not None:
-            motion.reset()
-        moving = motion.update(luma)
-        if not seen.changed:
-            return _Hold(frame.index, frame.time_seconds)
-        return _Sample(frame, moving, cut_at)
-
-    def _follow(self, batch: list[_Sample | _Hold]) -> None:
-        """Propose regions for all samples of a batch at once, then track them in order."""
-        with self.progress.stage("propose"):
-            pictures = [e.frame.rgb(*self._small_size) for e in batch if isinstance(e, _Sample)]
-            proposed = iter(self._proposer.propose(pictures) if pictures else [])
-        for event in batch:
-            if isinstance(event, _Hold):
-                self._builder.hold(event.frame, event.time_seconds)
+    def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:
+        for job in jobs:
+            if not isinstance(job, Job):
+                yield job
                 continue
-            with self.progress.stage("track"):
-                regions = self._merge(next(proposed), event.motion)
-                finished = list(self._builder.cut(event.cut_at)) if event.cut_at is not None else []
-                rgb = event.frame.rgb()
-                finished += self._builder.sample(event.frame.index, event.frame.time_seconds, regions, rgb)
-            for track in finished:
-                self._rows.add(track)
+            decoder = _Decoder(job, self.settings.keyframes_only)
+            while not decoder.over and job.error is None:
+                parcel = Parcel(job)
+                with guard(parcel, "decode"):
+                    decoder.fill(parcel)
+                yield parcel
+            job.reader.close()
+            yield Parcel(job, last=True)
 
-    def _merge(self, detected: Regions, moving: Regions) -> Regions:
+    def _gate(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        samplers: dict[Job, Sampler] = {}
+        for parcel in parcels:
+            if isinstance(parcel, Parcel):
+                job, settings = parcel.job, self.settings
+                with guard(parcel, "gate"):
+                    if job not in samplers:
+                        samplers[job] = Sampler(job.reader.info, settings.rate, settings.proposal_side)
+                    parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
+                    job.progress.samples += len(parcel.events)
+                    job.progress.unchanged += len(parcel.events) - len(parcel.samples)
+                parcel.frames = []
+                if parcel.last:
+                    samplers.pop(job, None)
+            yield parcel
+
+    def _propose(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        def propose(some: list[Parcel]) -> None:
+            found = iter(self.proposer.propose([s.small for p in some for s in p.samples]))
+            for parcel in some:
+                parcel.regions = [next(found) for _ in parcel.samples]
+
+        yield from batched(parcels, "propose", propose, lambda p: len(p.samples), PROPOSAL_BATCH)
+
+    def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        followers: dict[Job, _Follower] = {}
+        for parcel in parcels:
+            if isinstance(parcel, Parcel):
+                job = parcel.job
+                with guard(parcel, "track"):
+                    if job not in followers:
+                        followers[job] = _Follower(job.reader, self.settings)
+                    followers[job].follow(parcel)
+                parcel.events, parcel.regions = [], []
+                if parcel.last:
+                    followers.pop(job, None)
+            yield parcel
+
+    def _crop(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        for parcel in parcels:
+            if isinstance(parcel, Parcel):
+                with guard(parcel, "crop"):
+                    parcel.jpegs = [encode_jpeg(v.picture) for t in parcel.tracks for v in t.views]
+                    # From the stored JPEG, not from the frame: what a later query computes must not differ.
+                    parcel.pictures = [decode_picture(jpeg) for jpeg in parcel.jpegs]
+            yield parcel
+
+    def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        def embed(some: list[Parcel]) -> None:
+            vectors = self.embedder.embed_all([x for p in some for x in p.pictures])  # (exits, B, dim)
+            stop = 0
+            for parcel in some:
+                start, stop = stop, stop + len(parcel.pictures)
+                parcel.vectors, parcel.pictures = vectors[:, start:stop], []
+
+        yield from batched(parcels, "embed", embed, lambda p: len(p.pictures), EMBED_BATCH)
+
+
+class _Decoder:
+    """Fills parcels with the frames of one video."""
+
+    def __init__(self, job: Job, keyframes_only: bool) -> None:
+        self.over = False
+        self._job = job
+        self._keyframes_only = keyframes_only
+        self._frames: Iterator[VideoFrame] | None = None
+        info = job.reader.info
+        self._most = max(1, min(PARCEL_FRAMES, PARCEL_BYTES // (info.width * info.height * 3 // 2)))
+
+    def fill(self, parcel: Parcel) -> None:
+        """Decode the next frames; `over` where there are no more."""
+        reader, progress = self._job.reader, self._job.progress
+        if self._frames is None:
+            if self._keyframes_only:
+                # Frames between keyframes are not decoded but can be asked for: a packet scan counts them.
+                times = reader.times()
+                parcel.rows = list(
+                    zip(range(len(times)), times.pts.tolist(), times.seconds.tolist(), strict=True)
+                )
+            self._frames = reader.frames(keyframes_only=self._keyframes_only)
+        for frame in self._frames:
+            parcel.frames.append(frame)
+            if len(parcel.frames) == self._most:
+                break
+        else:
+            self.over = True
+        if not self._keyframes_only:
+            parcel.rows = [(frame.index, frame.pts, frame.time_seconds) for frame in parcel.frames]
+        progress.frames += len(parcel.rows)
+        if parcel.frames:
+            progress.time_seconds = parcel.frames[-1].time_seconds
+
+
+class _Follower:
+    """The tracks of one video."""
+
+    def __init__(self, reader: VideoReader, settings: IngestSettings) -> None:
+        info = reader.info
+        self._settings = settings
+        self._size = (info.width, info.height)
+        small = small_size(info, settings.proposal_side)
+        self._scale = (info.width / small[0], info.height / small[1])
+        self._clock = FrameClock(1 / (info.average_rate or 25.0))
+        self._builder = SegmentBuilder(self._clock, settings.crops_per_track, self._size)
+
+    def follow(self, parcel: Parcel) -> None:
+        """Track what was proposed in a parcel's frames."""
+        for _, _, seconds in parcel.rows:
+            self._clock.add(seconds)
+        regions = iter(parcel.regions)
+        for event in parcel.events:
+            if isinstance(event, Sample):
+                parcel.tracks += self._sample(event, next(regions))
+            else:
+                self._builder.hold(event.frame, event.time_seconds)
+        if parcel.last and len(self._clock):
+            parcel.tracks += self._builder.finish()
+            parcel.job.progress.end_seconds = self._clock.seconds_at(len(self._clock))
+
+    def _sample(self, sample: Sample, detected: Regions) -> Iterator[FinishedTrack]:
         """Detections, in pixels of the small picture, and motion together, in pixels of the video."""
-        info = self._reader.info
-        scaled = detected.scaled(info.width / self._small_size[0], info.height / self._small_size[1])
-        both = Regions.concat([scaled, moving]).clipped(info.width, info.height, self._settings.min_side)
-        return suppress(both, max_iou=0.6, limit=self._settings.max_regions)
-
-
-class _Schedule:
-    """Which frames are looked at: every so many, or the first at or after each tick of the rate."""
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._every = settings.every
-        self._all = settings.keyframes_only
-        self._interval = 1 / settings.samples_per_second
-        self._next_seconds = 0.0
-
-    def due(self, frame: VideoFrame) -> bool:
-        if self._all:
-            return True
-        if self._every is not None:
-            return frame.index % self._every == 0
-        # Half a millisecond of grace: times are rounded to the container's time base.
-        if frame.time_seconds < self._next_seconds - 5e-4:
-            return False
-        ticks = int((frame.time_seconds + 5e-4) / self._interval) + 1
-        self._next_seconds = ticks * self._interval
-        return True
-
-
-class _ShotFinder:
-    """Small pictures of the frames since the last sample, to find on which of them a shot change fell."""
-
-    def __init__(self) -> None:
-        self._frames: list[int] = []
-        self._grids: list[NDArray[np.int16]] = []
-
-    def add(self, frame: int, luma: NDArray[np.uint8]) -> None:
-        self._frames.append(frame)
-        self._grids.append(self._grid(luma))
-
-    def clear(self) -> None:
-        """The newest frame has been sampled: only it stays, to compare the next with."""
-        self._frames = self._frames[-1:]
-        self._grids = self._grids[-1:]
-
-    def first_frame(self) -> int | None:
-        """The frame that differs most from the one before it; None where the change came little by little.
-
-        A camera that pans between two samples changes as much as a shot change does, but in many steps.
-        """
-        if len(self._grids) < 2:
-            return self._frames[-1]
-        steps = [_difference(a, b) for a, b in zip(self._grids, self._grids[1:], strict=False)]
-        largest = int(np.argmax(steps))
-        if steps[largest] < ONE_STEP * _difference(self._grids[0], self._grids[-1]):
-            return None
-        return self._frames[1 + largest]
-
-    @staticmethod
-    def _grid(luma: NDArray[np.uint8]) -> NDArray[np.int16]:
-        step_y, step_x = max(1, luma.shape[0] // 18), max(1, luma.shape[1] // 32)
-        return luma[::step_y, ::step_x].astype(np.int16)
-
-
-def _difference(a: NDArray[np.int16], b: NDArray[np.int16]) -> float:
-    """Mean difference of two small pictures; a change of the picture's size is the largest there is."""
-    return float(np.abs(b - a).mean()) if a.shape == b.shape else np.inf
-
-
-class _FrameRows:
-    """Frame numbers and times on their way to the segment, a few thousand at a time."""
-
-    def __init__(self, writer: SegmentWriter) -> None:
-        self._writer = writer
-        self._rows: list[tuple[int, int, float]] = []
-
-    def add(self, frame: int, pts: int, time_seconds: float) -> None:
-        self._rows.append((frame, pts, time_seconds))
-        if len(self._rows) == 8192:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._rows:
-            index, pts, seconds = zip(*self._rows, strict=True)
-            self._writer.add_frames(np.array(index), np.array(pts), np.array(seconds))
-            self._rows.clear()
-
-
-class _SegmentRows:
-    """Finished tracks on their way to the segment, in batches that embed well."""
-
-    def __init__(self, writer: SegmentWriter, embedder: Embedder, progress: Progress) -> None:
-        self._writer = writer
-        self._embedder = embedder
-        self._progress = progress
-        self._waiting: list[FinishedTrack] = []
-        self._waiting_crops = 0
-        self._next_crop = 1
-
-    def add(self, track: FinishedTrack) -> None:
-        self._waiting.append(track)
-        self._waiting_crops += len(track.views)
-        if self._waiting_crops >= EMBED_BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        if not self._waiting:
-            return
-        tracks, self._waiting, self._waiting_crops = self._waiting, [], 0
-        views = [view for track in tracks for view in track.views]
-        owners = self._writer.pack([track.local_id for track in tracks for _ in track.views])
-        crop_ids = self._writer.pack(np.arange(self._next_crop, self._next_crop + len(views)))
-        self._next_crop += len(views)
-        with self._progress.stage("crop"):
-            jpegs = [encode_jpeg(v.picture) for v in views]
-            # From the stored JPEG, not from the frame: what a later query computes must not differ.
-            pictures = [decode_picture(jpeg) for jpeg in jpegs]
-        with self._progress.stage("embed"):
-            vectors = self._embedder.embed_all(pictures)  # (exits, B, dim)
-        with self._progress.stage("write"):
-            self._write_tracks(tracks)
-            self._writer.add_crops(
-                {
-                    "crop_id": crop_ids,
-                    "track_id": owners,
-                    "frame": np.array([v.frame for v in views]),
-                    "time": np.array([v.time_seconds for v in views]),
-                    **_corners(np.stack([v.box_xyxy for v in views])),
-                    "quality": np.array([v.quality for v in views], np.float32),
-                    "jpeg": jpegs,
-                }
-            )
-            for exit_number, at_exit in enumerate(vectors, start=1):
-                self._writer.add_embeddings(self._embedder.hash, exit_number, crop_ids, owners, at_exit)
-        self._progress.tracks += len(tracks)
-        self._progress.crops += len(views)
-
-    def _write_tracks(self, tracks: list[FinishedTrack]) -> None:
-        ids = self._writer.pack([track.local_id for track in tracks])
-        samples = np.array([len(track.frames) for track in tracks])
-        self._writer.add_tracks(
-            {
-                "track_id": ids,
-                "start_frame": np.array([t.start_frame for t in tracks]),
-                "end_frame": np.array([t.end_frame for t in tracks]),
-                "start_time": np.array([t.start_seconds for t in tracks]),
-                "end_time": np.array([t.end_seconds for t in tracks]),
-                "samples": samples,
-            }
-        )
-        self._writer.add_boxes(
-            {
-                "track_id": np.repeat(ids, samples),
-                "frame": np.concatenate([t.frames for t in tracks]),
-                "time": np.concatenate([t.times for t in tracks]),
-                **_corners(np.concatenate([t.boxes_xyxy for t in tracks])),
-                "score": np.concatenate([t.scores for t in tracks]),
-            }
-        )
-
-
-def _corners(boxes_xyxy: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-    return {name: boxes_xyxy[:, i] for i, name in enumerate(("x1", "y1", "x2", "y2"))}
+        if sample.cut_at is not None:
+            yield from self._builder.cut(sample.cut_at)
+        both = Regions.concat([detected.scaled(*self._scale), sample.motion])
+        whole = both.clipped(*self._size, self._settings.min_side)
+        regions = suppress(whole, max_iou=0.6, limit=self._settings.max_regions)
+        yield from self._builder.sample(sample.frame, regions, sample.small)

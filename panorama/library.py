@@ -182,7 +182,8 @@ class Library:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.archive import IndexReport, dating, embed_exemplars, index_paths
+        from panorama.archive import IndexReport, dating
+        from panorama.indexing import index_paths
         from panorama.ingest import Indexer, IngestSettings
 
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
@@ -204,7 +205,6 @@ class Library:
         if recording is not None:
             remember(self._store, recording)
         report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks))
-        embed_exemplars(self._store, self.embedder)
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)
         # Large libraries search through an index: made here, so that no query has to wait for it.

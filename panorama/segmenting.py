@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import View, ViewKeeper, appearance, cut, shrunk, view_quality
+from panorama.crops import MAX_SIDE, View, ViewKeeper, appearance, cut, view_quality, whole_box
 from panorama.regions import Regions
 from panorama.tracking import Track, Tracker
+from panorama.video import VideoFrame
 
 EDGE_PIXELS = 2
 """A box this near the border of the picture probably shows only part of its thing."""
@@ -67,48 +68,61 @@ class FrameClock:
 
 
 class SegmentBuilder:
-    """Follows regions through one video and finishes each track when it ends or the shot changes."""
+    """Follows regions through one video and finishes each track when it ends or the shot changes.
 
-    def __init__(self, clock: FrameClock, crops_per_track: int) -> None:
+    Args:
+        size: width and height of the frames as displayed.
+    """
+
+    def __init__(self, clock: FrameClock, crops_per_track: int, size: tuple[int, int]) -> None:
         self._clock = clock
         self._crops_per_track = crops_per_track
+        self._size = size
         self._tracker = Tracker()
         self._keepers: dict[int, ViewKeeper] = {}
-        self._last_sample = -1  # the last frame whose regions were looked at
         self._looks = array("q")  # frames of this shot that were looked at or found unchanged
         self._gap = 1  # frames between the last two looks of any shot
         self._shot_start = 0
 
     def sample(
-        self, frame: int, time_seconds: float, regions: Regions, rgb: NDArray[np.uint8]
+        self, frame: VideoFrame, regions: Regions, small: NDArray[np.uint8]
     ) -> Iterator[FinishedTrack]:
-        """Take the regions of one sampled frame, whose full picture is `rgb` (H, W, 3)."""
-        self._note_look(frame)
-        self._last_sample = frame
-        height, width = rgb.shape[:2]
-        pictures = [cut(rgb, box) for box in regions.boxes_xyxy]
-        looks = np.stack([appearance(p) for p in pictures]) if pictures else np.zeros((0, 64), np.float32)
-        owners, ended = self._tracker.update(frame, time_seconds, regions, looks)
-        for track, picture, box, score in zip(
-            owners, pictures, regions.boxes_xyxy, regions.scores, strict=True
-        ):
-            margin = min(box[0], box[1], width - box[2], height - box[3])
-            quality = view_quality(picture, bool(margin <= EDGE_PIXELS), float(score))
-            keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
-            if keeper.wants(time_seconds, quality):
-                keeper.offer(View(frame, time_seconds, box, quality, shrunk(picture)))
+        """Take the regions of one sampled frame.
+
+        Args:
+            regions: in pixels of the frame as displayed.
+            small: (h, w, 3) the frame at the size that the proposer saw, which is enough to tell looks apart.
+        """
+        self._note_look(frame.index)
+        width, height = self._size
+        factors = np.array([small.shape[1] / width, small.shape[0] / height] * 2, np.float32)
+        signatures = [appearance(cut(small, box)) for box in regions.boxes_xyxy * factors]
+        looks = np.stack(signatures) if signatures else np.zeros((0, 64), np.float32)
+        owners, ended = self._tracker.update(frame.index, frame.time_seconds, regions, looks)
+        for track, box, score in zip(owners, regions.boxes_xyxy, regions.scores, strict=True):
+            self._offer(track, frame, box, float(score))
         yield from self._finished(ended, len(self._clock))
+
+    def _offer(self, track: Track, frame: VideoFrame, box: NDArray[np.float32], score: float) -> None:
+        """Keep this view of a track where it is new, of another moment, or better than the one kept."""
+        width, height = self._size
+        pixels = whole_box(box, width, height)
+        margin = min(box[0], box[1], width - box[2], height - box[3])
+        quality = view_quality(frame.luma_part(pixels), bool(margin <= EDGE_PIXELS), score)
+        keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
+        if keeper.wants(frame.time_seconds, quality):
+            picture = frame.part(pixels, MAX_SIDE)
+            keeper.offer(View(frame.index, frame.time_seconds, box, quality, picture))
 
     def hold(self, frame: int, time_seconds: float) -> None:
         """Take a sampled frame in which nothing changed since the last one."""
         self._note_look(frame)
-        self._tracker.hold(frame, time_seconds, self._last_sample)
+        self._tracker.hold(frame, time_seconds)
 
     def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
         """A new shot begins at `first_frame`: every track ends before it."""
         yield from self._finished(self._tracker.cut(), first_frame)
         self._shot_start = first_frame
-        self._last_sample = -1
         self._looks = array("q")
 
     def finish(self) -> Iterator[FinishedTrack]:

@@ -21,6 +21,7 @@ class TrackerSettings:
         sure_iou: overlap with the predicted box above which motion alone decides.
         min_cosine: appearance needed when motion does not decide.
         jump_cosine: appearance below which even a sure overlap is another thing: the track is split.
+        stood_cosine: appearance needed of a thing that stood still while nothing changed around it.
         reach: how far, in box diagonals, a thing may be from where it was predicted.
         max_size_ratio: how much a box may grow or shrink between samples.
         max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last look.
@@ -30,6 +31,7 @@ class TrackerSettings:
     sure_iou: float = 0.5
     min_cosine: float = 0.8
     jump_cosine: float = 0.75
+    stood_cosine: float = 0.9
     reach: float = 1.2
     max_size_ratio: float = 2.5
     max_gap_seconds: float = 1.0
@@ -136,9 +138,9 @@ class Tracker:
         """
         limit = max(self.settings.max_gap_seconds, 1.5 * (time_seconds - self._last_look_seconds))
         limit = min(limit, self.settings.longest_gap_seconds)
-        self._last_look_seconds = time_seconds
         ended = self._end(lambda t: time_seconds - t.last_seen_seconds > limit)
         pairs = self._assign(time_seconds, regions, appearance) if len(regions) and self._live else {}
+        self._last_look_seconds = time_seconds
         owners: list[Track] = []
         for i in range(len(regions)):
             track = pairs.get(i)
@@ -151,12 +153,12 @@ class Tracker:
             owners.append(track)
         return owners, ended
 
-    def hold(self, frame: int, time_seconds: float, last_sample_frame: int) -> None:
-        """Nothing changed: what was seen at the last sample is still there."""
-        self._last_look_seconds = time_seconds
+    def hold(self, frame: int, time_seconds: float) -> None:
+        """Nothing changed: what was in sight at the last look is still there."""
         for track in self._live:
-            if track.frames[-1] == last_sample_frame:
+            if track.last_seen_seconds == self._last_look_seconds:
                 track.held_until = (frame, time_seconds)
+        self._last_look_seconds = time_seconds
 
     def cut(self) -> list[Track]:
         """A new shot begins: every track ends."""
@@ -177,8 +179,12 @@ class Tracker:
         overlap = np.maximum(iou(predicted, regions.boxes_xyxy), iou(last, regions.boxes_xyxy))  # (T, N)
         known = np.stack([t.appearance for t in self._live])  # (T, d)
         cosine = known @ appearance.T  # (T, N)
-        sure = (overlap >= self.settings.sure_iou) & (cosine >= self.settings.jump_cosine)
-        near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= self.settings.min_cosine)
+        # What stood where nothing changed and is seen again now must look the same: often something came by.
+        stood = np.array([t.held_until is not None for t in self._live])[:, None]  # (T, 1)
+        jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
+        least = np.where(stood, self.settings.stood_cosine, self.settings.min_cosine)
+        sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
+        near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= least)
         good = sure | near
         # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)

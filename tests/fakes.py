@@ -137,6 +137,7 @@ def run_panorama() -> None:
     if sys.argv[1:2] == ["--as-nobody"]:
         sys.argv.pop(1)
         # All that a command imports late, before the right to read it is gone.
+        import encodings.cp437  # noqa: F401  names in zip files, which numpy writes
         import mmap  # noqa: F401
 
         import panorama.archive

@@ -263,7 +263,7 @@ def test_a_pipe_that_never_ends_is_no_video(run, tmp_path):
 
 def test_progress_shows_bar_speed_and_time_left():
     from panorama.cli.indexing import progress_text
-    from panorama.ingest import Progress
+    from panorama.parcels import Progress
 
     now = Progress(frames=500, time_seconds=20.0)
     shown = progress_text(now, elapsed=5.0, duration=80.0)

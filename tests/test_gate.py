@@ -52,6 +52,16 @@ def test_small_object_is_seen_wherever_it_stands(noise: float, x: int, y: int) -
     assert gate.update(seen(with_object, noise)).changed
 
 
+def test_flicker_of_a_single_cell_is_no_change_and_a_strong_spot_is() -> None:
+    for strength, changed in ((8, False), (60, True)):
+        gate = ChangeGate()
+        for _ in range(6):
+            gate.update(seen(scene(720, 1280)))
+        picture = scene(720, 1280)
+        picture[320:336, 640:656] += strength  # exactly one cell of 16 x 16 pixels
+        assert gate.update(seen(picture)).changed is changed
+
+
 def test_slow_light_change_is_not_lost() -> None:
     gate = ChangeGate()
     changes = sum(gate.update(seen(scene(360, 640) * 0.6 + 0.2 * n, 1.0)).changed for n in range(100))

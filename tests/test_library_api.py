@@ -142,7 +142,7 @@ def test_plain_sql_needs_no_model(library, monkeypatch):
 
 
 def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_path, fake_proposer):
-    from panorama.archive import index_paths
+    from panorama.indexing import index_paths
     from panorama.ingest import Indexer, IngestSettings
     from panorama.models.color import ColorEmbedder
     from panorama.store import Store

@@ -1,18 +1,25 @@
-"""Spans of tracks, their crops, and what one odd file does to the others."""
+"""Spans of tracks, and their crops."""
 
 from __future__ import annotations
 
 import numpy as np
-from fakes import Thing, write_film
 
 from panorama.regions import DETECTOR, Regions
 from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.video.pictures import ArrayPicture
+from panorama.video.reader import VideoFrame
 
+SIZE = (200, 100)
 PICTURE = np.full((100, 200, 3), 90, np.uint8)
 PICTURE[20:60, 30:80] = (200, 30, 30)
 BOX = np.array([[30, 20, 80, 60]], np.float32)
 SEEN = Regions.of(BOX, np.ones(1, np.float32), DETECTOR)
 NOTHING = Regions.empty()
+
+
+def frame(index: int, seconds: float) -> VideoFrame:
+    """The picture as frame `index` of a video."""
+    return VideoFrame(index, index, seconds, False, ArrayPicture(PICTURE[:, :, ::-1].copy(), *SIZE))
 
 
 def spans(
@@ -22,13 +29,13 @@ def spans(
     clock = FrameClock()
     for i in range(frames):
         clock.add(i / fps)
-    builder = SegmentBuilder(clock, 4)
+    builder = SegmentBuilder(clock, 4, SIZE)
     done: list[FinishedTrack] = []
-    for frame, regions in looks.items():
+    for index, regions in looks.items():
         for first in cuts:
-            if frame >= first and not any(f >= first for f in looks if f < frame):
+            if index >= first and not any(f >= first for f in looks if f < index):
                 done += builder.cut(first)
-        done += builder.sample(frame, frame / fps, regions, PICTURE)
+        done += builder.sample(frame(index, index / fps), regions, PICTURE)
     done += builder.finish()
     return sorted((t.start_frame, t.end_frame) for t in done)
 
@@ -51,11 +58,11 @@ def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
     clock = FrameClock()
     for i in range(60):
         clock.add(i / 10)
-    builder = SegmentBuilder(clock, 4)
-    done = list(builder.sample(0, 0.0, SEEN, PICTURE))
-    for frame in (10, 20, 30, 40):
-        builder.hold(frame, frame / 10)
-    done += builder.sample(50, 5.0, NOTHING, PICTURE)
+    builder = SegmentBuilder(clock, 4, SIZE)
+    done = list(builder.sample(frame(0, 0.0), SEEN, PICTURE))
+    for index in (10, 20, 30, 40):
+        builder.hold(index, index / 10)
+    done += builder.sample(frame(50, 5.0), NOTHING, PICTURE)
     (track,) = [*done, *builder.finish()]
     assert (track.start_frame, track.end_frame) == (0, 45)
     assert track.frames.tolist() == [0, 40]
@@ -64,35 +71,15 @@ def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
 def test_the_only_frame_of_a_video_lasts_as_long_as_a_frame() -> None:
     clock = FrameClock(frame_seconds=0.5)
     clock.add(0.0)
-    builder = SegmentBuilder(clock, 4)
-    (track,) = [*builder.sample(0, 0.0, SEEN, PICTURE), *builder.finish()]
+    builder = SegmentBuilder(clock, 4, SIZE)
+    (track,) = [*builder.sample(frame(0, 0.0), SEEN, PICTURE), *builder.finish()]
     assert (track.start_seconds, track.end_seconds) == (0.0, 0.5)
 
 
 def test_crops_are_cut_at_the_box() -> None:
     clock = FrameClock()
     clock.add(0.0)
-    builder = SegmentBuilder(clock, 4)
-    (track,) = [*builder.sample(0, 0.0, SEEN, PICTURE), *builder.finish()]
+    builder = SegmentBuilder(clock, 4, SIZE)
+    (track,) = [*builder.sample(frame(0, 0.0), SEEN, PICTURE), *builder.finish()]
     assert track.views[0].picture.shape == (40, 50, 3)
     assert (track.views[0].picture == (200, 30, 30)).all()
-
-
-def test_a_defect_that_one_file_brings_out_costs_only_that_file(tmp_path, fake_proposer, monkeypatch) -> None:
-    import panorama
-    from panorama.ingest import Indexer
-
-    for name in ("a.mp4", "b.mp4"):
-        write_film(tmp_path / name, [Thing("red", 0, 20)])
-    run = Indexer.run
-
-    def odd(self, reader, writer, *rest):
-        if reader.info.path.endswith("a.mp4"):
-            raise ValueError("shapes differ")
-        return run(self, reader, writer, *rest)
-
-    monkeypatch.setattr(Indexer, "run", odd)
-    with panorama.open(tmp_path / "library", create=True) as library:
-        report = library.index([tmp_path / "a.mp4", tmp_path / "b.mp4"], model="color-bands")
-    assert [f.status for f in report.files] == ["failed", "indexed"]
-    assert "shapes differ" in str(report.files[0].note)

@@ -74,7 +74,7 @@ def test_a_hold_keeps_a_track_alive_and_its_box_still() -> None:
     tracker = Tracker()
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
     for frame in (30, 60, 90):
-        tracker.hold(frame, frame / 10, last_sample_frame=0)
+        tracker.hold(frame, frame / 10)
     owners, ended = tracker.update(100, 10.0, regions((30, 10, 80, 90)), looks(RED))
     assert not ended and owners[0].local_id == 1
     assert owners[0].frames.tolist() == [0, 90, 100]
@@ -85,7 +85,7 @@ def test_a_hold_does_not_revive_what_was_not_in_the_last_sample() -> None:
     tracker = Tracker()
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
     tracker.update(5, 0.2, regions(), looks())
-    tracker.hold(10, 0.4, last_sample_frame=5)
+    tracker.hold(10, 0.4)
     assert tracker.finish()[0].last_seen_frame == 0
 
 
@@ -119,4 +119,18 @@ def test_a_perfect_match_is_not_given_up_for_a_pair_that_is_impossible() -> None
     a, b, c = (100, 10, 150, 90), (140, 10, 190, 90), (60, 10, 110, 90)
     tracker.update(0, 0.0, regions(a, b), looks(RED, RED))
     owners, _ = tracker.update(6, 0.2, regions(a, c), looks(RED, RED))
+    assert owners[0].local_id == 1
+
+
+def test_what_comes_by_does_not_take_over_a_track_that_stood_still() -> None:
+    tracker = Tracker()
+    grey, similar = np.array([1, 0], np.float32), np.array([0.8, 0.6], np.float32)
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(grey))
+    tracker.hold(10, 1.0)
+    owners, _ = tracker.update(12, 1.2, regions((12, 10, 62, 90)), looks(similar))
+    assert owners[0].local_id == 2
+    # While it is watched, a thing may turn and look so different.
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(grey))
+    owners, _ = tracker.update(12, 0.2, regions((12, 10, 62, 90)), looks(similar))
     assert owners[0].local_id == 1

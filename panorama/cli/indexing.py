@@ -13,8 +13,9 @@ import click
 
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.cli.common import json_option, opened, print_rows, say, size
-from panorama.ingest import IngestSettings, Progress
+from panorama.ingest import IngestSettings
 from panorama.library import Library
+from panorama.parcels import Progress
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader

@@ -2,6 +2,7 @@
 
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.crops import CropBatch
+from panorama.store.priority import PauseGate
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
@@ -24,6 +25,7 @@ __all__ = [
     "LibraryInfo",
     "ModelRow",
     "NewExemplar",
+    "PauseGate",
     "Recorded",
     "RecordedRow",
     "SegmentWriter",

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
-from panorama.store import album, crops, recorded, rewrite, settings, sightings, sweep, videos
+from panorama.store import (
+    album,
+    crops,
+    priority,
+    recorded,
+    rewrite,
+    settings,
+    sightings,
+    sweep,
+    videos,
+)
 from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
@@ -173,6 +184,11 @@ class Store:
         """The segment that already holds this content under these settings."""
         with self._place.catalog.read() as tx:
             return videos.live_segment(tx, content_hash, settings_hash)
+
+    def live_settings(self, content_hash: str) -> str | None:
+        """The settings' hash under which this content is held, None where it is not."""
+        with self._place.catalog.read() as tx:
+            return videos.live_settings(tx, content_hash)
 
     def attach_video(self, video: VideoRow, settings_hash: str) -> str | None:
         """List a copy, rename or touched file of content that is indexed; its name, or None if it is not.
@@ -349,6 +365,16 @@ class Store:
         """What was erased."""
         with self._place.catalog.read() as tx:
             return settings.audit_rows(tx)
+
+    # -- who goes first
+
+    def asking(self) -> AbstractContextManager[None]:
+        """Mark that a query runs, for a block; indexing in any process stands back meanwhile."""
+        return priority.asking(self._place.locks)
+
+    def is_asked(self) -> bool:
+        """Whether a query runs now, in any process."""
+        return priority.is_asked(self._place.locks)
 
     # -- upkeep
 

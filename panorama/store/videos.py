@@ -81,6 +81,10 @@ _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
 """
+_LIVE_SETTINGS = """
+SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state = 'live'
+ORDER BY segment_id DESC LIMIT 1
+"""
 _FACTS = """
 SELECT width, height, duration, frames, start_time_unix, decode_note, camera, time_zone, time_from
 FROM videos WHERE segment_id = :segment ORDER BY video_id LIMIT 1
@@ -121,6 +125,12 @@ def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int 
     """The segment that already holds this content under these settings."""
     found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
     return None if found is None else int(found)
+
+
+def live_settings(tx: Transaction, content_hash: str) -> str | None:
+    """The settings' hash of the live segment of this content."""
+    found = tx.scalar(_LIVE_SETTINGS, content_hash=content_hash)
+    return None if found is None else str(found)
 
 
 def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:

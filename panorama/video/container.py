@@ -14,7 +14,19 @@ from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.video.decoding import decoded_frames, open_source, shown_packets
-from panorama.video.reader import FrameTable, Picture, VideoFrame, VideoReader, fit_size, seconds_between
+from panorama.video.planes import Planes
+from panorama.video.reader import (
+    Box,
+    FrameTable,
+    Picture,
+    VideoFrame,
+    VideoReader,
+    at_most,
+    fit_size,
+    seconds_between,
+    shrunk,
+    stored_box,
+)
 from panorama.video.stamps import FrameClock, Stamp, table_of
 
 PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
@@ -27,6 +39,25 @@ class PlanarPicture(Picture):
         self._frame = frame
         self._info = info
         self._scaler = scaler
+
+    def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
+        planes = Planes.of(self._frame)
+        if planes is None:  # more bits or fewer planes: such video is rare, and the scaler reads it whole
+            x1, y1, x2, y2 = box
+            # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
+            whole = PlanarPicture(self._frame, self._info, VideoReformatter()).rgb(None, None)
+            cut = whole[y1:y2, x1:x2]
+            size = at_most(longest, x2 - x1, y2 - y1)
+            return cut.copy() if size == (x2 - x1, y2 - y1) else shrunk(cut, size)
+        stored = stored_box(box, self._info.rotation, self._info.width, self._info.height)
+        width, height = at_most(longest, stored[2] - stored[0], stored[3] - stored[1])
+        rgb = planes.rgb(stored, width, height)
+        quarter_turns = self._info.rotation // 90
+        return np.ascontiguousarray(np.rot90(rgb, -quarter_turns)) if quarter_turns else rgb
+
+    def luma_part(self, box: Box) -> NDArray[np.uint8]:
+        x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
+        return self.luma()[y1:y2, x1:x2]
 
     def luma(self) -> NDArray[np.uint8]:
         frame = self._frame

@@ -17,6 +17,7 @@ NOISE_CEILING = 2.0  # a picture in motion is not noise: keeps motion from raisi
 NOISE_MEMORY = 15
 CELL_NOISE_RATE = 0.1
 LIGHT_STEP = 2.0  # gray levels by which the whole picture drifts before it counts as changed
+LONE_FACTOR = 2.0  # how much more a cell must differ that differs alone: compression flickers in one cell
 
 # A cut: most of the picture differs, whatever its brightness, and no shift of its parts explains it.
 CUT_MEAN_DIFFERENCE = 5.0
@@ -79,8 +80,9 @@ class ChangeGate:
         cut = is_cut(cells, previous, step)
         if not cut:
             self._learn_noise(step)
-        difference = self._difference(cells - self._reference)
-        changed = cut or difference >= self.threshold
+        strength, drift = self._difference(cells - self._reference)
+        difference = max(float(strength.max()), drift)
+        changed = cut or drift >= self.threshold or bool(lasting(strength, self.threshold).any())
         if changed:
             self._reference = cells
         return GateResult(changed, cut, difference)
@@ -93,14 +95,23 @@ class ChangeGate:
             # Compression flickers in some places only; 1.25 makes a mean difference a standard deviation.
             self._cell_noise += CELL_NOISE_RATE * (1.25 * step - self._cell_noise)
 
-    def _difference(self, signed: NDArray[np.float32]) -> float:
-        """The largest of a cell's difference over the noise, and the light's drift, on the same scale."""
+    def _difference(self, signed: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
+        """Each cell's difference over the noise, and the light's drift, on the same scale."""
         measured = sorted(self._noise)[len(self._noise) // 3] if self._noise else NOISE_FLOOR
         measured = min(measured, NOISE_CEILING)
         noise = np.clip(self._cell_noise, max(measured, NOISE_FLOOR), NOISE_CEILING)
-        strongest = float((np.abs(signed) / noise).max())
         drift = abs(float(signed.mean())) * self.threshold / LIGHT_STEP
-        return max(strongest, drift)
+        return np.asarray(np.abs(signed) / noise, np.float32), drift
+
+
+def lasting(strength: NDArray[np.float32], threshold: float) -> NDArray[np.bool_]:
+    """(h, w) cells that changed: by much, or together with a neighbour."""
+    over = strength >= threshold
+    if not over.any():
+        return over
+    ones = np.ones((3, 3), np.uint8)
+    together = cv2.filter2D(over.astype(np.uint8), -1, ones, borderType=cv2.BORDER_CONSTANT) >= 2
+    return np.asarray(over & (together | (strength >= LONE_FACTOR * threshold)))
 
 
 def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:

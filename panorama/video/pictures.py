@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
-from panorama.video.reader import FrameTable, Picture, VideoFrame, VideoReader, fit_size, seconds_between
+from panorama.video.reader import (
+    Box,
+    FrameTable,
+    Picture,
+    VideoFrame,
+    VideoReader,
+    at_most,
+    fit_size,
+    seconds_between,
+)
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 DEFAULT_RATE = Fraction(25)
@@ -49,6 +58,22 @@ class ArrayPicture(Picture):
             how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
             picture = np.asarray(cv2.resize(picture, size, interpolation=how), np.uint8)
         return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
+
+    def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
+        size = at_most(longest, box[2] - box[0], box[3] - box[1])
+        whole = ArrayPicture(self._cut(box), box[2] - box[0], box[3] - box[1])
+        return whole.rgb(*size)
+
+    def luma_part(self, box: Box) -> NDArray[np.uint8]:
+        return np.asarray(cv2.cvtColor(self._cut(box), cv2.COLOR_BGR2GRAY), np.uint8)
+
+    def _cut(self, box: Box) -> NDArray[np.uint8]:
+        """The pixels of a box of the displayed picture; one of another size is brought to that size first."""
+        x1, y1, x2, y2 = box
+        picture = self._bgr
+        if (picture.shape[1], picture.shape[0]) != self._displayed:
+            picture = np.asarray(cv2.resize(picture, self._displayed, interpolation=cv2.INTER_AREA), np.uint8)
+        return picture[y1:y2, x1:x2]
 
 
 def read_bgr(path: Path) -> NDArray[np.uint8] | None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Self
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,10 @@ from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 
 TIME_TOLERANCE_SECONDS = 1e-6
 """Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
+
+
+Box = tuple[int, int, int, int]
+"""x1, y1, x2, y2 in whole pixels, half-open."""
 
 
 class Picture(ABC):
@@ -29,6 +34,14 @@ class Picture(ABC):
     @abstractmethod
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
         """(height, width, 3) uint8 as displayed, at the size asked for (None: the displayed size)."""
+
+    @abstractmethod
+    def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
+        """RGB of a box of the displayed picture, its longest side at most `longest`."""
+
+    @abstractmethod
+    def luma_part(self, box: Box) -> NDArray[np.uint8]:
+        """Brightness inside a box of the displayed picture, as stored in the file, not rotated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,17 @@ class VideoFrame:
         One of the two sizes may be left out: the other follows from the aspect ratio. One thread at a time.
         """
         return self.picture.rgb(width, height)
+
+    def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
+        """(h, w, 3) uint8 of the half-open box x1, y1, x2, y2 in the displayed frame, and nothing else.
+
+        It is shrunk until its longest side is at most `longest`, before it is converted.
+        """
+        return self.picture.part(box, longest)
+
+    def luma_part(self, box: Box) -> NDArray[np.uint8]:
+        """Brightness inside a box of the displayed frame, NOT rotated; a view where the format allows."""
+        return self.picture.luma_part(box)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +226,33 @@ class VideoReader(ABC):
 def seconds_between(first_pts: int, pts: int, time_base: Fraction) -> float:
     """Seconds from one pts to another, by the same arithmetic as FrameTimes.seconds."""
     return float(pts - first_pts) * (time_base.numerator / time_base.denominator)
+
+
+def stored_box(box: Box, rotation: int, width: int, height: int) -> Box:
+    """Where a box of the displayed picture lies in the picture as stored, `width` x `height` when displayed.
+
+    Args:
+        rotation: clockwise degrees from the stored to the displayed picture.
+    """
+    x1, y1, x2, y2 = box
+    if rotation == 90:
+        return y1, width - x2, y2, width - x1
+    if rotation == 180:
+        return width - x2, height - y2, width - x1, height - y1
+    if rotation == 270:
+        return height - y2, x1, height - y1, x2
+    return box
+
+
+def at_most(longest: int, width: int, height: int) -> tuple[int, int]:
+    """The size of a picture shrunk until its longest side is at most `longest`; never enlarged."""
+    factor = min(1.0, longest / max(width, height))
+    return max(1, round(width * factor)), max(1, round(height * factor))
+
+
+def shrunk(rgb: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """An RGB picture (H, W, 3) at a smaller (width, height), averaged by area."""
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def fit_size(

@@ -1,0 +1,278 @@
+"""Found videos enter; each is committed, skipped or failed, in order; an account of all leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from panorama.archive import (
+    FAILED,
+    INDEXED,
+    SKIPPED,
+    FileOutcome,
+    Hooks,
+    IndexReport,
+    camera_of,
+    embed_exemplars,
+    embed_stored_crops,
+    file_state,
+    lost,
+)
+from panorama.errors import VideoError
+from panorama.ingest import Indexer
+from panorama.parcels import DEFECTS, Job, Parcel
+from panorama.pipeline import Line
+from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
+from panorama.threads import Threads
+from panorama.video import Found, FoundVideo, content_hash, open_video
+from panorama.writing import SegmentRows
+
+TELL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticket:
+    """What is known of a file before it is decoded, and when work on it began."""
+
+    number: int
+    video: FoundVideo
+    row: VideoRow
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A file whose content the library holds, or will hold when what is before it in the line is done."""
+
+    ticket: _Ticket
+    settings_hash: str
+
+
+def index_paths(
+    store: Store,
+    indexer: Indexer,
+    found: Found,
+    hooks: Hooks | None = None,
+    side_by_side: bool = True,
+) -> IndexReport:
+    """Index what `find_videos` found; each video is committed when it and those before it are done.
+
+    An interrupt keeps the videos committed before it and leaves no trace of those at work.
+
+    Args:
+        side_by_side: a thread for each stage; the segments are the same, byte for byte, without.
+    """
+    hooks = hooks or Hooks()
+    nothing = IndexReport.of_nothing(found)
+    for outcome in nothing.files:
+        hooks.on_file(outcome)
+    with PauseGate(store.is_asked) as gate:
+        outcomes = _Run(store, indexer, found, hooks, gate).run(side_by_side)
+        embedded = embed_stored_crops(store, indexer.embedder, gate.wait)
+        embed_exemplars(store, indexer.embedder)
+    return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
+
+
+class _Run:
+    """One call of `index_paths`."""
+
+    def __init__(self, store: Store, indexer: Indexer, found: Found, hooks: Hooks, gate: PauseGate) -> None:
+        self._store = store
+        self._indexer = indexer
+        self._found = found
+        self._hooks = hooks
+        self._gate = gate
+        self._threads = Threads.here().apply()
+        self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
+        self._outcomes: list[FileOutcome] = []
+        self._settled = time.perf_counter()
+        self._told = self._settled
+        self._line: Line | None = None
+        self._before: dict[str, tuple[float, float, float]] = {}
+        self._paused_before = 0.0
+        self._writer: SegmentWriter | None = None
+        self._rows: SegmentRows | None = None
+
+    def run(self, side_by_side: bool) -> list[FileOutcome]:
+        """Everything, in the order in which it was found."""
+        self._line = self._indexer.line(self._entries(), side_by_side, self._gate.wait)
+        try:
+            with closing(iter(self._line)) as items:
+                for item in items:
+                    self._take(item)
+        finally:
+            self._abort()
+        return self._outcomes
+
+    # In the thread of the first stage
+
+    def _entries(self) -> Iterator[Job | _Copy | FileOutcome]:
+        """What is to be done about each file."""
+        under_way: set[str] = set()
+        for number, video in enumerate(self._found.videos):
+            started = time.perf_counter()
+            try:
+                yield self._entry(number, video, started, under_way)
+            except (VideoError, *DEFECTS) as exc:
+                yield _failed(video, exc)
+
+    def _entry(
+        self, number: int, video: FoundVideo, started: float, under_way: set[str]
+    ) -> Job | _Copy | FileOutcome:
+        uri = str(video.path.resolve())
+        size, mtime_ns = file_state(video.path)
+        known = self._store.known_file(uri)
+        if known is not None and (known.size, known.mtime_ns) == (size, mtime_ns):
+            deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
+            if deeper or known.settings_hash == self._settings_hash:
+                note = (
+                    "indexed already, and not by keyframes alone"
+                    if deeper
+                    else "unchanged since it was indexed"
+                )
+                return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+        row = VideoRow(
+            name=video.name,
+            uri=uri,
+            root=str(video.root.resolve()),
+            content_hash=content_hash(video.path),
+            size=size,
+            mtime_ns=mtime_ns,
+            camera=camera_of(video.name),
+        )
+        ticket = _Ticket(number, video, row, started)
+        held = self._held(row.content_hash)
+        if held is None and row.content_hash in under_way:
+            held = self._settings_hash
+        if held is not None:
+            return _Copy(ticket, held)
+        reader = open_video(video.path, threads=self._threads.decode)
+        under_way.add(row.content_hash)
+        return Job(reader, ticket)
+
+    def _held(self, content: str) -> str | None:
+        """The settings under which the library holds a content, where there is nothing to do about it."""
+        if self._indexer.settings.keyframes_only:
+            return self._store.live_settings(content)  # a quick look replaces nothing
+        is_live = self._store.live_segment(content, self._settings_hash) is not None
+        return self._settings_hash if is_live else None
+
+    # In the caller's thread
+
+    def _take(self, item: Parcel | _Copy | FileOutcome) -> None:
+        if isinstance(item, FileOutcome):
+            self._settle(item, item.seconds)
+        elif isinstance(item, _Copy):
+            self._settle(self._attach(item), self._since(item.ticket))
+        else:
+            self._write(item)
+
+    def _attach(self, copy: _Copy) -> FileOutcome:
+        path = str(copy.ticket.video.path)
+        name = self._store.attach_video(copy.ticket.row, copy.settings_hash)
+        if name is None:
+            note = f"{path} has the same content as a file before it, which gave nothing"
+            return FileOutcome(path, "", FAILED, note=note)
+        return FileOutcome(path, name, SKIPPED, note="the same content is indexed already")
+
+    def _write(self, parcel: Parcel) -> None:
+        job, ticket = parcel.job, parcel.job.note
+        if self._rows is None and job.error is None:
+            self._hooks.on_start(ticket.number, len(self._found.videos), ticket.video, job.reader)
+            self._writer = self._store.begin_segment(
+                content_hash=ticket.row.content_hash, settings_hash=self._settings_hash
+            )
+            self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress)
+        if self._rows is not None and job.error is None:
+            self._rows.add(parcel)
+            self._tell(job)
+        if parcel.last:
+            self._settle(self._finish(job, ticket), self._since(ticket))
+
+    def _tell(self, job: Job) -> None:
+        now = time.perf_counter()
+        if now - self._told > TELL_SECONDS:
+            self._told = now
+            self._hooks.on_progress(job.progress)
+
+    def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
+        """Commit the video whose last parcel has come, or say why it gives nothing."""
+        progress, damage = job.progress, lost(job.reader)
+        if job.error is None and not progress.frames:
+            job.error = VideoError(
+                f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
+            )
+        if job.error is not None or self._writer is None:
+            self._abort()
+            return _failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
+        self._hooks.on_progress(progress)
+        row = replace(
+            ticket.row,
+            width=job.reader.info.width,
+            height=job.reader.info.height,
+            duration=progress.end_seconds,
+            frames=progress.frames,
+            decode_note=damage,
+        )
+        with progress.stage("write"):
+            name = self._writer.commit(row)
+        self._writer, self._rows = None, None
+        return FileOutcome(
+            job.reader.info.path,
+            name,
+            INDEXED,
+            frames=progress.frames,
+            tracks=progress.tracks,
+            crops=progress.crops,
+            samples=progress.samples,
+            unchanged=progress.unchanged,
+            video_seconds=progress.end_seconds,
+            stage_seconds=dict(progress.stage_seconds),
+            note=damage,
+            damage=damage,
+        )
+
+    def _since(self, ticket: _Ticket) -> float:
+        """Seconds for one file: the next one's decoding begins before this one is written."""
+        return time.perf_counter() - max(ticket.started, self._settled)
+
+    def _settle(self, outcome: FileOutcome, seconds: float) -> None:
+        outcome = replace(
+            outcome, seconds=seconds, line=self._line_since(), paused_seconds=self._paused_since()
+        )
+        self._settled = time.perf_counter()
+        self._outcomes.append(outcome)
+        self._hooks.on_file(outcome)
+
+    def _line_since(self) -> dict[str, dict[str, float]]:
+        """What each stage did since the last file was settled."""
+        if self._line is None:
+            return {}
+        told = {}
+        for meter in self._line.meters:
+            now = (meter.busy, meter.starved, meter.blocked)
+            before = self._before.get(meter.name, (0.0, 0.0, 0.0))
+            busy, starved, blocked = (a - b for a, b in zip(now, before, strict=True))
+            told[meter.name] = {"busy": busy, "starved": starved, "blocked": blocked, "queue": meter.depth}
+            self._before[meter.name] = now
+        return told
+
+    def _paused_since(self) -> float:
+        before, self._paused_before = self._paused_before, self._gate.paused_seconds
+        return self._paused_before - before
+
+    def _abort(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+        self._writer, self._rows = None, None
+
+
+def _failed(video: FoundVideo, error: Exception) -> FileOutcome:
+    note = str(error)
+    if not isinstance(error, VideoError):
+        # A defect of ours that one odd file brings out must not cost the user all the others.
+        kind = type(error).__name__
+        note = f"{video.path}: unexpected {kind}: {error}. This is a defect; please report it"
+    return FileOutcome(str(video.path), "", FAILED, note=note)

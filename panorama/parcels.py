@@ -1,0 +1,183 @@
+"""Videos on their way through the stages of indexing, in parcels: what each stage takes and fills in."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import VideoError
+from panorama.regions import Regions
+from panorama.sampling import Hold, Sample
+from panorama.segmenting import FinishedTrack
+from panorama.video import VideoFrame, VideoReader
+
+MOST_WAITING = 64
+"""Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
+
+DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError)
+"""What an odd file may bring out in our own code: it costs that file, not the others."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one video is; handed to the caller's hook a few times a second.
+
+    Attributes:
+        frames: frames of the video so far; samples of them were looked at, unchanged of those gated out.
+        tracks, crops: written so far.
+        time_seconds: presentation time reached.
+        end_seconds: end of the last frame, set when the video is over.
+        stage_seconds: time at work by stage; stages work at the same time.
+    """
+
+    frames: int = 0
+    samples: int = 0
+    unchanged: int = 0
+    tracks: int = 0
+    crops: int = 0
+    time_seconds: float = 0.0
+    end_seconds: float = 0.0
+    stage_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the wall time of a block under a stage's name."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stage_seconds[name] += time.perf_counter() - started
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One video on its way through the stages.
+
+    Attributes:
+        reader: the open video.
+        note: what the caller needs at the end of the line.
+        error: why it gives no segment; set by whichever stage fails, heeded by all.
+    """
+
+    reader: VideoReader
+    note: Any = None
+    progress: Progress = field(default_factory=Progress)
+    error: Exception | None = None
+
+
+FrameRow = tuple[int, int, float]
+"""Number, pts and presentation time of one frame."""
+
+
+@dataclass(slots=True, eq=False)
+class Parcel:
+    """Some consecutive frames of one video, and what the stages have made of them.
+
+    Attributes:
+        frames: decoded, until the gate has seen them.
+        rows: of all frames, also of those that were not decoded.
+        events: the sampled ones among them, until they are tracked.
+        regions: one for each event that is a sample.
+        tracks: those that ended here.
+        jpegs: of the tracks' crops, in order; `pictures` is what a reader of the JPEGs sees.
+        vectors: (exits, crops, dim).
+        last: whether the video ends here.
+    """
+
+    job: Job
+    frames: list[VideoFrame] = field(default_factory=list)
+    rows: list[FrameRow] = field(default_factory=list)
+    events: list[Sample | Hold] = field(default_factory=list)
+    regions: list[Regions] = field(default_factory=list)
+    tracks: list[FinishedTrack] = field(default_factory=list)
+    jpegs: list[bytes] = field(default_factory=list)
+    pictures: list[NDArray[np.uint8]] = field(default_factory=list)
+    vectors: NDArray[np.float32] | None = None
+    last: bool = False
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The events that need to be looked at."""
+        return [event for event in self.events if isinstance(event, Sample)]
+
+    def give_up(self) -> None:
+        """Let go of everything: the video gives no segment."""
+        self.frames, self.rows, self.events, self.regions = [], [], [], []
+        self.tracks, self.jpegs, self.pictures, self.vectors = [], [], [], None
+
+
+@contextmanager
+def guard(parcel: Parcel, stage: str) -> Iterator[None]:
+    """Time a step of one video's work; where it fails, the video is given up and the others go on."""
+    job = parcel.job
+    if job.error is not None:
+        parcel.give_up()
+    with job.progress.stage(stage):
+        try:
+            yield
+        except (VideoError, *DEFECTS) as exc:
+            job.error = job.error or exc
+            parcel.give_up()
+
+
+def batched(
+    parcels: Iterator[Any],
+    stage: str,
+    step: Callable[[list[Parcel]], None],
+    size: Callable[[Parcel], int],
+    batch: int,
+) -> Generator[Any, None, None]:
+    """Parcels in order after a step on many of them at once, whatever their videos.
+
+    Args:
+        step: works on parcels that have something for it.
+        size: how much a parcel has.
+        batch: how much makes a batch.
+    """
+    waiting: list[Any] = []
+    count = 0
+    for parcel in parcels:
+        waiting.append(parcel)
+        count += size(parcel) if isinstance(parcel, Parcel) else 0
+        if count >= batch or len(waiting) >= MOST_WAITING:
+            _at_once([p for p in waiting if isinstance(p, Parcel) and size(p)], stage, step, size)
+            yield from waiting
+            waiting, count = [], 0
+    _at_once([p for p in waiting if isinstance(p, Parcel) and size(p)], stage, step, size)
+    yield from waiting
+
+
+def _at_once(
+    parcels: list[Parcel],
+    stage: str,
+    step: Callable[[list[Parcel]], None],
+    size: Callable[[Parcel], int],
+) -> None:
+    """One step on all; where it fails, video by video, so that only the odd one fails."""
+    if not parcels:
+        return
+    jobs = {parcel.job: None for parcel in parcels}
+    started = time.perf_counter()
+    total = sum(size(p) for p in parcels)
+    shares = [(p.job, size(p) / total) for p in parcels]
+    try:
+        step(parcels)
+    except DEFECTS:
+        for job in jobs:
+            own = [p for p in parcels if p.job is job]
+            try:
+                step(own)
+            except DEFECTS as exc:
+                job.error = job.error or exc
+                for parcel in own:
+                    parcel.give_up()
+    spent = time.perf_counter() - started
+    for job, share in shares:
+        job.progress.stage_seconds[stage] += share * spent

@@ -1,0 +1,100 @@
+"""The cores that this process may use enter; how many threads each library gets leaves, set together."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from panorama.errors import UsageError
+
+ENVIRONMENT = "PANORAMA_THREADS"
+"""How many cores to use, where it is not all that are there."""
+
+CGROUP = Path("/sys/fs/cgroup")
+MOST_DECODE_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Threads of each library in one process.
+
+    Attributes:
+        cores: what may be used at once.
+        decode: of PyAV, for one video.
+        torch: of one network at a time; threads that wait for each other spin, and on a busy core that costs
+            more than it gains.
+        opencv: pictures here are small, and the stages of indexing run side by side.
+        faiss, duckdb: a query runs alone.
+    """
+
+    cores: int
+    decode: int
+    torch: int
+    opencv: int
+    faiss: int
+    duckdb: int
+
+    @classmethod
+    def of(cls, cores: int) -> Threads:
+        """The threads for so many cores.
+
+        While indexing, decoding, two networks and the rest run at the same time: up to four cores one thread
+        a network is enough to keep all busy.
+        """
+        return cls(
+            cores=cores,
+            decode=min(cores, MOST_DECODE_THREADS),
+            torch=max(1, cores // 3),
+            opencv=1,
+            faiss=cores,
+            duckdb=cores,
+        )
+
+    @classmethod
+    def here(cls) -> Threads:
+        """The threads for this process."""
+        return cls.of(cores_here())
+
+    def apply(self) -> Threads:
+        """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself."""
+        if "cv2" in sys.modules:
+            sys.modules["cv2"].setNumThreads(self.opencv)
+        if "torch" in sys.modules and "OMP_NUM_THREADS" not in os.environ:
+            sys.modules["torch"].set_num_threads(self.torch)
+        if "faiss" in sys.modules and "OMP_NUM_THREADS" not in os.environ:
+            sys.modules["faiss"].omp_set_num_threads(self.faiss)
+        return self
+
+
+def cores_here(cgroup: Path = CGROUP) -> int:
+    """Cores that this process may use: what it is bound to, its container's share, or $PANORAMA_THREADS.
+
+    Raises:
+        UsageError: $PANORAMA_THREADS is not a whole number from 1.
+    """
+    asked = os.environ.get(ENVIRONMENT)
+    if asked:
+        if not asked.isdecimal() or int(asked) < 1:
+            raise UsageError(f"{ENVIRONMENT} is a whole number of cores from 1, got {asked!r}")
+        return int(asked)
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = _cgroup_share(cgroup)
+    return max(1, bound if share is None else min(bound, math.ceil(share)))
+
+
+def _cgroup_share(root: Path) -> float | None:
+    """Cores that the container is given, None where it is given all."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if not quota.isdecimal() or not period.isdecimal() or not int(period):
+        return None
+    return int(quota) / int(period)

@@ -1,0 +1,102 @@
+"""Parcels of one video enter; rows of its segment leave for the store, many at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.parcels import FrameRow, Parcel, Progress
+from panorama.segmenting import FinishedTrack
+from panorama.store import SegmentWriter
+
+FRAME_ROWS = 8192
+CROP_ROWS = 64
+"""Rows that wait to be written together: how they are cut depends on the video alone."""
+
+
+class SegmentRows:
+    """Writes the parcels of one video; the caller commits.
+
+    Args:
+        model_hash: of the embedder whose vectors the parcels carry.
+    """
+
+    def __init__(self, writer: SegmentWriter, model_hash: str, progress: Progress) -> None:
+        self._writer = writer
+        self._model_hash = model_hash
+        self._progress = progress
+        self._frames: list[FrameRow] = []
+        self._tracks: list[FinishedTrack] = []
+        self._jpegs: list[bytes] = []
+        self._vectors: list[NDArray[np.float32]] = []
+        self._next_crop = 1
+
+    def add(self, parcel: Parcel) -> None:
+        """Take what a parcel carries; after the last one everything is written."""
+        self._frames += parcel.rows
+        self._tracks += parcel.tracks
+        self._jpegs += parcel.jpegs
+        if parcel.vectors is not None:
+            self._vectors.append(parcel.vectors)
+        with self._progress.stage("write"):
+            while len(self._frames) >= FRAME_ROWS or (parcel.last and self._frames):
+                self._write_frames(self._frames[:FRAME_ROWS])
+                self._frames = self._frames[FRAME_ROWS:]
+            if len(self._jpegs) >= CROP_ROWS or (parcel.last and self._tracks):
+                self._write_tracks()
+                self._write_crops()
+                self._tracks, self._jpegs, self._vectors = [], [], []
+
+    def _write_frames(self, rows: list[FrameRow]) -> None:
+        index, pts, seconds = zip(*rows, strict=True)
+        self._writer.add_frames(np.array(index), np.array(pts), np.array(seconds))
+
+    def _write_crops(self) -> None:
+        views = [view for track in self._tracks for view in track.views]
+        owners = self._writer.pack([track.local_id for track in self._tracks for _ in track.views])
+        crop_ids = self._writer.pack(np.arange(self._next_crop, self._next_crop + len(views)))
+        self._next_crop += len(views)
+        self._writer.add_crops(
+            {
+                "crop_id": crop_ids,
+                "track_id": owners,
+                "frame": np.array([v.frame for v in views]),
+                "time": np.array([v.time_seconds for v in views]),
+                **_corners(np.stack([v.box_xyxy for v in views])),
+                "quality": np.array([v.quality for v in views], np.float32),
+                "jpeg": self._jpegs,
+            }
+        )
+        vectors = np.concatenate(self._vectors, axis=1)  # (exits, B, dim)
+        for exit_number, at_exit in enumerate(vectors, start=1):
+            self._writer.add_embeddings(self._model_hash, exit_number, crop_ids, owners, at_exit)
+        self._progress.crops += len(views)
+        self._progress.tracks += len(self._tracks)
+
+    def _write_tracks(self) -> None:
+        tracks = self._tracks
+        ids = self._writer.pack([track.local_id for track in tracks])
+        samples = np.array([len(track.frames) for track in tracks])
+        self._writer.add_tracks(
+            {
+                "track_id": ids,
+                "start_frame": np.array([t.start_frame for t in tracks]),
+                "end_frame": np.array([t.end_frame for t in tracks]),
+                "start_time": np.array([t.start_seconds for t in tracks]),
+                "end_time": np.array([t.end_seconds for t in tracks]),
+                "samples": samples,
+            }
+        )
+        self._writer.add_boxes(
+            {
+                "track_id": np.repeat(ids, samples),
+                "frame": np.concatenate([t.frames for t in tracks]),
+                "time": np.concatenate([t.times for t in tracks]),
+                **_corners(np.concatenate([t.boxes_xyxy for t in tracks])),
+                "score": np.concatenate([t.scores for t in tracks]),
+            }
+        )
+
+
+def _corners(boxes_xyxy: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    return {name: boxes_xyxy[:, i] for i, name in enumerate(("x1", "y1", "x2", "y2"))}

@@ -1,0 +1,180 @@
+"""Many videos through one line: the same segments whatever the threads, and what an odd video costs."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fakes import ColoredThings, Thing, write_film
+
+import panorama
+from panorama.archive import FileOutcome, Hooks
+from panorama.indexing import index_paths
+from panorama.ingest import Indexer, IngestSettings
+from panorama.models.base import Image
+from panorama.models.color import ColorEmbedder
+from panorama.regions import Regions
+from panorama.store import Store
+from panorama.video import find_videos
+
+SETTINGS = IngestSettings(samples_per_second=10)
+
+
+def films(folder: Path, count: int = 5) -> Path:
+    """Short films with a different number of things and frames each."""
+    colors = ("red", "green", "blue", "yellow", "purple")
+    for number in range(count):
+        things = [Thing(colors[(number + i) % 5], 3 * i, 25, left=5 + 40 * i) for i in range(1 + number % 3)]
+        write_film(folder / f"{number}.mp4", things, frames=20 + 7 * number)
+    return folder
+
+
+def files_of(library: Path) -> dict[str, str]:
+    """Name and digest of every data file."""
+    found = sorted((library / "data").rglob("*.parquet"))
+    return {str(p.relative_to(library)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+
+
+def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[FileOutcome, ...]:
+    proposer = options.pop("proposer", ColoredThings())
+    indexer = Indexer(ColorEmbedder(), proposer, options.pop("settings", SETTINGS))  # type: ignore[arg-type]
+    with Store.create(library, exist_ok=True) as store:
+        return index_paths(store, indexer, find_videos(list(paths)), **options).files  # type: ignore[arg-type]
+
+
+def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films")
+    one = index(tmp_path / "one", [folder], side_by_side=False)
+    assert [f.status for f in one] == ["indexed"] * 5 and sum(f.tracks for f in one) >= 8
+    expected = files_of(tmp_path / "one")
+    assert len(expected) == 25
+    for attempt in ("a", "b"):
+        many = index(tmp_path / attempt, [folder])
+        assert files_of(tmp_path / attempt) == expected
+        assert [(f.video, f.tracks, f.crops) for f in many] == [(f.video, f.tracks, f.crops) for f in one]
+
+
+def test_a_video_gives_the_same_rows_beside_others_and_alone(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films", 3)
+    index(tmp_path / "all", [folder])
+    index(tmp_path / "first", [folder / "0.mp4"])
+    first = files_of(tmp_path / "first")
+    assert first and first.items() <= files_of(tmp_path / "all").items()
+
+
+class Counting(ColoredThings):
+    """Notes how many pictures come at once, and fails on a yellow one where asked to."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.batches: list[int] = []
+        self._fails = fails
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        self.batches.append(len(images))
+        for image in images:
+            yellow = (image[..., 0] > 180) & (image[..., 1] > 160) & (image[..., 2] < 100)
+            if self._fails and yellow.any():
+                raise ValueError("shapes differ")
+        return super().propose(images)
+
+
+def test_short_videos_share_batches(tmp_path: Path) -> None:
+    for number in range(6):
+        write_film(tmp_path / "films" / f"{number}.mp4", [Thing("red", 0, 3)], frames=3 + number)
+    proposer = Counting()
+    index(tmp_path / "library", [tmp_path / "films"], proposer=proposer)
+    assert max(proposer.batches) > 8 and len(proposer.batches) < 6  # no film has more than eight frames
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_defect_that_one_file_brings_out_costs_only_that_file(tmp_path: Path, side_by_side: bool) -> None:
+    for name, color in (("a", "red"), ("b", "yellow"), ("c", "blue")):
+        write_film(tmp_path / f"{name}.mp4", [Thing(color, 0, 10)], frames=12)
+    outcomes = index(
+        tmp_path / "library",
+        [tmp_path / f"{n}.mp4" for n in "abc"],
+        proposer=Counting(fails=True),
+        side_by_side=side_by_side,
+    )
+    assert [f.status for f in outcomes] == ["indexed", "failed", "indexed"]
+    assert "unexpected ValueError: shapes differ" in str(outcomes[1].note)
+    with Store.open(tmp_path / "library") as store:
+        assert store.snapshot().videos["video"].to_pylist() == ["a.mp4", "c.mp4"]
+        assert store.info().counts["segments"] == 2
+
+
+def test_an_interrupt_keeps_what_is_committed_and_leaves_no_trace_of_the_rest(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films")
+    told: list[str] = []
+
+    def interrupt(outcome: FileOutcome) -> None:
+        told.append(outcome.video)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        index(tmp_path / "library", [folder], hooks=Hooks(on_file=interrupt))
+    assert threading.active_count() == before
+    with Store.open(tmp_path / "library") as store:
+        assert store.snapshot().videos["video"].to_pylist() == told == ["0.mp4", "1.mp4"]
+        store.sweep(grace_seconds=0)
+    assert len(files_of(tmp_path / "library")) == 10
+    rest = index(tmp_path / "library", [folder])
+    assert [f.status for f in rest] == ["skipped"] * 2 + ["indexed"] * 3
+
+
+def test_two_copies_in_one_run_share_a_segment(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "films" / "a.mp4", [Thing("red", 0, 10)])
+    (tmp_path / "films" / "b.mp4").write_bytes(film.read_bytes())
+    outcomes = index(tmp_path / "library", [tmp_path / "films"])
+    assert [(f.video, f.status) for f in outcomes] == [("a.mp4", "indexed"), ("b.mp4", "skipped")]
+    with Store.open(tmp_path / "library") as store:
+        counts = store.info().counts
+    assert (counts["videos"], counts["segments"]) == (2, 1)
+
+
+def test_a_quick_pass_is_deepened_in_place_and_never_the_other_way(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)])
+    quick = IngestSettings(keyframes_only=True)
+    (first,) = index(tmp_path / "library", [film], settings=quick)
+    assert (first.status, first.frames, first.samples) == ("indexed", 40, 4)
+    (again,) = index(tmp_path / "library", [film], settings=quick)
+    assert again.status == "skipped"
+    (deep,) = index(tmp_path / "library", [film])
+    assert deep.status == "indexed" and deep.samples > 20
+    with Store.open(tmp_path / "library") as store:
+        assert store.info().counts["segments"] == 1
+    (back,) = index(tmp_path / "library", [film], settings=quick)
+    assert back.status == "skipped" and "not by keyframes alone" in str(back.note)
+    copy = tmp_path / "copy.mp4"
+    copy.write_bytes(film.read_bytes())
+    (copied,) = index(tmp_path / "library", [copy], settings=quick)
+    assert copied.status == "skipped"
+    with Store.open(tmp_path / "library") as store:
+        assert store.info().counts["segments"] == 1
+
+
+def test_every_stage_is_accounted_for(tmp_path: Path) -> None:
+    films(tmp_path / "films", 2)
+    first, second = index(tmp_path / "library", [tmp_path / "films"])
+    for outcome in (first, second):
+        told = outcome.as_dict()
+        assert list(told["line"]) == ["decode", "gate", "propose", "track", "crop", "embed"]
+        assert set(told["line"]["embed"]) == {"busy", "starved", "blocked", "queue"}
+        assert set(told["stage_seconds"]) >= {"decode", "gate", "propose", "track", "embed", "write"}
+        assert told["paused_seconds"] == 0
+    assert first.line["decode"]["busy"] > 0
+
+
+def test_indexing_stands_back_while_a_query_runs(tmp_path: Path, fake_proposer: ColoredThings) -> None:
+    films(tmp_path / "films", 2)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)]), model="color-bands")
+        with Store.open(tmp_path / "library") as store, store.asking():
+            report = library.index(tmp_path / "films")
+        assert [f.status for f in report.files] == ["indexed"] * 2
+        assert sum(f.paused_seconds for f in report.files) > 0.05

@@ -1,0 +1,113 @@
+"""RGB of parts of a frame: the same colours and places as the whole frame's, in every layout of planes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+from clips import write_video
+
+from panorama.frames import VideoInfo
+from panorama.video import open_video
+from panorama.video.container import PlanarPicture
+from panorama.video.pictures import ArrayPicture
+from panorama.video.planes import Planes, scaled
+from panorama.video.reader import stored_box
+
+
+def landscape(height: int = 120, width: int = 160) -> np.ndarray:
+    """Smooth colours, so that chroma at half the resolution loses little."""
+    coarse = np.random.default_rng(3).integers(30, 225, (4, 5, 3)).astype(np.uint8)
+    return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def picture(pixel_format: str, rotation: int = 0) -> PlanarPicture:
+    frame = av.VideoFrame.from_ndarray(landscape(), format="rgb24").reformat(format=pixel_format)
+    width, height = (120, 160) if rotation in (90, 270) else (160, 120)
+    info = VideoInfo("x", "raw", width, height, rotation, 1)
+    return PlanarPicture(frame, info, av.video.reformatter.VideoReformatter())
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize(
+    "layout", ["yuv420p", "yuv422p", "yuv444p", "yuvj420p", "nv12", "rgb24", "yuv420p10le"]
+)
+def test_a_part_is_what_the_whole_frame_shows_there(layout: str, rotation: int) -> None:
+    shown = picture(layout, rotation)
+    whole = shown.rgb(None, None).astype(int)
+    for x1, y1, x2, y2 in ((0, 0, 120, 120), (33, 41, 94, 88), (119, 119, 120, 120)):
+        part = shown.part((x1, y1, x2, y2), 256)
+        assert part.shape == (y2 - y1, x2 - x1, 3)
+        assert np.abs(part - whole[y1:y2, x1:x2]).mean() < 4
+
+
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_a_large_part_is_shrunk_and_keeps_its_shape(rotation: int) -> None:
+    shown = picture("yuv420p", rotation)
+    part = shown.part((10, 20, 110, 70), 40)
+    assert part.shape == (20, 40, 3)
+    whole = shown.rgb(None, None)[20:70, 10:110]
+    expected = cv2.resize(whole, (40, 20), interpolation=cv2.INTER_AREA).astype(int)
+    assert np.abs(part - expected).mean() < 4
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_brightness_of_a_part_is_that_of_the_part(rotation: int) -> None:
+    shown = picture("yuvj420p", rotation)
+    box = (20, 30, 60, 100)
+    luma = shown.luma_part(box)
+    grey = cv2.cvtColor(shown.rgb(None, None)[30:100, 20:60], cv2.COLOR_RGB2GRAY)
+    assert sorted(luma.shape) == [40, 70]
+    assert abs(float(luma.mean()) - float(grey.mean())) < 3
+
+
+def test_named_matrices_give_their_own_colours() -> None:
+    frame = av.VideoFrame(16, 16, "yuv420p")
+    for plane, value in zip(frame.planes, (100, 90, 200), strict=True):
+        plane.update(bytes([value]) * plane.buffer_size)
+    reds = []
+    for colorspace in (1, 5):
+        frame.colorspace = colorspace
+        planes = Planes.of(frame)
+        assert planes is not None
+        reds.append(int(planes.rgb((0, 0, 16, 16), 16, 16)[8, 8, 0]))
+    # (100 - 16) * 255 / 219 + (200 - 128) * 255 / 224 * 2 * (1 - Kr): Kr is 0.2126 and 0.299
+    assert reds == pytest.approx([227, 213], abs=1)
+
+
+def test_planes_that_do_not_fit_are_refused() -> None:
+    y, c = np.zeros((10, 10), np.uint8), np.zeros((4, 5), np.uint8)
+    with pytest.raises(ValueError, match="chroma"):
+        Planes(y, c, c, (2, 2), np.zeros((3, 4), np.float32))
+
+
+def test_shrinking_in_steps_is_averaging() -> None:
+    grey = landscape(400, 640)[:, :, 1]
+    exact = cv2.resize(grey, (100, 62), interpolation=cv2.INTER_AREA).astype(int)
+    assert np.abs(scaled(grey, 100, 62) - exact).mean() < 2
+    assert scaled(grey[:1], 7, 1).shape == (1, 7)
+
+
+def test_a_displayed_box_is_found_in_the_stored_picture() -> None:
+    stored = np.arange(6 * 4).reshape(4, 6)  # 6 wide, 4 high
+    for rotation in (0, 90, 180, 270):
+        shown = np.rot90(stored, -(rotation // 90))
+        height, width = shown.shape
+        box = (1, 2, 3, 4)
+        x1, y1, x2, y2 = stored_box(box, rotation, width, height)
+        assert sorted(stored[y1:y2, x1:x2].ravel()) == sorted(shown[2:4, 1:3].ravel())
+
+
+def test_parts_of_a_decoded_video_and_of_a_folder_of_pictures(tmp_path: Path) -> None:
+    clip = write_video(tmp_path / "a.mp4", "libx264", frames=3)
+    with open_video(clip.path) as reader:
+        frame = next(reader.frames())
+        whole = frame.rgb().astype(int)
+        assert np.abs(frame.part((20, 60, 101, 77), 256) - whole[60:77, 20:101]).mean() < 4
+        assert frame.luma_part((20, 60, 101, 77)).shape == (17, 81)
+    shown = ArrayPicture(landscape()[:, :, ::-1].copy(), 80, 60)
+    assert np.abs(shown.part((8, 8, 48, 28), 256).astype(int) - shown.rgb(80, 60)[8:28, 8:48]).mean() < 4
+    assert shown.luma_part((8, 8, 48, 28)).shape == (20, 40)

@@ -1,0 +1,84 @@
+"""Queries go first: marks that die with their process, and pauses that end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from panorama.store.priority import LONGEST_PAUSE_SECONDS, WORK_SHARE, PauseGate, asking, is_asked
+
+
+def test_a_query_is_seen_while_it_runs_and_no_longer(tmp_path: Path) -> None:
+    assert not is_asked(tmp_path)
+    with asking(tmp_path):
+        assert is_asked(tmp_path)
+        with asking(tmp_path):
+            assert is_asked(tmp_path)
+        assert is_asked(tmp_path)
+    assert not is_asked(tmp_path)
+
+
+def test_asking_whether_a_query_runs_disturbs_none(tmp_path: Path) -> None:
+    with asking(tmp_path):
+        assert all(is_asked(tmp_path) for _ in range(50))
+
+
+def test_the_mark_of_another_process_is_seen_and_dies_with_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from panorama.store.priority import asking\n"
+        "with asking(Path(sys.argv[1])): print('asking', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "asking\n"
+        assert is_asked(tmp_path)
+    finally:
+        child.kill()
+        child.wait()
+    assert not is_asked(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_asked_without_a_mark(tmp_path: Path) -> None:
+    with asking(tmp_path / "nowhere"):
+        assert not is_asked(tmp_path / "nowhere")
+
+
+class Clock:
+    """Time that a test moves on."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("asked_share", [0.5, 1.0])
+def test_constant_questions_do_not_starve_indexing(asked_share: float) -> None:
+    clock, asked, open_for = Clock(), True, 0.0
+    gate = PauseGate(lambda: asked, clock)
+    for tick in range(10_000):
+        asked = tick % 10 < 10 * asked_share
+        gate.look()
+        if gate._open.is_set():
+            open_for += 0.01
+        clock.now += 0.01
+    assert open_for >= WORK_SHARE * 100 * 0.95
+    assert gate.paused_seconds <= 100 - open_for + LONGEST_PAUSE_SECONDS
+    assert gate.paused_seconds > 30
+
+
+def test_a_query_holds_work_back_until_it_is_done(tmp_path: Path) -> None:
+    with PauseGate(lambda: is_asked(tmp_path)) as gate:
+        gate.wait()
+        with asking(tmp_path):
+            deadline = time.monotonic() + 5
+            while gate._open.is_set() and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert not gate._open.is_set()
+            time.sleep(0.1)
+        gate.wait()
+    assert 0.05 < gate.paused_seconds < 2
