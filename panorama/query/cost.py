@@ -1,7 +1,8 @@
 """What a matching pass would have to look at enters; the cheapest way to do it, with every estimate, leaves.
 
 The figures were measured on one machine; what is compared are ratios, which machines share to within a factor
-that a choice between ways as far apart as these survives. `tests/bench/scale.py --costs` measures them again.
+that a choice between ways as far apart as these survives. `tests/bench/scale.py` prints them beside what the
+ways take.
 """
 
 from __future__ import annotations
