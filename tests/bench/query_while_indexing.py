@@ -78,7 +78,8 @@ def indexing(library: Path, files: list[Path]) -> Iterator[subprocess.Popen[str]
                     opened.remove_videos(added)
             told.seek(0)
             work = [json.loads(line) for line in told if line.startswith("{")]
-            say(f"the index committed {len(work)} files, {sum(w['frames'] for w in work)} frames")
+            frames, paused = (sum(w[name] for w in work) for name in ("frames", "paused_seconds"))
+            say(f"the index committed {len(work)} files, {frames} frames; it stood back for {paused:.1f} s")
             if early is not None:
                 raise RuntimeError(f"the index ended ({early}) before the queries did; give it more --files")
 
