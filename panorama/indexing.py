@@ -21,9 +21,11 @@ from panorama.archive import (
     lost,
 )
 from panorama.errors import VideoError
-from panorama.ingest import Indexer
+from panorama.ingest import Indexer, IngestSettings
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
+from panorama.profile import SETTING as PROFILE
+from panorama.profile import profile_of
 from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import Threads
 from panorama.video import Found, FoundVideo, content_hash, open_video
@@ -48,6 +50,12 @@ class _Copy:
 
     ticket: _Ticket
     settings_hash: str
+
+
+def settings_of(store: Store) -> IngestSettings:
+    """How a library indexes where nothing else is asked for: by its profile, else the defaults."""
+    profile = profile_of(store.setting(PROFILE))
+    return IngestSettings() if profile is None else profile.settings
 
 
 def index_paths(

@@ -173,7 +173,7 @@ class Library:
 
         Args:
             paths: one or several; folders are searched for videos, recursively.
-            settings: sampling rate and the like; defaults otherwise.
+            settings: sampling rate and the like; else those of the library's profile, else defaults.
             model: name of the embedder, which the library keeps using.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
             hooks: callbacks while it runs.
@@ -183,8 +183,8 @@ class Library:
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.archive import IndexReport, dating
-        from panorama.indexing import index_paths
-        from panorama.ingest import Indexer, IngestSettings
+        from panorama.indexing import index_paths, settings_of
+        from panorama.ingest import Indexer
 
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
         if not found.videos and not self.exists:
@@ -200,7 +200,7 @@ class Library:
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
-        indexer = Indexer(self.embedder, proposer, settings or IngestSettings())
+        indexer = Indexer(self.embedder, proposer, settings or settings_of(self._store))
         rule = recording or remembered(self._store)
         if recording is not None:
             remember(self._store, recording)

@@ -16,6 +16,8 @@ from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.ingest import IngestSettings
 from panorama.library import Library
 from panorama.parcels import Progress
+from panorama.profile import SETTING as PROFILE
+from panorama.profile import profile_of
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
@@ -124,7 +126,12 @@ def _rule(
 
 @click.command("index")
 @click.argument("paths", nargs=-1, required=True)
-@click.option("--fps", type=float, default=None, help="Look for regions this many times a second. Default 5.")
+@click.option(
+    "--fps",
+    type=float,
+    default=None,
+    help="Look for regions this many times a second. Default 5, or as tuned.",
+)
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
@@ -150,9 +157,11 @@ def index_command(
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
-    settings = IngestSettings(
-        samples_per_second=5.0 if fps is None else fps, every=every, keyframes_only=quick
-    )
+    settings = None  # the library's profile, or the defaults
+    if fps is not None or every is not None or quick:
+        settings = IngestSettings(
+            samples_per_second=5.0 if fps is None else fps, every=every, keyframes_only=quick
+        )
     line = ProgressLine(quiet=as_json)
     told: list[FileOutcome] = []
 
@@ -273,7 +282,8 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
 @click.pass_context
 def info_command(ctx: click.Context, as_json: bool) -> None:
     """Say what the library holds and how large it is."""
-    info = opened(ctx).info()
+    library = opened(ctx)
+    info, profile = library.info(), profile_of(library.snapshot().settings.get(PROFILE))
     facts: dict[str, Any] = {
         "library": str(info.path),
         "schema_version": info.schema_version,
@@ -281,6 +291,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "files": dict(info.files),
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
+        "profile": "defaults" if profile is None else profile.describe(),
         "models": {m.name: m.hash[:12] for m in info.models},
     }
     if as_json:

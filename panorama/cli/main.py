@@ -17,6 +17,7 @@ FAILED = 1
 
 _COMMANDS = {
     "index": ("indexing", "Index videos: files, folders or globs."),
+    "tune": ("tuning", "Find settings for indexing on this machine and footage."),
     "register": ("album", "Register an entity by example images."),
     "query": ("asking", "Answer SQL; contact sheets and clips of the hits."),
     "entities": ("album", "List the vocabulary."),

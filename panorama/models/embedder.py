@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,7 +16,9 @@ from panorama.models.base import Embedder, Image
 from panorama.models.color import color_bands
 from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
-from panorama.models.precision import native_bfloat16
+from panorama.models.precision import choose, why_no_int8
+from panorama.models.quantized import KINDS, Trunk8
+from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import ModelFolder
 
 BATCH = 64
@@ -36,14 +39,15 @@ class PanoramaNet(Embedder):
 
     Args:
         folder: recipe and weights, as `open_model` returns them.
-        precision: 'bfloat16', 'float32', or None for the faster one here.
+        precision: 'int8', 'bfloat16', 'float32', 'auto' for the fastest here, None for $PANORAMA_PRECISION.
+
+    Attributes:
+        precision: what it runs in, and why not int8.
     """
 
     exits = EXITS
 
     def __init__(self, folder: ModelFolder, precision: str | None = None) -> None:
-        if precision not in (None, "bfloat16", "float32"):
-            raise ValueError(f"precision is 'bfloat16', 'float32' or None, got {precision!r}")
         self._folder = folder
         self.name = folder.name
         tensors = folder.tensors()
@@ -65,9 +69,16 @@ class PanoramaNet(Embedder):
         trunk.eval()
         trunk.fold()
         self.macs = macs_per_exit(trunk, self._side)
-        low = native_bfloat16() if precision is None else precision == "bfloat16"
-        self._dtype = torch.bfloat16 if low else torch.float32
-        self.trunk = trunk.to(self._dtype).to(memory_format=torch.channels_last)
+        ranges, lacking = read_ranges(folder)
+        self.precision = choose(precision, why_no_int8() or lacking)
+        self.trunk = trunk.to(self.precision.dtype).to(memory_format=torch.channels_last)
+        self._trunk8: Trunk8 | None = None
+        if self.precision.name == "int8":
+            try:
+                self._trunk8 = Trunk8(self.trunk, self._mean, self._std, ranges)
+            except KeyError as exc:
+                raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
+        self._table = _normalising(self._mean, self._std, self.precision.dtype)
         self.learned_dim = learned
         self.dim = learned + self._color_axes.shape[1]
         self.folder = folder.path
@@ -107,7 +118,7 @@ class PanoramaNet(Embedder):
             stop = start + len(some)
             colour = self.color(some) * np.float32(self._color_weight**0.5)  # (b, color_dim)
             with torch.inference_mode():
-                found = self.trunk.exits_out(self._input(some), first, last)
+                found = self._exits(np.stack([squash(image, self._side) for image in some]), first, last)
             for row, vectors in enumerate(found):
                 out[row, start:stop, :learned] = vectors.numpy() * np.float32((1 - self._color_weight) ** 0.5)
                 out[row, start:stop, learned:] = colour
@@ -123,9 +134,23 @@ class PanoramaNet(Embedder):
         y = color_bands(images) @ self._color_axes
         return np.asarray(y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6), np.float32)
 
-    def _input(self, images: Sequence[Image]) -> Tensor:
-        """(B, 3, side, side) in channels-last order."""
-        pictures = np.stack([squash(image, self._side) for image in images])
-        x = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255
-        x = (x - self._mean.reshape(-1, 1, 1)) / self._std.reshape(-1, 1, 1)
-        return x.to(self._dtype).contiguous(memory_format=torch.channels_last)
+    def ranges(self, images: Sequence[Image]) -> Ranges:
+        """The largest value of each layer over some pictures; needs floating point."""
+        return measure(self.trunk, KINDS, lambda: self.embed_all(images))
+
+    def _exits(self, pictures: NDArray[np.uint8], first: int, last: int) -> list[Tensor]:
+        """Unit vectors (B, learned_dim) of the exits, from pictures (B, side, side, 3)."""
+        if self._trunk8 is not None:
+            return self._trunk8.exits_out(pictures, first, last)
+        count, side = pictures.shape[:2]
+        # A table of all 256 values instead of arithmetic on each: 1.5 ms instead of 50 for 64 pictures.
+        looked_up = np.asarray(cv2.LUT(pictures.reshape(count * side, side, 3), self._table))
+        x = torch.from_numpy(looked_up).view(self.precision.dtype).reshape(count, side, side, 3)
+        return self.trunk.exits_out(x.permute(0, 3, 1, 2), first, last)
+
+
+def _normalising(mean: Tensor, std: Tensor, dtype: torch.dtype) -> NDArray[Any]:
+    """(1, 256, 3): what each value of each channel is to the network; numpy knows bfloat16 as int16."""
+    values = (torch.arange(256)[:, None] / 255 - mean) / std
+    bits = values.to(dtype)
+    return (bits.view(torch.int16) if dtype == torch.bfloat16 else bits).numpy()[None]

@@ -9,7 +9,7 @@ A residual trunk of dense 3 x 3 convolutions (fast in bfloat16 on CPUs) with thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -67,7 +67,10 @@ class Head(nn.Module):
         self.register_buffer("center", torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.widen(self.down(x))  # (B, wide, 8, 8), or 4 x 4 at the deepest exit
+        return self.vectors(self.widen(self.down(x)))
+
+    def vectors(self, x: Tensor) -> Tensor:
+        """From the widened map, (B, wide, 8, 8) or 4 x 4 at the deepest exit, to unit vectors."""
         pooled = x.float().mean(dim=(2, 3))  # (B, wide)
         y = self.project(pooled.to(self.project.weight.dtype)).float()
         return F.normalize(F.normalize(y, dim=1) - self.center, dim=1)  # (B, dim)
@@ -101,9 +104,14 @@ class Trunk(nn.Module):
 
         Each exit learns by itself; they err differently, so together they retrieve better than the deepest.
         """
+        return self.summed((vectors for vectors, _ in self.stages_out(x, last)), first)
+
+    @staticmethod
+    def summed(own: Iterable[Tensor], first: int) -> list[Tensor]:
+        """From each exit's own vectors (B, dim) to what exits from `first` on give: sums, of unit length."""
         found = []
-        total = x.new_zeros(())
-        for number, (vectors, _) in enumerate(self.stages_out(x, last), 1):
+        total: Tensor | float = 0.0
+        for number, vectors in enumerate(own, 1):
             total = total + vectors
             if number >= first:
                 found.append(F.normalize(total, dim=1))

@@ -1,12 +1,80 @@
-"""What number format the networks run in on this processor."""
+"""A number format by name, or none, and what a network has for it enter; the format it runs in here leaves.
+
+'int8' counts in whole numbers of 8 bits, 'bfloat16' and 'float32' are floating point. Which one runs changes
+a vector by less than storing its picture as JPEG does, so it is no part of a model's hash: a library moves
+between processors.
+"""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+from functools import cache
+
 import torch
 
+from panorama.errors import ModelError
 
+PRECISIONS = ("int8", "bfloat16", "float32")
+ENVIRONMENT = "PANORAMA_PRECISION"
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The format that a network runs in.
+
+    Attributes:
+        name: one of `PRECISIONS`.
+        why: why it is not int8, the fastest; '' where it is, or where another was asked for.
+    """
+
+    name: str
+    why: str = ""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the floating-point part of the network computes in."""
+        return torch.bfloat16 if self.name == "bfloat16" else torch.float32
+
+
+def choose(wanted: str | None, why_not_int8: str) -> Precision:
+    """The format asked for; for None that of $PANORAMA_PRECISION; for 'auto' the fastest that there is.
+
+    Args:
+        why_not_int8: what keeps this network from int8 on this machine, '' for nothing.
+
+    Raises:
+        ModelError: there is no such format, or int8 was asked for by name and cannot be had.
+    """
+    name = wanted or os.environ.get(ENVIRONMENT) or "auto"
+    if name == "auto":
+        if not why_not_int8:
+            return Precision("int8")
+        return Precision("bfloat16" if native_bfloat16() else "float32", why_not_int8)
+    if name not in PRECISIONS:
+        raise ModelError(f"a precision is auto, {', '.join(PRECISIONS)}; got {name!r}")
+    if name == "int8" and why_not_int8:
+        raise ModelError(f"no int8 here: {why_not_int8}; take auto, bfloat16 or float32")
+    return Precision(name)
+
+
+@cache
 def native_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 itself; emulated, it is slower than float32."""
     # Private in torch, and absent from some builds: then float32 is the safe answer.
-    check = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(check and check())
+    by_processor = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    by_library = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return bool(by_processor and by_processor() and by_library and by_library())
+
+
+def why_no_int8() -> str:
+    """What this build of torch lacks for convolutions of 8 bits; '' where it has them."""
+    try:
+        torch.ops.onednn.qconv_pointwise, torch.ops.onednn.qconv_prepack  # noqa: B018  looked up by name
+        torch.ops.onednn.qconv2d_pointwise.binary  # noqa: B018
+    except (AttributeError, RuntimeError):
+        return f"torch {torch.__version__} is built without convolutions of 8 bits"
+    capability = torch.backends.cpu.get_cpu_capability()
+    if not capability.startswith("AVX"):
+        return f"this processor ({capability}) has no fast products of 8 bits"
+    return ""

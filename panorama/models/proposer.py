@@ -14,8 +14,10 @@ from torch import Tensor
 
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
-from panorama.models.precision import native_bfloat16
-from panorama.models.proposer_net import ProposerNet, prepare
+from panorama.models.precision import choose, why_no_int8
+from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
+from panorama.models.quantized import KINDS, Proposer8
+from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import DETECTOR, Regions, suppress
 
@@ -68,6 +70,10 @@ class PanoramaProposer(Proposer):
     Args:
         folder: a model folder of kind 'proposer'.
         side, floor, limit: override the recipe's; see `ProposalSettings`. They are part of the hash.
+        precision: 'int8', 'bfloat16', 'float32', 'auto' for the fastest here, None for $PANORAMA_PRECISION.
+
+    Attributes:
+        precision: what it runs in, and why not int8.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class PanoramaProposer(Proposer):
         side: int | None = None,
         floor: float | None = None,
         limit: int | None = None,
+        precision: str | None = None,
     ) -> None:
         recipe = folder.recipe
         try:
@@ -100,10 +107,17 @@ class PanoramaProposer(Proposer):
                 f"the weights of {folder.path} do not fit the network of its recipe: {exc}"
             ) from exc
         self.name = folder.name
-        self._dtype = best_dtype()
+        ranges, lacking = read_ranges(folder)
+        self.precision = choose(precision, why_no_int8() or lacking)
         net.eval().requires_grad_(False).fold()
-        net.set_precision(self._dtype)
+        net.set_precision(self.precision.dtype)
         self._net = net.to(memory_format=torch.channels_last)
+        self._net8: Proposer8 | None = None
+        if self.precision.name == "int8":
+            try:
+                self._net8 = Proposer8(self._net, ZERO, SPREAD, ranges)
+            except KeyError as exc:
+                raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
         # Not the precision: processors differ by rounding only, and a library moves between them.
         facts = (CODE_VERSION, folder.sha256(), self.settings, GREY, MAX_ENLARGE, CANDIDATES)
         self.hash = hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -140,9 +154,15 @@ class PanoramaProposer(Proposer):
     def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""
         with torch.inference_mode():
-            x = prepare(torch.from_numpy(batch), self._dtype)
+            if self._net8 is not None:
+                return self._net8(batch)
+            x = prepare(torch.from_numpy(batch), self.precision.dtype)
             logits, boxes = self._net(x)
         return logits, boxes
+
+    def ranges(self, images: Sequence[Image]) -> Ranges:
+        """The largest value of each layer over some pictures; needs floating point."""
+        return measure(self._net, KINDS, lambda: self.propose(images))
 
     def _select(self, logits: Tensor, boxes: Tensor) -> Regions:
         """The best of one picture's points as regions in canvas pixels."""
@@ -160,12 +180,6 @@ def load_proposer(name: str | None = None) -> PanoramaProposer:
         ModelError: no such proposer, or its weights are missing or not those of the recipe.
     """
     return PanoramaProposer(open_model(DEFAULT_PROPOSER if name is None else name, "proposer"))
-
-
-def best_dtype() -> torch.dtype:
-    """bfloat16 where this processor multiplies it natively, else float32."""
-    native = torch.ops.mkldnn._is_mkldnn_bf16_supported() and native_bfloat16()
-    return torch.bfloat16 if native else torch.float32
 
 
 def fit(image: Image, side: int) -> tuple[int, int, tuple[int, int]]:

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 STRIDES = (8, 16, 32)
+ZERO, SPREAD = 114.0, 64.0
+"""The pixel value that is 0 to the network, and the difference from it that is 1."""
 
 
 class ConvUnit(nn.Module):
@@ -73,7 +75,10 @@ class Head(nn.Module):
             layer.bias = nn.Parameter(torch.full((layer.out_channels,), bias))
 
     def forward(self, x: Tensor) -> Tensor:
-        scores, boxes = self.score_tower(x), self.box_tower(x)
+        return self.outputs(self.score_tower(x), self.box_tower(x))
+
+    def outputs(self, scores: Tensor, boxes: Tensor) -> Tensor:
+        """From both towers' maps (B, width, h, w) to (B, h * w, 5): objectness, then distances."""
         # The last products stay in float32: bfloat16's eight bits would move a wide box by pixels.
         with torch.autocast("cpu", enabled=False):
             both = torch.cat([self.score(scores.float()), self.box(boxes.float())], 1)
@@ -135,7 +140,12 @@ class ProposerNet(nn.Module):
         raw: Tensor = torch.cat(
             [head(p) for head, p in zip(self.heads, pyramid, strict=True)], 1
         )  # (B, N, 5)
-        centres, strides = grid([(p.shape[2], p.shape[3]) for p in pyramid])
+        return self.boxes_of(raw, [(p.shape[2], p.shape[3]) for p in pyramid])
+
+    @staticmethod
+    def boxes_of(raw: Tensor, shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        """Logits (B, N) and boxes (B, N, 4) from what the heads give, (B, N, 5), for maps of such shapes."""
+        centres, strides = grid(shapes)
         return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
 
     def set_precision(self, dtype: torch.dtype) -> None:
@@ -155,7 +165,7 @@ class ProposerNet(nn.Module):
 
 def prepare(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """(B, H, W, 3) uint8 RGB to (B, 3, H, W) around zero, channels last in memory; exact in bfloat16 too."""
-    return images.permute(0, 3, 1, 2).to(dtype).sub_(114.0).div_(64.0)
+    return images.permute(0, 3, 1, 2).to(dtype).sub_(ZERO).div_(SPREAD)
 
 
 def grid(shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:

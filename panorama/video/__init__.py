@@ -1,6 +1,7 @@
 """Video files and picture folders enter; frames, changes, moving regions and clips leave."""
 
 from panorama.video.clip import draw_box, write_clip
+from panorama.video.excerpt import write_excerpt
 from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, content_hash, find_videos
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
@@ -26,4 +27,5 @@ __all__ = [
     "pictures_in",
     "recorded_at",
     "write_clip",
+    "write_excerpt",
 ]
