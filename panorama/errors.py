@@ -112,6 +112,7 @@ def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
 
     Returns, for example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
     """
-    near = difflib.get_close_matches(name, list(choices), n=3, cutoff=0.5)
+    spelled = {choice.lower(): choice for choice in choices}
+    near = [spelled[n] for n in difflib.get_close_matches(name.lower(), list(spelled), n=3, cutoff=0.5)]
     guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     return f"no {kind} {name!r}.{guess} See: {see}"

@@ -64,7 +64,15 @@ def test_the_matched_relations_similarity_and_verify_are_explained_too(engine: E
 
 
 def test_an_explanation_of_plain_sql_is_duckdbs_own(engine: Engine) -> None:
-    assert engine.query("EXPLAIN SELECT 1").columns == ["explain_key", "explain_value"]
+    plain = engine.query("EXPLAIN SELECT count(*) FROM tracks")
+    assert plain.columns == ["explain_key", "explain_value"]
+    assert plain.to_table() == plain[0]["explain_value"].rstrip("\n")
+
+
+def test_an_explanation_is_shown_whole(engine: Engine) -> None:
+    result = engine.query("EXPLAIN SELECT frames WHERE entity IN ('dog', 'red-van') LIMIT 5")
+    assert len(result) > 20
+    assert result.to_table().split("\n") == [row["plan"].rstrip("\n") for row in result]
 
 
 def test_every_exit_notes_what_it_was_given_and_what_it_decided() -> None:

@@ -225,6 +225,21 @@ def test_limit_by_score_takes_the_rows_of_the_best_tracks(engine: Engine, limit:
     assert rounded(engine.query(sql)) == rounded(expected[2 : 2 + limit])
 
 
+def test_or_also_holds_without_a_track_where_one_side_asks_for_none(engine: Engine) -> None:
+    keys = {
+        condition: {(r["video"], r["frame"]) for r in engine.query(f"SELECT frames WHERE {condition}")}
+        for condition in (
+            "x1 > 30",
+            "time < 2",
+            "x1 > 30 OR time < 2",
+            "score > 0.8",
+            "score > 0.8 OR time < 2",
+        )
+    }
+    assert keys["x1 > 30 OR time < 2"] == keys["x1 > 30"] | keys["time < 2"]
+    assert keys["score > 0.8 OR time < 2"] == keys["score > 0.8"] | keys["time < 2"]
+
+
 def test_a_shorthand_stands_where_any_select_stands(engine: Engine) -> None:
     dog = len(expected_frames("dog"))
     red = len(expected_frames("red-van"))

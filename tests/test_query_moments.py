@@ -131,6 +131,12 @@ def test_tracks_and_crops_have_their_own_shorthand(engine: Engine) -> None:
     assert len(engine.query("SELECT tracks WHERE NOT entity LIKE '%'")) == 3
 
 
+def test_crops_of_one_file_under_two_names_keep_their_order(engine: Engine) -> None:
+    whole = engine.query("SELECT crops").fetchall()
+    assert whole == sorted(whole, key=lambda row: (row["crop_id"], row["video"]))
+    assert [engine.query(f"SELECT crops LIMIT 1 OFFSET {i}")[0] for i in range(len(whole))] == whole
+
+
 def test_tracks_are_ordered_by_similarity_to_a_picture(engine: Engine) -> None:
     result = engine.query("SELECT tracks ORDER BY similarity('c.jpg') DESC LIMIT 2")
     assert result.columns == ["video", "track_id", "start_time", "end_time", "similarity"]

@@ -276,6 +276,15 @@ def test_near_measures_the_gap_between_two_boxes(engine: Engine, pixels: float) 
     assert frames(engine, f"near('red-van', 'blue-van', {pixels})") == pairs(near)
 
 
+@pytest.mark.parametrize("order", ["", " ORDER BY score DESC", " ORDER BY clock"])
+def test_a_limit_takes_the_first_rows_of_a_pair(engine: Engine, order: str) -> None:
+    sql = f"SELECT frames WHERE left_of('red-van', 'blue-van'){order}"
+    whole = engine.query(sql).fetchall()
+    assert len(whole) > 8
+    for limit in range(len(whole) + 1):
+        assert engine.query(f"{sql} LIMIT {limit}").fetchall() == whole[:limit]
+
+
 def test_moments_and_tracks_of_a_pair_are_the_time_that_it_holds(engine: Engine) -> None:
     held = pairs(lambda red, blue: red[0] + red[2] < blue[0] + blue[2])
     found = spans(engine, "left_of('red-van', 'blue-van')")

@@ -133,6 +133,9 @@ class Binder:
         if isinstance(condition, And):
             return self._and(condition, scope)
         leaf = self._joined(condition)
+        if isinstance(condition, Or) and self._asks_partly(condition):
+            # What asks for no track also holds where there is none.
+            return _either([self.bind(item, scope) for item in condition.items])
         if self._asks_for_a_track(leaf):
             return self._implied(replace(scope, conditions=(*scope.conditions, leaf)))
         if scope.conditions and scope.required:
@@ -192,6 +195,10 @@ class Binder:
             self._check_mixture(leaf)
             return True
         return "similarity" in leaf.calls and self._query.target in ("frames", "moments")
+
+    def _asks_partly(self, condition: Or) -> bool:
+        """Whether some of the alternatives can be answered only with a track at hand, and some without."""
+        return len({self._asks_for_a_track(self._joined(item)) for item in condition.items}) == 2
 
     def _check_mixture(self, leaf: Leaf) -> None:
         """A moment's score is decided before its tracks are merged, its times and box after."""

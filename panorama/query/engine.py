@@ -34,7 +34,7 @@ from panorama.query.relations import (
     SnapshotLike,
     connect,
 )
-from panorama.query.result import Result
+from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
@@ -275,7 +275,8 @@ class Engine:
             error = readable(exc, rewritten.text[before:])
             position = None if error.position is None else self._typed(rewritten, error.position + before)
             raise type(error)(error.args[0], sql, position) from exc
-        return Result(table, types, **self._account(run, started))
+        kind = Plan if run.explained else Result
+        return kind(table, types, **self._account(run, started))
 
     def _account(self, run: _Run, started: float) -> dict[str, Any]:
         """What a Result says beside its rows."""
@@ -452,7 +453,7 @@ class Engine:
         done = Done(plan, _rows_out(plan) if analyze else None, seconds)
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
-        return Result(table, ["VARCHAR"], **self._account(run, started))
+        return Plan(table, ["VARCHAR"], **self._account(run, started))
 
 
 def _matched_relations(tokens: list[Token]) -> set[str]:

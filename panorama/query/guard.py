@@ -144,6 +144,8 @@ def readable(error: BaseException, sql: str) -> QueryError:
         r"^\w+ Error: ", lambda m: m.group(0) if m.group(0) == "Permission Error: " else "", message
     )
     if isinstance(error, duckdb.OutOfMemoryException):
+        # What DuckDB advises would be refused: it is to change settings.
+        message = re.sub(r"^Out of Memory Error: | Database is launched in in-memory mode.*", "", message)
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
@@ -156,6 +158,8 @@ def _target_hint(message: str) -> str:
     found = re.match(r'Referenced column "(\w+)" ', message)
     if found and "FROM clause is missing" in message:
         return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ..."
+    if found and found[1].lower() == "entity":
+        return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
     return ""
 
 

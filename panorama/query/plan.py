@@ -38,7 +38,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "frames": ("video", "frame", "entity", "track_id"),
     "moments": ("video", "start_time", "end_time", "entity", "track_id"),
     "tracks": ("video", "start_time", "track_id", "entity"),
-    "crops": ("crop_id", "entity"),
+    "crops": ("crop_id", "video", "entity"),
 }
 """The default order of rows, which also breaks ties of an ORDER BY."""
 

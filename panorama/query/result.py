@@ -231,6 +231,14 @@ class Result:
         return self._rows
 
 
+class Plan(Result):
+    """What EXPLAIN returns: shown whole, line by line, however many there are."""
+
+    def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
+        """The text of the plan."""
+        return "\n".join(str(row[-1]).rstrip("\n") for row in self)
+
+
 def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
     """Rows of Python values, as DuckDB's own fetchall gives them."""
     kind = type("Row", (Row,), {"_columns": tuple(table.column_names), "__slots__": ()})

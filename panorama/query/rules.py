@@ -368,6 +368,8 @@ def stop_early(query: Query, context: Context) -> Query:
     branch = query.branches[0]
     if len(branch.seen) != 1 or branch.unseen or branch.where:
         return query
+    if branch.seen[0].pair is not None:  # of a track's frames, only those that its counterpart shares count
+        return query
     early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
     # Without a score no track is better than another.
     if branch.seen[0].source != "known" and best_first:
