@@ -213,7 +213,7 @@ def shelf_checkout() -> Scene:
     camera = Camera((0, -11.0, 5.6), (0, 0, 1.3), 58, 480, 270)
     return Scene(
         "shelf/checkout.webm", steady(15, 22), fixed(camera), places.counter(400), actors,
-        codec="libvpx", options={"deadline": "realtime", "cpu-used": "8", "crf": "18", "b:v": "900k"},
+        codec="libvpx", options={"deadline": "realtime", "cpu-used": "-8", "crf": "18", "b:v": "900k"},
         noise=1.2, seed=7,
     )  # fmt: skip
 
