@@ -65,10 +65,13 @@ def test_conditions_on_the_video_restrict_matching(tmp_path: Path) -> None:
     assert matcher.requests[-1].segments.tolist() == [3]
     assert matcher.requests[-1].entities == ("dog",)
     assert matcher.requests[-1].keep == "accepted"
-    engine.query("SELECT frames WHERE entity = 'dog' AND time < 0.5")
+    engine.query("SELECT frames WHERE entity = 'dog' AND time < 0.5 AND score > 0")
     assert set(matcher.requests[-1].tracks.tolist()) == {t.track_id for t in TRACKS if t.start <= 15} - {
         TRACKS[-1].track_id
     }
+    # Bands are set on the whole library anyway: tracks are not looked through beforehand.
+    engine.query("SELECT frames WHERE entity = 'dog' AND time < 0.5")
+    assert matcher.requests[-1].tracks is None
     engine.query("SELECT frames WHERE entity = 'dog' AND score >= 0.25")
     assert (matcher.requests[-1].keep, matcher.requests[-1].min_score) == ("all", 0.25)
     engine.query("SELECT frames WHERE entity = 'dog' AND band = 'uncertain'")
@@ -78,6 +81,13 @@ def test_conditions_on_the_video_restrict_matching(tmp_path: Path) -> None:
     engine.query("SELECT frames WHERE video = 'yard.mp4'")
     engine.query("SELECT count(*) FROM tracks, videos")
     assert len(matcher.requests) == asked  # nothing there to match
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 3.9, 4.1, 5.0, 9.0])
+def test_undecided_tracks_are_counted_within_the_bounds_of_time_only(engine: Engine, seconds: float) -> None:
+    found = engine.query(f"SELECT frames WHERE entity = 'dog' AND time < {seconds}")
+    undecided = [track for track in TRACKS if 0.5 <= track.scores.get("dog", 0) < 0.8]
+    assert found.uncertain == sum(track.start / 10 <= seconds + 1 for track in undecided)
 
 
 def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_answer(tmp_path: Path) -> None:
@@ -226,5 +236,5 @@ def test_explain_shows_the_plan_and_asks_the_matcher_nothing(tmp_path: Path) -> 
     assert "seen: red-van" in plan
     assert "pushed below matching: video = 'yard.mp4', time to 3 s" in plan
     counted = "\n".join(row[0] for row in engine.query(f"EXPLAIN ANALYZE {sql.replace('yard', 'gate-1')}"))
-    assert "2 accepted, 0 uncertain" in counted  # the third red-van begins a second after the bound
-    assert "exit 2 had decided 2" in counted
+    assert "3 accepted, 0 uncertain" in counted  # bands come first; DuckDB applies the bound
+    assert "exit 2 had decided 3" in counted

@@ -166,7 +166,11 @@ def test_videos_and_tracks_outside_of_the_time_are_not_matched(tmp_path: Path) -
     assert matcher.requests[-1].segments.tolist() == [2]
     engine.query("SELECT moments WHERE entity = 'dog' AND time BETWEEN '23:50' AND '00:10'")
     assert matcher.requests[-1].segments.tolist() == [2]
-    engine.query("SELECT frames WHERE entity = 'dog' AND time BETWEEN '10:00:03' AND '10:00:04'")
+    found = engine.query("SELECT frames WHERE entity = 'dog' AND time BETWEEN '10:00:03' AND '10:00:04'")
+    assert found.uncertain == 1 and matcher.requests[-1].tracks is None
+    engine.query(
+        "SELECT frames WHERE entity = 'dog' AND time BETWEEN '10:00:03' AND '10:00:04' AND score > 0"
+    )
     inside = {t.track_id for t in TRACKS if t.segment == 1 and t.end > 60}
     assert set(matcher.requests[-1].tracks.tolist()) == inside  # a second of margin on both sides
     engine.query("SELECT frames WHERE (entity = 'dog' AND time > '2027-01-01') OR entity = 'red-van'")

@@ -397,7 +397,7 @@ def test_parameters_name_shapes_and_entities(engine: Engine) -> None:
 
 def test_a_zone_limits_the_tracks_that_are_matched(asked: tuple[Engine, FakeMatcher]) -> None:
     engine, matcher = asked
-    engine.query("SELECT frames WHERE entity = 'red-van' AND inside('lawn')")
+    engine.query("SELECT frames WHERE entity = 'red-van' AND inside('lawn') AND score > 0")
     wanted = {
         track.track_id
         for _, camera, segment, count in VIDEOS

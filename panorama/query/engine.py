@@ -25,7 +25,7 @@ from panorama.query.explain import Done, PictureStep, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
-from panorama.query.needs import match_request, plain_entities, similarity_request
+from panorama.query.needs import match_request, narrowed, plain_entities, similarity_request
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
     MATCHED_COLUMNS,
@@ -315,6 +315,7 @@ class Engine:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
+        matches = narrowed(query, request, matches, run.cursor)
         run.cursor.register(name, matches.to_arrow())
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)

@@ -1,4 +1,8 @@
-"""Says which matches an answer needs: a planned shorthand or plain SQL enters, a MatchRequest leaves."""
+"""Says which matches an answer needs: a planned shorthand or plain SQL enters, a MatchRequest leaves.
+
+Bands are set on the whole library, so where they decide, a condition on tracks saves matching nothing: it is
+asked of the few tracks found, not of all beforehand.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,14 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from panorama.query.compile import compile_query
 from panorama.query.dialect import Panorama
-from panorama.query.matches import Keep, MatchRequest
+from panorama.query.matches import UNCERTAIN, Keep, Matches, MatchRequest
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
 from panorama.query.rules import needed_videos, whole_number
@@ -36,14 +41,38 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
     segments = tracks = None
     videos = needed_videos(query)
     try:
-        if query.bounds != Bounds() or query.shapes or query.track_clock_sql():
-            tracks = _tracks_in(query, videos, cursor)
+        if keep == "all" and _narrows(query):
+            tracks = _tracks_in(query, cursor)
         elif videos is not None:
             segments = _segments_of(videos, cursor)
     except duckdb.Error:
         # Matching everything is right, too; the statement itself will say what is wrong with its condition.
         pass
     return MatchRequest(entities, segments, tracks, keep, min_score)
+
+
+def narrowed(
+    query: Query, request: MatchRequest, matches: Matches, cursor: duckdb.DuckDBPyConnection
+) -> Matches:
+    """The matches without tracks that the conditions rule out and that nothing later would leave out.
+
+    Those are undecided ones, which are counted, and all that are far from every shape.
+    """
+    if request.keep == "all" or not _narrows(query):
+        return matches
+    asked = np.ones(len(matches), np.bool_) if query.shapes else matches.band == UNCERTAIN
+    if not asked.any():
+        return matches
+    try:
+        inside = _tracks_in(query, cursor, np.unique(matches.track_id[asked]))
+    except duckdb.Error:
+        return matches  # the statement itself will say what is wrong with its condition
+    return matches[~asked | np.isin(matches.track_id, inside)]
+
+
+def _narrows(query: Query) -> bool:
+    """Whether a condition rules out tracks of videos that it does not rule out."""
+    return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
 
 
 def similarity_request(
@@ -91,17 +120,26 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
     return np.array([row[0] for row in rows], np.int32)
 
 
-def _tracks_in(query: Query, videos: str | None, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int64]:
+def _tracks_in(
+    query: Query, cursor: duckdb.DuckDBPyConnection, among: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The tracks that can be of an answer; only those among some, where given."""
     low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
     high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
+    videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (
-        f"SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t"
-        f" JOIN (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where}) v ON v.segment = t.segment"
+        f"WITH v AS MATERIALIZED (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where})"
+        f" SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t JOIN v ON v.segment = t.segment"
         " WHERE t.end_time > ? AND t.start_time <= ?"
     )
+    tracks = None
+    if among is not None:
+        tracks = "_panorama_among"
+        cursor.register(tracks, pa.table({"track_id": among}))
+        sql += f" AND t.track_id IN (SELECT track_id FROM {tracks})"
     if query.shapes:
-        sql += f" AND t.track_id IN ({touching(query.shapes)})"
+        sql += f" AND t.track_id IN ({touching(query.shapes, 'v', tracks)})"
     if clock := query.track_clock_sql():
         sql += f" AND ({clock})"
     sql += " ORDER BY 1"

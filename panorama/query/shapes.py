@@ -106,8 +106,10 @@ _STATEMENTS = (
 _TOUCHING = """
 SELECT b.track_id FROM (
     SELECT segment, track_id, min(x1) AS x1, min(y1) AS y1, max(x2) AS x2, max(y2) AS y2
-    FROM _panorama.boxes GROUP BY segment, track_id) b
-JOIN _panorama.videos v ON v.segment = b.segment
+    FROM _panorama.boxes WHERE segment IN (SELECT v.segment FROM {videos} v
+        JOIN _panorama.shapes s ON s._video = v.video AND s._zone IN ({zones})){among}
+    GROUP BY segment, track_id) b
+JOIN {videos} v ON v.segment = b.segment
 JOIN _panorama.shapes s ON s._video = v.video AND s._zone IN ({zones})
 WHERE b.x2 >= s._left AND b.x1 <= s._right AND b.y2 >= s._top AND b.y1 <= s._bottom
 """
@@ -138,7 +140,13 @@ def shape_kinds(connection: duckdb.DuckDBPyConnection) -> Mapping[str, frozenset
     return {name: frozenset(kinds) for name, kinds in found.items()}
 
 
-def touching(zones: Sequence[str]) -> str:
-    """SQL of the tracks whose boxes come near a shape: all that can be inside or cross it, and some more."""
+def touching(zones: Sequence[str], videos: str = "_panorama.videos", tracks: str | None = None) -> str:
+    """SQL of the tracks whose boxes come near a shape: all that can be inside or cross it, and some more.
+
+    Args:
+        videos: name of the videos that matter; boxes of no other one are looked at.
+        tracks: name of a relation of the tracks that matter, None for all.
+    """
     listed = ", ".join("'" + name.replace("'", "''") + "'" for name in zones)
-    return " ".join(_TOUCHING.format(zones=listed).split())
+    among = f" AND track_id IN (SELECT track_id FROM {tracks})" if tracks is not None else ""
+    return " ".join(_TOUCHING.format(zones=listed, videos=videos, among=among).split())
