@@ -35,6 +35,15 @@ Asked = str | tuple[str, Parameters]
 
 
 @dataclass(frozen=True, slots=True)
+class Entity:
+    """One name of the vocabulary and how many pictures stand for it."""
+
+    name: str
+    exemplars: int
+    negatives: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether two pictures show the same entity: score in [0, 1], band, and the exit that decided."""
 

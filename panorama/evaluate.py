@@ -91,7 +91,7 @@ def average_precision(scores: NDArray[np.floating], positive: NDArray[np.bool_])
     return float((precision * gained).sum() / total)
 
 
-class _Frames:
+class Frames:
     """All frames of a library in one row, each with its place."""
 
     def __init__(self, library: Library) -> None:
@@ -112,16 +112,17 @@ class _Frames:
         return out
 
     def places(self, videos: Sequence[str], frames: Sequence[int]) -> NDArray[np.intp]:
+        """Where frames of videos stand in the row."""
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
 
 
 def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
     """Score every entity of the truth against what the library answers."""
-    frames = _Frames(library)
+    frames = Frames(library)
     return [_score(library, frames, name, truth) for name, truth in truths.items()]
 
 
-def _score(library: Library, frames: _Frames, name: str, truth: Truth) -> EntityScore:
+def _score(library: Library, frames: Frames, name: str, truth: Truth) -> EntityScore:
     positive = frames.mask(truth.visible)
     counted = ~frames.mask(truth.ignore)
     returned = np.zeros(frames.total, np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering, vocabulary, why
-from panorama.answering import Answering, Asked, Verdict, entity_statement
+from panorama.answering import Answering, Asked, Entity, Verdict, entity_statement
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
@@ -40,6 +40,7 @@ from panorama.zones import Zones
 if TYPE_CHECKING:
     from panorama.archive import Hooks, IndexReport
     from panorama.ingest import IngestSettings
+    from panorama.query.matching import AlbumMatcher
     from panorama.why import Why
 
 DEFAULT_PATH = "panorama-library"
@@ -47,15 +48,6 @@ ENVIRONMENT = "PANORAMA_LIBRARY"
 _EMBEDDER_SETTING = "embedder"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """One name of the vocabulary and how many pictures stand for it."""
-
-    name: str
-    exemplars: int
-    negatives: int
 
 
 def library_path(path: str | Path | None = None) -> Path:
@@ -453,6 +445,10 @@ class Library:
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
         where = why.Place(video, seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
+
+    def matcher(self) -> AlbumMatcher:
+        """What matches the album against the newest snapshot, for those who measure it."""
+        return self._answering.matcher()
 
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""

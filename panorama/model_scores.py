@@ -20,6 +20,7 @@ from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.split import held_out
 
 MOST_PER_CLASS = 40
+STRANGERS = 150
 LABELS = "images/labels.csv"
 BOXES = "boxes/boxes.csv"
 JUDGED_PICTURES = "val2017"
@@ -70,6 +71,23 @@ def retrieval(embedder: Embedder, data: Path, seed: int = 0) -> list[RetrievalSc
             )
         )
     return scores
+
+
+def stranger_pictures(data: Path, seed: int = 0, count: int = STRANGERS) -> list[NDArray[np.uint8]]:
+    """Pictures of held-out classes, drawn by a seed: at most `count`.
+
+    Raises:
+        UsageError: the table is missing or has no held-out class.
+    """
+    rows = [
+        row
+        for row in _table(data / LABELS, ("file", "source", "class", "identity"))
+        if row["identity"] == "class" and held_out(row["source"], row["class"])
+    ]
+    if not rows:
+        raise UsageError(f"{data / LABELS} has no class that is held out from training")
+    chosen = np.random.default_rng(seed).permutation(len(rows))[:count]
+    return [_picture(data / rows[i]["file"]) for i in chosen]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from panorama.models.base import Embedder, Image
 from panorama.on_terms import match_on_terms
 from panorama.promises import Evidence
 from panorama.query.cost import Choice
+from panorama.query.kinship import Places
 from panorama.query.ledger import note_vectors
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
+from panorama.store.places import TrackPlaces, read_places
 from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
 
 DEEPEN_BATCH = 64
@@ -115,6 +117,9 @@ class SnapshotVectors:
     ) -> NDArray[np.intp] | None:
         return self._index(exit).nearest(query, count, rows)
 
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        return _places(read_places(self._snapshot, track_ids))
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)
         rows = table.rows_of(crop_ids)
@@ -178,6 +183,21 @@ class LateMatcher:
 
     def choices(self, request: MatchRequest) -> Mapping[str, Choice]:
         return self._make().choices(request)
+
+
+def _places(found: TrackPlaces) -> Places:
+    """The views of every track in a row of their own; a track without one is left out."""
+    seen = np.isin(found.track_ids, found.view_tracks)
+    track_ids = found.track_ids[seen]
+    keep = np.isin(found.view_tracks, track_ids)
+    row = np.searchsorted(track_ids, found.view_tracks[keep])
+    counts = np.bincount(row, minlength=len(track_ids))
+    column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    most = int(counts.max(initial=1))
+    seconds = np.full((len(track_ids), most), np.inf)
+    boxes = np.zeros((len(track_ids), most, 4), np.float32)
+    seconds[row, column], boxes[row, column] = found.view_seconds[keep], found.view_boxes_xyxy[keep]
+    return Places(track_ids, found.start_seconds[seen], found.end_seconds[seen], seconds, boxes)
 
 
 def _joined(parts: list[PickedVectors]) -> PickedVectors:

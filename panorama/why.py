@@ -162,6 +162,8 @@ class Why:
 def _border_text(why: Why) -> str:
     last = why.steps[-1]
     where = f"at exit {why.exit} of {why.exits}"
+    if why.band == "accepted" and last.score < last.floor:
+        return f"Accepted {where}: it continues, in time and place, a track of its video that was accepted."
     if why.band == "accepted":
         return f"Accepted {where}: score {last.score:.3f}, accepted from {max(last.high, last.floor):.3f}."
     if why.band == "rejected":
@@ -262,7 +264,10 @@ class _Account:
     def steps(self, score: float, band: str) -> tuple[Step, ...]:
         """The exits up to the one that decided, which is told as it was decided."""
         found = []
-        for exit in range(self._matcher.first_exit(), self._exit + 1):
+        first = self._matcher.first_exit()
+        for exit in range(first, self._exit + 1):
+            if first < exit < self._exit and self._matcher.passes_by(exit):
+                continue
             calibration, best = self._matcher.calibrations[exit - 1], self._best(exit)
             floor = float(calibration.score(np.array(calibration.near_best * max(best, 0.0))))
             if exit < self._exit:

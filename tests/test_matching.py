@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
 from panorama.query.decide import Calibration
+from panorama.query.kinship import Places
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
 from panorama.query.matching import AlbumMatcher
 
@@ -101,6 +102,12 @@ class FakeSource:
         among = np.arange(len(self.owners)) if rows is None else rows
         return among[np.argsort(-(self.stored(exit).vectors[among] @ query))[:count]]
 
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        """Every track stands at the same place for the first second of its video."""
+        count = len(track_ids)
+        seconds, boxes = np.full((count, 1), 0.5), np.tile(np.float32([0, 0, 9, 9]), (count, 1, 1))
+        return Places(track_ids, np.zeros(count), np.ones(count), seconds, boxes)
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Table:
         self.deepened += crop_ids.tolist()
         return Table(crop_ids, self.owners[crop_ids], self.crop_vectors[exit - 1][crop_ids])
@@ -189,3 +196,17 @@ def test_similarity_to_a_crop_ranks_the_crop_itself_first() -> None:
     matcher = AlbumMatcher(source(values, values, [7, 8, 9]), TwoExits(), (SHALLOW, DEEP))
     crop_ids, similarity = matcher.similarity(1, MatchRequest())
     assert crop_ids[similarity.argmax()] == 1 and similarity.max() == pytest.approx(1)
+
+
+def test_what_a_video_decides_also_holds_where_every_score_is_asked_for() -> None:
+    rule = Calibration(0.5, 20.0, 0.01, 0.6, near_best=0.5, near_in_video=0.95, carried=0.65)
+    values, owners = [0.75, 0.5, 0.7, 0.1], [(1 << 32) + 1, (1 << 32) + 2, 2 << 32, 3 << 32]
+    matcher = AlbumMatcher(source(values, values, owners), TwoExits(), (rule, rule))
+    accepted = matcher.match(MatchRequest())
+    assert by_track(accepted) == dict.fromkeys(owners[:3], ACCEPTED)  # the second with the first
+    assert accepted.score[1] > 0.6 > rule.score(np.array(0.5))
+    every = matcher.match(MatchRequest(keep="all"))
+    assert by_track(every) == {**by_track(accepted), owners[3]: REJECTED}
+    assert every.score[:3].tolist() == accepted.score.tolist()
+    part = MatchRequest(keep="all", segments=np.array([2], np.int32), min_score=0.5)
+    assert by_track(matcher.match(part)) == {owners[2]: ACCEPTED}

@@ -38,7 +38,7 @@ _COMMANDS = {
         "modelling",
         "Set the bands of accept, uncertain and reject from the library's own tracks.",
     ),
-    "evaluate": ("modelling", "Measure answers against a truth, and the models against labelled pictures."),
+    "evaluate": ("evaluating", "Measure answers against a truth, and the models against labelled pictures."),
     "train": ("training", "Train a model by a recipe, or fine-tune one on videos or pictures of yours."),
     "demo": ("demo", "Index, register and query a sample archive, or a video of yours."),
 }

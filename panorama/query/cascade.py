@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration, bands
+from panorama.query.kinship import Places, settle
 from panorama.query.ledger import note_bands, timed
 from panorama.query.matches import Matches
 from panorama.query.scoring import Scored
@@ -54,9 +55,8 @@ class Cascade:
         self.band, self.score = self._decided(scored.normalised, exit)
 
     def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
-        """The tracks that are worth a look at `exit`."""
-        pick = (self.exit == exit - 1) & is_open(self.band, self.score, exit - 1)
-        return self.track_ids[pick]
+        """The tracks seen at `exit` that are worth a deeper look."""
+        return self.track_ids[(self.exit == exit) & is_open(self.band, self.score, exit)]
 
     def take(self, again: Scored, exit: int) -> None:
         """Decide some of the tracks by what a deeper exit sees."""
@@ -75,6 +75,11 @@ class Cascade:
         note_bands(exit, decided)
         return decided, calibration.score(normalised)
 
+    def settle(self, places: Callable[[NDArray[np.int64]], Places]) -> None:
+        """Compare the tracks of each video with each other; nothing that is rejected is accepted."""
+        deepest = self._calibrations[-1]
+        self.score, self.band = settle(self.track_ids, self.score, self.band, deepest, places)
+
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
         """The tracks as matches of the one entity."""
         index = np.zeros(len(self.track_ids), np.int32)
@@ -82,12 +87,25 @@ class Cascade:
         return Matches((self.name,), index, *columns)[keep]
 
 
-def refine(cascades: Sequence[Cascade], exits: int, is_open: IsOpen, second_look: SecondLook) -> None:
-    """Take the open tracks of all entities to the next exit together, until none is left."""
+def passed_by(calibrations: Sequence[Calibration], exit: int) -> bool:
+    """Whether tracks on their way deeper skip an exit: one that accepts nothing saves nothing."""
+    return exit < len(calibrations) and calibrations[exit - 1].high >= 1
+
+
+def refine(
+    cascades: Sequence[Cascade],
+    calibrations: Sequence[Calibration],
+    is_open: IsOpen,
+    second_look: SecondLook,
+) -> None:
+    """Take the open tracks of all entities, which begin at one exit, deeper together, until none is left."""
     if not cascades:
         return
-    for exit in range(min(c.first for c in cascades) + 1, exits + 1):
-        waiting = {c.name: c.waiting(is_open, exit) for c in cascades if c.first < exit}
+    before = cascades[0].first
+    for exit in range(before + 1, len(calibrations) + 1):
+        if passed_by(calibrations, exit):
+            continue
+        waiting = {c.name: c.waiting(is_open, before) for c in cascades}
         waiting = {name: tracks for name, tracks in waiting.items() if len(tracks)}
         if not waiting:
             return
@@ -96,3 +114,4 @@ def refine(cascades: Sequence[Cascade], exits: int, is_open: IsOpen, second_look
         for cascade in cascades:
             if cascade.name in again:
                 cascade.take(again[cascade.name], exit)
+        before = exit

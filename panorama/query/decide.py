@@ -2,7 +2,7 @@
 
 The rule, in the order it is applied (s is the inner product of two unit vectors):
 
-1. Distance ratio against a cohort. r is the mean of an exemplar's 20 largest similarities to a cohort of
+1. Distance ratio against a cohort. r is the mean of an exemplar's 5 largest similarities to a cohort of
    foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
    nearest strangers, negative for all others, and means the same for every exemplar.
 2. Over exemplars the largest n counts; the lead of a look-alike (negative exemplar) that fits better than
@@ -13,20 +13,25 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
    resembles it stands back.
+6. Within a video, nearer still to its best track; and what continues an accepted track in time and place is
+   accepted with it: see `kinship`.
 
-Every step is monotone in s: a bound on the score bounds s for each exemplar, see `least_similarity`.
+Steps 1 to 5 are monotone in s: a bound on the score bounds s for each exemplar, see `least_similarity`.
+Step 6 accepts nothing that step 5 rejects, so what lies below the bound of `low` need not be looked at.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 
-COHORT_NEIGHBOURS = 20
+COHORT_NEIGHBOURS = 5
+"""Of 512 in the shipped cohort; with 20, a floor that silences strangers silences more of what is there."""
+
 POOL_QUANTILE = 0.75
 
 RIVAL_WEIGHT = 2.0
@@ -41,6 +46,8 @@ class Calibration:
         centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
         low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
+        near_in_video: and from so much of the best track in its video on; 0 for no such rule.
+        carried: from so much of it on, what continues an accepted track is accepted with it.
     """
 
     centre: float
@@ -48,12 +55,17 @@ class Calibration:
     low: float
     high: float
     near_best: float
+    near_in_video: float = 0.0
+    carried: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
             raise ValueError(f"a band needs 0 <= low <= high <= 1, got low {self.low} and high {self.high}")
         if self.slope <= 0:
             raise ValueError(f"slope is positive, got {self.slope}")
+        for name in ("near_best", "near_in_video", "carried"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 
     def score(self, normalised: NDArray[np.floating]) -> NDArray[np.float64]:
         """Scores in [0, 1] of normalised similarities, any shape."""
@@ -62,8 +74,12 @@ class Calibration:
 
     def normalised(self, score: float) -> float:
         """The normalised similarity that has a score: the inverse of `score`."""
-        clipped = min(max(score, 1e-12), 1 - 1e-12)
-        return self.centre + float(np.log(clipped / (1 - clipped))) / self.slope
+        return float(self.values(np.array(score)))
+
+    def values(self, score: NDArray[np.floating]) -> NDArray[np.float64]:
+        """The normalised similarities that have these scores, any shape."""
+        clipped = np.clip(np.asarray(score, np.float64), 1e-12, 1 - 1e-12)
+        return np.asarray(self.centre + np.log(clipped / (1 - clipped)) / self.slope)
 
     def widened(self, slack: float) -> Calibration:
         """The same with the uncertain band wider on both sides: by `slack` of score at a score of 0.5.
@@ -76,7 +92,7 @@ class Calibration:
 
         low = moved(self.low, -4 * slack) if self.low > 0 else 0.0
         high = moved(self.high, 4 * slack) if self.high < 1 else 1.0
-        return Calibration(self.centre, self.slope, low, high, self.near_best)
+        return replace(self, low=low, high=high)
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
-from panorama.query.cascade import Cascade, IsOpen, refine
+from panorama.query.cascade import Cascade, IsOpen, passed_by, refine
 from panorama.query.cost import COSTS, Choice, Costs, choose
 from panorama.query.decide import Calibration, bands, cohort_level, normalise
 from panorama.query.ledger import note_ways, timed
@@ -135,6 +135,10 @@ class AlbumMatcher:
         crops, vectors = self.source.counts()
         return max((e for e, count in enumerate(vectors, start=1) if count >= crops), default=1)
 
+    def passes_by(self, exit: int) -> bool:
+        """Whether tracks on their way deeper skip an exit."""
+        return passed_by(self.calibrations, exit)
+
     def best(self, name: str) -> Mapping[int, float]:
         """The normalised value of the entity's best track at every exit that was looked at."""
         self.prepare([name])
@@ -212,6 +216,7 @@ class AlbumMatcher:
             name: (Whole(Matches.empty((name,)), {}), {}) for name in names
         }
         for cascade in cascades:
+            cascade.settle(self.source.places)
             whole = Whole(cascade.matches(cascade.band > REJECTED), cascade.best)
             found[cascade.name] = whole, cascade.top
         return found
@@ -229,8 +234,14 @@ class AlbumMatcher:
             scored = self._passes.first(names, exit, scope, self._least(exit, request.min_score))
         cascades = [Cascade(n, self.calibrations, exit, scored[n], self._wholes[n].best) for n in scored]
         self._refine(cascades, is_open)
-        found = {cascade.name: cascade.matches(cascade.score >= wanted) for cascade in cascades}
-        return [found.get(name, Matches.empty((name,))) for name in names]
+        found = {c.name: c.matches(np.ones(len(c.band), np.bool_)) for c in cascades}
+        every = []
+        for name in names:
+            whole = self._wholes[name].matches
+            whole = whole[within(whole.track_id, request)]
+            settled = _settled(found.get(name, Matches.empty((name,))), whole)
+            every.append(settled[settled.score >= wanted])
+        return every
 
     def _reach(self, exit: int) -> float:
         """How far a deeper exit is taken to move a score."""
@@ -244,7 +255,7 @@ class AlbumMatcher:
         return min(self.calibrations[exit - 1].low, min_score - self._reach(exit))
 
     def _refine(self, cascades: Sequence[Cascade], is_open: IsOpen) -> None:
-        refine(cascades, self.embedder.exits, is_open, self._passes.second)
+        refine(cascades, self.calibrations, is_open, self._passes.second)
 
 
 def _side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
@@ -256,6 +267,14 @@ def _side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
             for place, part in enumerate(parts)
         ],
     )
+
+
+def _settled(found: Matches, whole: Matches) -> Matches:
+    """All tracks of one entity: those of the whole library's pass as it set them, the others as rejected."""
+    rest = found[~np.isin(found.track_id, whole.track_id)]
+    rest = replace(rest, band=np.full(len(rest), REJECTED, np.uint8))
+    both = _appended(whole, rest)
+    return both[np.argsort(both.track_id, kind="stable")]
 
 
 def _appended(old: Matches, new: Matches) -> Matches:

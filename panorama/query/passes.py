@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.query.cost import COSTS, Costs, Work, choose
 from panorama.query.decide import Calibration, least_similarity
+from panorama.query.kinship import Places
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
 from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
@@ -60,6 +61,10 @@ class VectorSource(Protocol):
         self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
     ) -> NDArray[np.intp] | None:
         """Rows of `stored(exit)`, the `count` most similar to a query (dim,) among them; None as above."""
+        ...
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
         ...
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:

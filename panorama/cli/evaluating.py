@@ -1,0 +1,140 @@
+"""Command `evaluate`: a library, a truth and data folders enter, one table of what is measured leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from panorama.cli.common import json_option, opened, print_rows
+from panorama.errors import UsageError
+from panorama.evaluate import read_truth, score_entities
+from panorama.library import Library
+
+
+@click.command("evaluate")
+@click.option(
+    "--truth", type=click.Path(), help="Truth of the library's album: JSON, entity -> visible, ignore."
+)
+@click.option("--data", type=click.Path(), help="A folder with images/labels.csv and boxes/boxes.csv.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many to draw.")
+@json_option
+@click.pass_context
+def evaluate_command(
+    ctx: click.Context, truth: str | None, data: str | None, seed: int, seeds: int, as_json: bool
+) -> None:
+    """Measure how well the library answers, and the models on things that training did not see.
+
+    With --truth: F1 and AP of each entity, false frames, silence where an entity's own clips are taken out,
+    calibration error, and what the cascade costs and keeps. With --data: retrieval, silence about strangers,
+    recall of proposals. What is drawn is drawn with several seeds; the mean and the spread are printed.
+    """
+    if truth is None and data is None:
+        raise click.UsageError("say what to measure: --truth FILE for the answers, --data DIR for the models")
+    library = opened(ctx)
+    report: dict[str, Any] = {"model": library.embedder.name, "hash": library.embedder.hash[:12]}
+    if truth is not None:
+        report.update(_answers(library, Path(truth)))
+    if data is not None:
+        report.update(_models(library, Path(data), range(seed, seed + seeds)))
+    click.echo(json.dumps(report, indent=1)) if as_json else _print(report)
+
+
+def _answers(library: Library, path: Path) -> dict[str, Any]:
+    from panorama import judging
+
+    truths = read_truth(path)
+    return {
+        "entities": [asdict(s) for s in score_entities(library, truths)],
+        "absent": asdict(judging.own_clips_out(library, truths)),
+        "calibration": asdict(judging.calibration_error(library, truths)),
+        "cascade": asdict(judging.cascade_cost(library, truths)),
+    }
+
+
+def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any]:
+    from panorama import judging
+    from panorama.model_scores import proposals, retrieval, stranger_pictures
+
+    if not data.is_dir():
+        raise UsageError(f"no folder {data}: expected one with images/labels.csv and boxes/boxes.csv")
+    found = proposals(library.proposer, data)
+    return {
+        "seeds": list(seeds),
+        "retrieval": [[asdict(s) for s in retrieval(library.embedder, data, seed)] for seed in seeds],
+        "strangers": [asdict(judging.strangers(library, stranger_pictures(data, s))) for s in seeds],
+        "proposals": {
+            "pictures": found.pictures,
+            "recall": found.recall.overall,
+            "recall_large": found.recall.of_large,
+            "milliseconds": found.milliseconds,
+        },
+    }
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Mean and, of several, standard deviation."""
+    return f"{np.mean(values):.3f}" + (f" ± {np.std(values):.3f}" if len(values) > 1 else "")
+
+
+def _print(report: dict[str, Any]) -> None:
+    click.echo(f"model {report['model']} {report['hash']}")
+    if entities := report.get("entities"):
+        _print_entities(entities)
+        _print_decisions(report)
+    if draws := report.get("retrieval"):
+        first = draws[0][0]
+        click.echo(f"retrieval, {first['pictures']} pictures of {first['classes']} unseen classes")
+        rows = []
+        for at_exit in zip(*draws, strict=True):
+            columns = ("mean_average_precision", "recall_at_1")
+            spreads = [_spread([one[column] for one in at_exit]) for column in columns]
+            speed = np.mean([one["pictures_per_second"] for one in at_exit])
+            rows.append([at_exit[0]["exit"], *spreads, f"{speed:.0f}"])
+        print_rows(["exit", "mAP", "R@1", "pictures/s"], rows, False)
+        asked = report["strangers"]
+        click.echo(
+            f"silent about strangers: {_spread([one['silent'] for one in asked])} of {asked[0]['pairs']}"
+            " labelled pictures, each registered alone"
+        )
+    if found := report.get("proposals"):
+        click.echo(
+            f"proposals on {found['pictures']} pictures: recall {found['recall']:.3f}, of boxes from 1 % of "
+            f"the picture {found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
+        )
+
+
+def _print_entities(entities: list[dict[str, Any]]) -> None:
+    columns = ["entity", "average_precision", "f1", "precision", "recall", "false_rate", "false_frames"]
+    rows = [
+        [e["entity"], *(_share(e[c]) for c in columns[1:5]), f"{e['false_rate']:.3%}", e["false_frames"]]
+        for e in entities
+    ]
+    known = [[e[c] for e in entities if e[c] is not None] for c in columns[1:5]]
+    means = [float(np.mean(values)) if values else None for values in known]
+    rate = float(np.mean([e["false_rate"] for e in entities]))
+    rows.append(["mean", *map(_share, means), f"{rate:.3%}", ""])
+    print_rows(columns, rows, False)
+    silent = sum(e["false_frames"] == 0 for e in entities)
+    click.echo(f"silent in videos without the entity: {silent} of {len(entities)} entities")
+
+
+def _print_decisions(report: dict[str, Any]) -> None:
+    absent, cascade, calibration = report["absent"], report["cascade"], report["calibration"]
+    click.echo(f"silent with its own clips taken out: {absent['silent']:.3f} of {absent['pairs']} entities")
+    click.echo(f"expected calibration error of frame scores: {calibration['error']:.3f}")
+    seen = ", ".join(f"exit {i} {share:.1%}" for i, share in enumerate(cascade["survivors"], start=1))
+    click.echo(
+        f"cascade: F1 {cascade['f1']:.3f}, always deepest {cascade['deepest_f1']:.3f}; crops seen: {seen}; "
+        f"{cascade['share']:.1%} of the multiply-adds"
+    )

@@ -1,0 +1,196 @@
+"""A library, its truth and labelled pictures enter; how well it decides leaves.
+
+Nothing is indexed again: clips are taken out, exits hidden and strangers registered on the stored vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import UsageError
+from panorama.evaluate import RANKED_FRAMES, Frames, Truth
+from panorama.models.base import Image
+from panorama.partly import Partly, Strangers
+from panorama.query.decide import Calibration
+from panorama.query.matches import ACCEPTED, MatchRequest
+from panorama.query.matching import AlbumMatcher
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+CALIBRATION_BINS = 10
+LEAST_SCORE = 0.05
+"""Frames of a lower score are no prediction: there are so many that they would hide every error."""
+
+_SPANS = "SELECT track_id, video, start_frame, end_frame FROM tracks"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Entities that a library does not hold.
+
+    Attributes:
+        pairs: how many entities were asked for.
+        silent: share of them for which nothing at all was accepted.
+    """
+
+    pairs: int
+    silent: float
+
+
+def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
+    """Each entity of the truth, asked for in the library without the videos that it can be seen in."""
+    segments = _segments(library)
+    silent = []
+    for name, truth in truths.items():
+        own = np.array([segments[v] for v in truth.visible if v in segments], np.int64)
+        matcher = _matcher(library, without=own)
+        silent.append(not _accepted(matcher, name).size)
+    return Silence(len(silent), float(np.mean(silent)) if silent else 1.0)
+
+
+def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
+    """Pictures of things that the library does not hold, each registered alone."""
+    if not pictures:
+        raise UsageError("no picture of a stranger to ask for")
+    vectors = library.embedder.embed_all(pictures)  # (exits, N, dim)
+    names = tuple(f"stranger {i}" for i in range(len(pictures)))
+    albums = {exit: Strangers(names, at_exit) for exit, at_exit in enumerate(vectors, start=1)}
+    matcher = _matcher(library, albums=albums)
+    found = matcher.match(MatchRequest(names))
+    heard = np.unique(found.entity_index[found.band == ACCEPTED])
+    return Silence(len(names), 1 - len(heard) / len(names))
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeCost:
+    """What the cascade saves on one library and album.
+
+    Attributes:
+        f1, deepest_f1: mean over the entities, of the cascade from the first exit on and of the deepest exit.
+        survivors: share of the crops that had to be seen at each exit, shallowest first, by any entity.
+        share: multiply-adds of the cascade by those of the deepest exit for every crop.
+    """
+
+    f1: float
+    deepest_f1: float
+    survivors: tuple[float, ...]
+    share: float
+
+
+def cascade_cost(library: Library, truths: Mapping[str, Truth]) -> CascadeCost:
+    """Match with vectors of the first exit alone, deeper ones as they are needed, and with the deepest alone.
+
+    A crop that goes deeper is embedded anew from its stored picture: its shallower stages count again.
+    """
+    embedder = library.embedder
+    frames, tracks = Frames(library), _Spans(library)
+    shallow = _source(library, exits=frozenset({1}))
+    cascade = AlbumMatcher(shallow, embedder, library.calibrations)
+    deepest = _matcher(library, exits=frozenset({embedder.exits}))
+    scores = np.array(
+        [
+            [tracks.f1(frames, _accepted(m, name), truth) for m in (cascade, deepest)]
+            for name, truth in truths.items()
+        ]
+    )
+    count = max(len(shallow.crops()[0]), 1)
+    seen = [count, *(len(shallow.deepened.get(exit, ())) for exit in range(2, embedder.exits + 1))]
+    spent = sum(n * macs for n, macs in zip(seen, embedder.macs, strict=True))
+    return CascadeCost(
+        float(scores[:, 0].mean()),
+        float(scores[:, 1].mean()),
+        tuple(n / count for n in seen),
+        spent / (count * embedder.macs[-1]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationError:
+    """How far scores are from the truth.
+
+    Attributes:
+        error: expected calibration error: mean distance of score and share of true frames, over ten bins,
+            each weighted by its frames.
+        bins: (score, share of true frames, frames) of each bin that has any.
+    """
+
+    error: float
+    bins: tuple[tuple[float, float, int], ...]
+
+
+def calibration_error(library: Library, truths: Mapping[str, Truth]) -> CalibrationError:
+    """Scores of frames, the best track of each, against whether the entity can be seen there."""
+    frames = Frames(library)
+    scores: list[NDArray[np.float64]] = []
+    true: list[NDArray[np.bool_]] = []
+    for name, truth in truths.items():
+        ranked = library.query(RANKED_FRAMES, [name]).arrow()
+        places = frames.places(ranked["video"].to_pylist(), ranked["frame"].to_pylist())
+        counted = ~frames.mask(truth.ignore)[places]
+        counted &= ranked["score"].to_numpy() >= LEAST_SCORE
+        scores.append(ranked["score"].to_numpy()[counted])
+        true.append(frames.mask(truth.visible)[places][counted])
+    return expected_error(np.concatenate(scores), np.concatenate(true))
+
+
+def expected_error(score: NDArray[np.floating], true: NDArray[np.bool_]) -> CalibrationError:
+    """The expected calibration error of scores (N,) in [0, 1]."""
+    place = np.minimum((score * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    bins = []
+    for number in np.unique(place):
+        mine = place == number
+        bins.append((float(score[mine].mean()), float(true[mine].mean()), int(mine.sum())))
+    total = max(len(score), 1)
+    return CalibrationError(sum(abs(s - t) * n for s, t, n in bins) / total, tuple(bins))
+
+
+class _Spans:
+    """Frames of every track."""
+
+    def __init__(self, library: Library) -> None:
+        rows = library.query(_SPANS).fetchall()
+        self._of: dict[int, list[tuple[str, int, int]]] = {}
+        for track, video, start, end in rows:
+            self._of.setdefault(int(track), []).append((video, int(start), int(end) - 1))
+
+    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float:
+        """F1 of the frames of some tracks."""
+        returned = np.zeros(frames.total, np.bool_)
+        for track in track_ids.tolist():
+            for video, first, last in self._of[track]:
+                returned |= frames.mask({video: [(first, last)]})
+        counted, positive = ~frames.mask(truth.ignore), frames.mask(truth.visible)
+        hits = int((returned & positive & counted).sum())
+        return 2 * hits / max(int((returned & counted).sum() + (positive & counted).sum()), 1)
+
+
+def _segments(library: Library) -> dict[str, int]:
+    rows = library.videos().select(["video", "segment"]).to_pylist()
+    return {row["video"]: int(row["segment"]) for row in rows}
+
+
+def _source(library: Library, exits: frozenset[int] | None = None) -> Partly:
+    return Partly(library.matcher().source, library.embedder.exits, exits=exits)
+
+
+def _matcher(
+    library: Library,
+    without: NDArray[np.int64] | None = None,
+    exits: frozenset[int] | None = None,
+    albums: Mapping[int, Strangers] | None = None,
+) -> AlbumMatcher:
+    hidden = np.zeros(0, np.int64) if without is None else without
+    source = Partly(library.matcher().source, library.embedder.exits, hidden, exits, albums)
+    calibrations: Sequence[Calibration] = library.calibrations
+    return AlbumMatcher(source, library.embedder, calibrations)
+
+
+def _accepted(matcher: AlbumMatcher, name: str) -> NDArray[np.int64]:
+    found = matcher.match(MatchRequest((name,)))
+    return found.track_id[found.band == ACCEPTED]

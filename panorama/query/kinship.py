@@ -1,0 +1,176 @@
+"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by video leave.
+
+Two rules, both within a video, where camera and light are the same:
+
+1. A track is accepted only if it comes near to the video's best track of the entity (`near_in_video`).
+   What is clearly less alike than the thing itself looked a minute ago is another thing: the next person
+   at the door.
+2. A track that continues an accepted one is accepted with it, from `carried` of the video's best on: one
+   that is visible at the same time, or within half a second of it, at the same place. Poses, partial boxes
+   and broken tracks of the thing itself are found so, which no threshold could tell from strangers.
+
+What stands back by the first rule gets a score below `high`, what is carried by the second one a score above
+it: the band always follows from the score. Values are compared on the scale of the deepest exit, whichever
+exit decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.decide import Calibration
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+
+GAP_SECONDS = 0.5
+"""A track that begins so long after another one ended can still continue it."""
+
+SAME_PLACE = 0.5
+"""Two boxes are at the same place if they share so much of the smaller one."""
+
+CARRIED_GAIN = 0.05
+"""A carried track's score is `high` and this share of its own score: carried tracks keep their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """When and where tracks were seen.
+
+    Attributes:
+        track_ids: (T,) int64, sorted.
+        start_seconds, end_seconds: (T,) float64.
+        view_seconds: (T, C) float64, ascending; inf where a track has fewer than C views, at least one.
+        view_boxes_xyxy: (T, C, 4) float32.
+    """
+
+    track_ids: NDArray[np.int64]
+    start_seconds: NDArray[np.float64]
+    end_seconds: NDArray[np.float64]
+    view_seconds: NDArray[np.float64]
+    view_boxes_xyxy: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        count = len(self.track_ids)
+        shapes = (self.start_seconds.shape, self.end_seconds.shape, self.view_seconds.shape[:1])
+        if shapes != ((count,),) * 3 or self.view_boxes_xyxy.shape != (*self.view_seconds.shape, 4):
+            raise ValueError(f"{count} tracks, but spans and views have shapes {shapes}")
+
+    def boxes_at(self, seconds: NDArray[np.float64]) -> NDArray[np.float32]:
+        """(T, 4) the box of each track at a time (T,): between views on a line, outside them the nearest."""
+        rows = np.arange(len(self.track_ids))
+        views = np.isfinite(self.view_seconds).sum(axis=1)
+        after = np.minimum((self.view_seconds <= seconds[:, None]).sum(axis=1), views - 1)
+        before = np.maximum(after - 1, 0)
+        first, last = self.view_seconds[rows, before], self.view_seconds[rows, after]
+        share = np.where(last > first, (seconds - first) / np.where(last > first, last - first, 1), 1.0)
+        share = np.clip(share, 0, 1)[:, None].astype(np.float32)
+        boxes = self.view_boxes_xyxy
+        return np.asarray(boxes[rows, before] * (1 - share) + boxes[rows, after] * share, np.float32)
+
+    def pick(self, rows: NDArray[np.intp]) -> Places:
+        """Some of the tracks, or one of them several times."""
+        return Places(
+            self.track_ids[rows],
+            self.start_seconds[rows],
+            self.end_seconds[rows],
+            self.view_seconds[rows],
+            self.view_boxes_xyxy[rows],
+        )
+
+
+def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(N,) which part of the smaller one each pair of boxes, (N, 4) and (N, 4), has in common."""
+    low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
+    high = np.minimum(first_xyxy[:, 2:], second_xyxy[:, 2:])
+    both = np.prod(np.maximum(high - low, 0), axis=1)
+    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first_xyxy, second_xyxy)]
+    return np.asarray(both / np.maximum(np.minimum(*areas), 1e-6), np.float32)
+
+
+def continues(places: Places, track: int) -> NDArray[np.bool_]:
+    """(T,) which tracks of a video are where one of them (a row) is, at the same time or next to it.
+
+    Looked at are the moments of the views of both, and the middle of the time that they share or lie apart.
+    """
+    one = places.pick(np.full(len(places.track_ids), track))
+    first = np.maximum(places.start_seconds, one.start_seconds)
+    last = np.minimum(places.end_seconds, one.end_seconds)
+    near = first < last + GAP_SECONDS
+    found = np.zeros(len(places.track_ids), np.bool_)
+    for seconds in ((first + last) / 2, *one.view_seconds.T, *places.view_seconds.T):  # each (T,)
+        both = near & (seconds >= np.minimum(first, last)) & (seconds <= np.maximum(first, last))
+        if both.any():
+            found |= both & (shared(one.boxes_at(seconds), places.boxes_at(seconds)) >= SAME_PLACE)
+    return found
+
+
+def settle(
+    track_ids: NDArray[np.int64],
+    score: NDArray[np.float64],
+    band: NDArray[np.uint8],
+    calibration: Calibration,
+    places: Callable[[NDArray[np.int64]], Places],
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Scores and bands (T,) after both rules.
+
+    Args:
+        track_ids: (T,) of one entity, every one that may be accepted among them.
+        score, band: (T,) as `bands` set them.
+        calibration: of the deepest exit.
+        places: where tracks (N,), sorted, were seen; asked only where a track may be carried.
+    """
+    score, band = score.copy(), band.copy()
+    if calibration.near_in_video <= 0 or not (band == ACCEPTED).any():
+        return score, band
+    value = calibration.values(score)
+    _, video = np.unique(track_ids >> 32, return_inverse=True)
+    best = np.full(int(video.max()) + 1, -np.inf)
+    np.maximum.at(best, video, value)
+    accepted = band == ACCEPTED
+    back = accepted & (value < calibration.near_in_video * best[video])
+    sure = accepted & ~back
+    with_sure = np.isin(video, video[sure])
+    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[video])
+    carried = _carried(track_ids, sure, waiting, places)
+    band[back & ~carried] = UNCERTAIN
+    # Below `high`, in the order of what they were; so too what `bands` left open beside a better track.
+    behind = (band == UNCERTAIN) & (score >= calibration.high) & ~carried
+    lowered = calibration.low + (calibration.high - calibration.low) * score / score.max()
+    score[behind] = np.nextafter(np.minimum(score, lowered), -1)[behind]
+    score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
+        carried
+    ]
+    band[carried] = ACCEPTED
+    return score, band
+
+
+def _carried(
+    track_ids: NDArray[np.int64],
+    sure: NDArray[np.bool_],
+    waiting: NDArray[np.bool_],
+    places: Callable[[NDArray[np.int64]], Places],
+) -> NDArray[np.bool_]:
+    """Which of the waiting tracks continue a sure one, or one that does."""
+    carried = np.zeros(len(track_ids), np.bool_)
+    if not waiting.any():
+        return carried
+    segments = track_ids >> 32
+    asked = (sure | waiting) & np.isin(segments, segments[waiting])
+    known = places(np.sort(track_ids[asked]))
+    order = np.argsort(track_ids, kind="stable")
+    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
+    open_ = waiting[rows]
+    for segment in np.unique(segments[rows]):
+        mine = np.flatnonzero(segments[rows] == segment)
+        part = known.pick(mine)
+        left = open_[mine].copy()
+        front = np.flatnonzero(~left).tolist()
+        while front and left.any():
+            reached = np.flatnonzero(left & continues(part, front.pop()))
+            left[reached] = False
+            front += reached.tolist()
+        carried[rows[mine[open_[mine] & ~left]]] = True
+    return carried

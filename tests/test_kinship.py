@@ -1,0 +1,142 @@
+"""Tracks of one video compared with each other: who stands back, and who is accepted with another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from panorama.query.decide import Calibration, bands
+from panorama.query.kinship import Places, continues, settle, shared
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+
+RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
+HERE, ELSEWHERE = (0, 0, 10, 10), (50, 50, 60, 60)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A track: its value, its video, and where it stands still from start to end."""
+
+    value: float
+    video: int = 1
+    start: float = 0.0
+    end: float = 1.0
+    box: tuple[int, int, int, int] = HERE
+
+
+def places_of(tracks: Sequence[Seen], ids: NDArray[np.int64], wanted: NDArray[np.int64]) -> Places:
+    rows = [int(np.flatnonzero(ids == one)[0]) for one in wanted]
+    mine = [tracks[row] for row in rows]
+    return Places(
+        wanted,
+        np.array([t.start for t in mine]),
+        np.array([t.end for t in mine]),
+        np.array([[(t.start + t.end) / 2] for t in mine]).reshape(len(mine), 1),
+        np.array([[t.box] for t in mine], np.float32).reshape(len(mine), 1, 4),
+    )
+
+
+def settled(*tracks: Seen, rule: Calibration = RULE) -> tuple[list[int], list[float]]:
+    ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
+    value = np.array([t.value for t in tracks], np.float32)
+    score, band = settle(
+        ids, rule.score(value), bands(value, rule), rule, lambda wanted: places_of(tracks, ids, wanted)
+    )
+    return band.tolist(), score.tolist()
+
+
+def test_the_next_one_at_the_door_stands_back() -> None:
+    band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12))
+    assert band == [ACCEPTED, UNCERTAIN]
+    assert score[1] < RULE.high
+
+
+def test_in_another_video_the_same_likeness_is_enough() -> None:
+    assert settled(Seen(0.9), Seen(0.8, video=2))[0] == [ACCEPTED, ACCEPTED]
+
+
+def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
+    band, score = settled(Seen(0.7), Seen(0.47, start=1.3, end=2))
+    assert band == [ACCEPTED, ACCEPTED]
+    assert score[1] >= RULE.high
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Seen(0.47, box=ELSEWHERE), Seen(0.47, start=1.6, end=2), Seen(0.4), Seen(0.47, video=2)],
+    ids=["elsewhere", "later", "too little alike", "another video"],
+)
+def test_nothing_else_is(other: Seen) -> None:
+    assert settled(Seen(0.7), other)[0][1] != ACCEPTED
+
+
+def test_it_goes_on_from_track_to_track() -> None:
+    band, _ = settled(Seen(0.7), Seen(0.49, start=1.3, end=2), Seen(0.48, start=2.3, end=3))
+    assert band == [ACCEPTED] * 3
+
+
+def test_a_rejected_track_stays_rejected() -> None:
+    rule = Calibration(0.5, 10.0, 0.45, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
+    assert settled(Seen(0.7), Seen(0.47), rule=rule)[0] == [ACCEPTED, REJECTED]
+
+
+def test_without_the_rule_nothing_changes() -> None:
+    plain = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6)
+    assert settled(Seen(0.9), Seen(0.8), Seen(0.45), rule=plain)[0] == [ACCEPTED, ACCEPTED, UNCERTAIN]
+
+
+def test_boxes_between_views_lie_on_a_line_and_outside_stand_still() -> None:
+    boxes = np.array([[[0, 0, 10, 10], [10, 0, 20, 10]], [[5, 5, 6, 6], [0, 0, 0, 0]]], np.float32)
+    places = Places(
+        np.array([1, 2]), np.zeros(2), np.full(2, 4.0), np.array([[1.0, 3.0], [2.0, np.inf]]), boxes
+    )
+    assert places.boxes_at(np.full(2, 2.0))[0].tolist() == [5, 0, 15, 10]
+    assert places.boxes_at(np.zeros(2))[0].tolist() == [0, 0, 10, 10]
+    assert places.boxes_at(np.full(2, 9.0)).tolist() == [[10, 0, 20, 10], [5, 5, 6, 6]]
+
+
+def test_a_part_shares_all_of_itself() -> None:
+    boxes = np.array([[2, 2, 4, 4], [8, 8, 12, 12], [20, 20, 30, 30]], np.float32)
+    assert shared(np.tile(np.float32(HERE), (3, 1)), boxes).tolist() == [1, 0.25, 0]
+
+
+def test_continuing_is_mutual_whoever_has_the_view() -> None:
+    """The long track was pictured only at its start; the short one says where it was meanwhile."""
+    boxes = np.array([[[0, 0, 10, 10], [40, 0, 50, 10]], [[20, 0, 30, 10], [20, 0, 30, 10]]], np.float32)
+    places = Places(
+        np.array([1, 2]), np.array([0.0, 5]), np.array([10.0, 5.2]), np.array([[0.0, 10], [5, np.inf]]), boxes
+    )
+    assert continues(places, 0)[1] and continues(places, 1)[0]
+
+
+TRACKS = st.builds(
+    Seen,
+    value=st.floats(-0.5, 1, width=32),
+    video=st.integers(1, 2),
+    start=st.floats(0, 3),
+    end=st.floats(3.5, 6),
+    box=st.sampled_from([HERE, ELSEWHERE, (4, 4, 14, 14)]),
+)
+
+
+@given(st.lists(TRACKS, min_size=1, max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> None:
+    band, score = settled(*tracks)
+    before = bands(np.array([t.value for t in tracks], np.float32), RULE)
+    for old, new, value in zip(before, band, score, strict=True):
+        assert (new == REJECTED) == (old == REJECTED)
+        assert (new == ACCEPTED) == (value >= RULE.high and old != REJECTED) or old == UNCERTAIN
+    ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
+    value = np.array([t.value for t in tracks], np.float32)
+    turned = np.arange(len(ids))[::-1]
+    again, _ = settle(
+        ids[turned], RULE.score(value[turned]), before[turned], RULE, lambda w: places_of(tracks, ids, w)
+    )
+    assert again[turned].tolist() == score
