@@ -25,7 +25,8 @@ from panorama.query.explain import Done, PictureStep, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
-from panorama.query.needs import match_request, narrowed, plain_entities, similarity_request
+from panorama.query.needs import match_request, narrowed, similarity_request
+from panorama.query.plain import plain_entities
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
     MATCHED_COLUMNS,

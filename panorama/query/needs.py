@@ -1,4 +1,4 @@
-"""Says which matches an answer needs: a planned shorthand or plain SQL enters, a MatchRequest leaves.
+"""Says which matches an answer needs: a planned shorthand enters, a MatchRequest leaves.
 
 Bands are set on the whole library, so where they decide, a condition on tracks saves matching nothing: it is
 asked of the few tracks found, not of all beforehand.
@@ -15,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from panorama.query.compile import compile_query
-from panorama.query.dialect import Panorama
 from panorama.query.matches import UNCERTAIN, Keep, Matches, MatchRequest
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
@@ -187,64 +185,3 @@ def _least_score(seen: Seen) -> float | None:
             if isinstance(value, (int, float)):
                 return float(value)
     return None
-
-
-def plain_entities(sql: str, wanted: set[str], entities: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The only entities that plain SQL can ask of sightings and moments, None where that is not certain.
-
-    Certain is: every mention is a SELECT over that relation alone whose WHERE has entity = 'X' or IN.
-    """
-    try:
-        tree = Panorama().parse(sql)[0]
-    except (SqlglotError, RecursionError, IndexError):
-        return None
-    if tree is None:
-        return None
-    tables = [table for table in tree.find_all(exp.Table) if table.name.lower() in wanted]
-    mentions = sum(sql.lower().count(name) for name in wanted)
-    found: set[str] = set()
-    for table in tables:
-        names = _filtered_entities(table)
-        if names is None:
-            return None
-        found |= names
-    # A mention that the parser did not take for a table may be one to DuckDB (TABLE sightings, COLUMNS, ...).
-    if not tables or mentions != len(tables):
-        return None
-    return tuple(sorted(name for name in found if name in entities))
-
-
-def _filtered_entities(table: exp.Expr) -> set[str] | None:
-    source = table.parent
-    select = source.parent if isinstance(source, exp.From) else None
-    if not isinstance(select, exp.Select) or select.args.get("joins") or select.args.get("laterals"):
-        return None
-    if table.args.get("sample") or table.args.get("pivots") or select.args.get("sample"):
-        return None
-    where = select.args.get("where")
-    if where is None:
-        return None
-    parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-    for part in parts:
-        names = _named(part)
-        if names is not None:
-            return names
-    return None
-
-
-def _named(part: exp.Expr) -> set[str] | None:
-    """Names of entity = 'X' or entity IN ('X', 'Y')."""
-    if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and part.this.name.lower() == "entity":
-        values = [part.expression]
-    elif (
-        isinstance(part, exp.In) and isinstance(part.this, exp.Column) and part.this.name.lower() == "entity"
-    ):
-        values = list(part.expressions)
-        if part.args.get("query") is not None or part.args.get("unnest") is not None:
-            return None
-    else:
-        return None
-    names = [constant(value) for value in values]
-    if not names or not all(isinstance(name, str) for name in names):
-        return None
-    return {str(name) for name in names}
