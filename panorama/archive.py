@@ -159,6 +159,20 @@ def names_of(videos: Sequence[str], listed: pa.Table) -> list[str]:
     return list(found)
 
 
+def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
+    """The file of a video given by path or by name; a name that is not there is taken for a path.
+
+    Args:
+        videos: gives the columns video and uri of all videos of the library.
+    """
+    if not Path(video).exists():
+        listed = videos()
+        for name, uri in zip(*(listed.column(c).to_pylist() for c in ("video", "uri")), strict=True):
+            if name == str(video):
+                return Path(uri)
+    return Path(video)
+
+
 def camera_of(name: str) -> str:
     """The camera of a video: the folder that it lies in, '' for one that lies in none."""
     parent = PurePosixPath(name).parent

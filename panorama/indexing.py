@@ -21,13 +21,10 @@ from panorama.archive import (
     lost,
 )
 from panorama.errors import VideoError
-from panorama.ingest import Indexer, IngestSettings
+from panorama.ingest import Indexer
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
-from panorama.profile import SETTING as PROFILE
-from panorama.profile import profile_of
 from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
-from panorama.threads import Threads
 from panorama.video import Found, FoundVideo, content_hash, open_video
 from panorama.writing import SegmentRows
 
@@ -52,18 +49,13 @@ class _Copy:
     settings_hash: str
 
 
-def settings_of(store: Store) -> IngestSettings:
-    """How a library indexes where nothing else is asked for: by its profile, else the defaults."""
-    profile = profile_of(store.setting(PROFILE))
-    return IngestSettings() if profile is None else profile.settings
-
-
 def index_paths(
     store: Store,
     indexer: Indexer,
     found: Found,
     hooks: Hooks | None = None,
     side_by_side: bool = True,
+    kept: frozenset[str] = frozenset(),
 ) -> IndexReport:
     """Index what `find_videos` found; each video is committed when it and those before it are done.
 
@@ -71,13 +63,14 @@ def index_paths(
 
     Args:
         side_by_side: a thread for each stage; the segments are the same, byte for byte, without.
+        kept: hashes of other settings; videos indexed with these stay as they are.
     """
     hooks = hooks or Hooks()
     nothing = IndexReport.of_nothing(found)
     for outcome in nothing.files:
         hooks.on_file(outcome)
     with PauseGate(store.is_asked) as gate:
-        outcomes = _Run(store, indexer, found, hooks, gate).run(side_by_side)
+        outcomes = _Run(store, indexer, found, hooks, gate, kept).run(side_by_side)
         embedded = embed_stored_crops(store, indexer.embedder, gate.wait)
         embed_exemplars(store, indexer.embedder)
     return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
@@ -86,13 +79,22 @@ def index_paths(
 class _Run:
     """One call of `index_paths`."""
 
-    def __init__(self, store: Store, indexer: Indexer, found: Found, hooks: Hooks, gate: PauseGate) -> None:
+    def __init__(
+        self,
+        store: Store,
+        indexer: Indexer,
+        found: Found,
+        hooks: Hooks,
+        gate: PauseGate,
+        kept: frozenset[str],
+    ) -> None:
         self._store = store
         self._indexer = indexer
         self._found = found
         self._hooks = hooks
         self._gate = gate
-        self._threads = Threads.here().apply()
+        self._kept = kept
+        self._threads = indexer.work.threads.apply()
         self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
@@ -134,12 +136,13 @@ class _Run:
         known = self._store.known_file(uri)
         if known is not None and (known.size, known.mtime_ns) == (size, mtime_ns):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-            if deeper or known.settings_hash == self._settings_hash:
-                note = (
-                    "indexed already, and not by keyframes alone"
-                    if deeper
-                    else "unchanged since it was indexed"
-                )
+            kept = known.settings_hash in self._kept
+            if deeper or kept or known.settings_hash == self._settings_hash:
+                note = "unchanged since it was indexed"
+                if deeper:
+                    note = "indexed already, and not by keyframes alone"
+                elif kept:
+                    note = f"{note} with other settings; --redo indexes it with those of now"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
         row = VideoRow(
             name=video.name,
@@ -164,6 +167,9 @@ class _Run:
         """The settings under which the library holds a content, where there is nothing to do about it."""
         if self._indexer.settings.keyframes_only:
             return self._store.live_settings(content)  # a quick look replaces nothing
+        live = self._store.live_settings(content)
+        if live in self._kept:
+            return live
         is_live = self._store.live_segment(content, self._settings_hash) is not None
         return self._settings_hash if is_live else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
@@ -16,6 +16,7 @@ from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
 from panorama.sampling import Rate, Sample, Sampler, small_size
 from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.threads import Threads
 from panorama.video import VideoFrame, VideoReader
 
 PROPOSAL_BATCH = 8
@@ -73,18 +74,52 @@ class IngestSettings:
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How the machine is used: it changes how long indexing takes, not what is found.
+
+    Attributes:
+        proposal_batch: pictures that the proposer sees at once.
+        embed_batch: crops that are embedded at once.
+        torch_threads: of each network, None for what suits the number of cores.
+    """
+
+    proposal_batch: int = PROPOSAL_BATCH
+    embed_batch: int = EMBED_BATCH
+    torch_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        given = (
+            self.proposal_batch,
+            self.embed_batch,
+            1 if self.torch_threads is None else self.torch_threads,
+        )
+        if min(given) < 1:
+            raise UsageError(f"batches and threads are at least 1, got {asdict(self)}")
+
+    @property
+    def threads(self) -> Threads:
+        """The threads of all libraries."""
+        here = Threads.here()
+        return here if self.torch_threads is None else replace(here, torch=self.torch_threads)
+
+
 class Indexer:
     """The stages: decode, gate, propose, track, crop, embed.
 
     Args:
         embedder, proposer: the models; every crop is embedded at every exit.
         settings: what to look at.
+        work: how the machine is used.
     """
 
-    def __init__(self, embedder: Embedder, proposer: Proposer, settings: IngestSettings) -> None:
+    def __init__(
+        self, embedder: Embedder, proposer: Proposer, settings: IngestSettings, work: Work | None = None
+    ) -> None:
         self.embedder = embedder
-        self.proposer = proposer
+        self.proposer = proposer.at_side(settings.proposal_side)
         self.settings = settings
+        self.work = work or Work()
 
     def line(
         self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
@@ -136,7 +171,7 @@ class Indexer:
             for parcel in some:
                 parcel.regions = [next(found) for _ in parcel.samples]
 
-        yield from batched(parcels, "propose", propose, lambda p: len(p.samples), PROPOSAL_BATCH)
+        yield from batched(parcels, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
 
     def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
         followers: dict[Job, _Follower] = {}
@@ -169,7 +204,7 @@ class Indexer:
                 start, stop = stop, stop + len(parcel.pictures)
                 parcel.vectors, parcel.pictures = vectors[:, start:stop], []
 
-        yield from batched(parcels, "embed", embed, lambda p: len(p.pictures), EMBED_BATCH)
+        yield from batched(parcels, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
 
 
 class _Decoder:

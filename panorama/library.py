@@ -159,15 +159,18 @@ class Library:
         settings: IngestSettings | None = None,
         model: str | None = None,
         recording: RecordingRule | None = None,
+        redo: bool = False,
         hooks: Hooks | None = None,
     ) -> IndexReport:
         """Index files, folders and globs; what has not changed since is skipped.
 
         Args:
             paths: one or several; folders are searched for videos, recursively.
-            settings: sampling rate and the like; else those of the library's profile, else defaults.
+            settings: sampling rate and the like, for all videos named; otherwise new videos get those of the
+                library's profile (see panorama.tune), and the others keep their version.
             model: name of the embedder, which the library keeps using.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
+            redo: also videos that were indexed with an earlier profile.
             hooks: callbacks while it runs.
 
         Returns:
@@ -175,8 +178,8 @@ class Library:
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.archive import IndexReport, dating
-        from panorama.indexing import index_paths, settings_of
-        from panorama.ingest import Indexer
+        from panorama.indexing import index_paths
+        from panorama.profile import prepare
 
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
         if not found.videos and not self.exists:
@@ -192,11 +195,11 @@ class Library:
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._remember_model()
-        indexer = Indexer(self.embedder, proposer, settings or settings_of(self._store))
+        indexer, kept = prepare(self._store, self.embedder, proposer, settings, redo)
         rule = recording or remembered(self._store)
         if recording is not None:
             remember(self._store, recording)
-        report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks))
+        report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)
         # Large libraries search through an index: made here, so that no query has to wait for it.
@@ -311,16 +314,10 @@ class Library:
         Args:
             video: a file, or the name of a video of the library.
         """
-        picture = registering.video_picture(self._file_of(video), seconds, box)
-        return self._add({name: ([picture], [])})[0]
+        from panorama.archive import file_of
 
-    def _file_of(self, video: str | Path) -> Path:
-        if not Path(video).exists():
-            listed = self.videos()
-            for name, uri in zip(*(listed.column(c).to_pylist() for c in ("video", "uri")), strict=True):
-                if name == str(video):
-                    return Path(uri)
-        return Path(video)
+        picture = registering.video_picture(file_of(video, self.videos), seconds, box)
+        return self._add({name: ([picture], [])})[0]
 
     def register_album(self, folder: str | Path) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""

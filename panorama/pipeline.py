@@ -17,10 +17,11 @@ NICENESS = 5
 
 @dataclass(slots=True)
 class Meter:
-    """What one stage did, in seconds of wall time.
+    """What one stage did, in seconds of wall time but for `processor`.
 
     Attributes:
         busy: at work; on a machine that others use, also while it was not given a core.
+        processor: time that its thread was given a core; threads that libraries start are not in it.
         starved: waiting for the stage before it.
         blocked: waiting for the stage behind it.
         items: handed on.
@@ -30,6 +31,7 @@ class Meter:
 
     name: str
     busy: float = 0.0
+    processor: float = 0.0
     starved: float = 0.0
     blocked: float = 0.0
     items: int = 0
@@ -161,7 +163,7 @@ class Line:
 
     def _work(self, place: int) -> None:
         meter, out = self.meters[place], self._queues[place]
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.thread_time()
         lower_priority()
         try:
             taken = self._taken(place, meter)
@@ -180,6 +182,7 @@ class Line:
             for queue in self._queues:
                 queue.stop()
         meter.busy = time.perf_counter() - started - meter.starved - meter.blocked
+        meter.processor = time.thread_time() - worked
 
     def _taken(self, place: int, meter: Meter) -> Iterator[Any]:
         """What a stage takes; the time until it comes is not the stage's own."""

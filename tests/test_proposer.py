@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from fakes import shapes_on_noise
 
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError
+from panorama.ingest import Indexer, IngestSettings
+from panorama.models.color import ColorEmbedder
 from panorama.models.proposals import proposal_recall
 from panorama.models.proposer import PanoramaProposer, ProposalSettings, fit, load_proposer
 from panorama.models.proposer_net import ProposerNet, boxes_to_distances, distances_to_boxes, grid, prepare
@@ -102,6 +105,28 @@ def test_a_smaller_limit_and_a_higher_floor_are_kept_and_change_the_hash(propose
     assert (regions.scores >= 0.3).all()
     assert strict.hash != proposer.hash
     assert load_proposer().hash == proposer.hash
+
+
+def test_a_smaller_side_runs_a_smaller_input_of_the_same_model_in_the_same_format() -> None:
+    whole = PanoramaProposer(open_model("proposer", "proposer"), floor=0.2, limit=7, precision="float32")
+    small = whole.at_side(250)  # rounded up to 256
+    assert small.settings == replace(whole.settings, side=256)
+    assert small.precision == whole.precision and small.hash != whole.hash
+    assert small.at_side(whole.settings.side).hash == whole.hash
+    assert whole.at_side(whole.settings.side) is whole
+    picture = np.zeros((144, 256, 3), np.uint8)
+    assert fit(picture, small.settings.side)[:2] == (144, 256), "not enlarged to the recipe's side"
+
+
+def test_indexing_smaller_pictures_uses_the_smaller_input(proposer: PanoramaProposer) -> None:
+    indexer = Indexer(ColorEmbedder(), proposer, IngestSettings(proposal_side=320))
+    assert isinstance(indexer.proposer, PanoramaProposer) and indexer.proposer.settings.side == 320
+
+
+def test_a_smaller_side_keeps_the_arithmetic_of_8_bits(proposer: PanoramaProposer) -> None:
+    if proposer.precision.name != "int8":
+        pytest.skip(f"no int8 here: {proposer.precision.why}")
+    assert proposer.at_side(256).precision == proposer.precision
 
 
 # What it refuses

@@ -1,135 +1,237 @@
-"""Tuning: a cost model and a search that a person can follow, and a run on short clips."""
+"""`panorama tune` on short films: what it measures, what it keeps, and what `index` makes of that."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from clips import write_video
+from conftest import Ran
+from fakes import ColoredThings, Thing, write_film
 
 import panorama
-from panorama.cli.main import cli
-from panorama.errors import UsageError, VideoOpenError
-from panorama.indexing import settings_of
-from panorama.ingest import IngestSettings
-from panorama.profile import SETTING, Profile, profile_of
-from panorama.tune import DENSEST, SPARSEST, CostModel, Observation, Trial, candidates, sample_footage, search
-from panorama.video import open_video, write_excerpt
+from panorama.errors import UsageError
+from panorama.ingest import IngestSettings, Work
+from panorama.profile import Profile, profile_in, remember
+from panorama.sample import Answers, choose_stretches, loss_between
+from panorama.store import Store
+from panorama.threads import cores_here
+from panorama.tune import tune
+from panorama.tuning import DENSEST, SPARSEST
+from panorama.video import StretchReader, find_videos, open_video
 
-DENSE_STAGES = {"decode": 1.0, "propose": 8.0, "track": 2.0, "embed": 1.0}
-SPARSE_STAGES = {"decode": 1.0, "propose": 0.8, "track": 0.2, "embed": 0.5}
-DENSE = Observation(DENSEST, frames=600, changed=100, crops=40, seconds=12.0, stage_seconds=DENSE_STAGES)
-SPARSE = Observation(SPARSEST, frames=600, changed=10, crops=20, seconds=2.5, stage_seconds=SPARSE_STAGES)
-MODEL = CostModel(DENSE, SPARSE, {256: 0.25, 320: 0.5, 416: 1.0})
-
-
-def at(rate: float, side: int = 416, crops: int = 4) -> IngestSettings:
-    return replace(DENSEST, samples_per_second=rate, proposal_side=side, crops_per_track=crops)
+Run = Callable[..., Ran]
+QUICK = Profile(IngestSettings(2.0, crops_per_track=2), Work(4, 16), 1, 30.0, 28.0, 0.01)
 
 
-def test_the_model_gives_the_runs_that_it_rests_on() -> None:
-    assert MODEL.seconds(DENSEST) == pytest.approx(12.0)
-    assert MODEL.seconds(SPARSEST) == pytest.approx(2.5)
-    assert MODEL.frames_per_second(DENSEST) == pytest.approx(50.0)
+def films(folder: Path, count: int = 2) -> Path:
+    colors = ("red", "green", "blue", "yellow")
+    for number in range(count):
+        things = [Thing(colors[(number + i) % 4], 12 * i, 12 * i + 25, left=5 + 30 * i) for i in range(2)]
+        write_film(folder / f"{number}.mp4", things, frames=40)
+    return folder
 
 
-def test_each_stage_grows_with_what_it_works_on() -> None:
-    # At 5 looks a second half as many samples changed; crops grow as rate ** 0.301: 2 ** -0.301 stay.
-    stages = MODEL.stages(at(5))
-    assert stages["decode"] == 1.0
-    assert stages["propose"] == pytest.approx(4.0)
-    assert stages["track"] == pytest.approx(1.0)
-    assert stages["embed"] == pytest.approx(0.8117, abs=1e-3)
-    assert MODEL.stages(at(5, 256))["propose"] == pytest.approx(1.0)
-    assert MODEL.stages(at(5, 256, 2))["embed"] == pytest.approx(0.8117 / 2, abs=1e-3)
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
+    library = panorama.open(tmp_path / "library", create=True)
+    library.use_model("color-bands")
+    return library
 
 
-def test_what_runs_side_by_side_is_never_quicker_than_its_longest_stage() -> None:
-    overlapped = CostModel(replace(DENSE, seconds=6.0), replace(SPARSE, seconds=1.25), MODEL.picture_seconds)
-    assert overlapped.seconds(DENSEST) == pytest.approx(8.0)  # half of 12 would be less than proposing takes
-    assert overlapped.seconds(SPARSEST) == pytest.approx(1.25)
+def keep(library: panorama.Library, profile: Profile | None) -> None:
+    remember(library.snapshot().settings, library.put_setting, profile)
 
 
-def test_a_still_scene_has_no_cost_that_grows() -> None:
-    still = [replace(run, changed=0, crops=0) for run in (DENSE, SPARSE)]
-    model = CostModel(still[0], still[1], MODEL.picture_seconds)
-    assert model.stages(at(5))["propose"] == 0
+def settings_hashes(library: panorama.Library) -> dict[str, str | None]:
+    """The settings under which each video is held."""
+    with Store.open(library.path) as store:
+        rows = library.videos().to_pylist()
+        return {row["video"]: store.known_file(row["uri"]).settings_hash for row in rows}  # type: ignore[union-attr]
 
 
-def test_candidates_come_in_the_order_of_their_cost() -> None:
-    costs = [MODEL.seconds(settings) for settings in candidates(MODEL)]
-    assert costs == sorted(costs)
-    assert candidates(MODEL)[0] == at(1, 256, 2)
+def test_a_stretch_begins_at_a_keyframe_and_counts_from_there(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [], frames=40)  # ten frames a second, a keyframe every second
+    with StretchReader(open_video(film), 1.5, 1.2) as reader:
+        frames = list(reader.frames())
+        assert [frame.index for frame in frames] == list(range(12))
+        assert frames[0].time_seconds == 0 and frames[-1].time_seconds == pytest.approx(1.1)
+        assert frames[0].pts > 0 and frames[0].is_keyframe
+        assert len(reader.times()) == 12
 
 
-@pytest.mark.parametrize(("least", "chosen"), [(0.0, 1.0), (0.45, 3.0), (0.75, 6.0), (1.0, 8.0)])
-def test_the_search_finds_the_cheapest_that_agrees(least: float, chosen: float) -> None:
-    ordered = [at(rate) for rate in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)]
-    agrees = {1.0: 0.1, 2.0: 0.3, 3.0: 0.5, 4.0: 0.6, 5.0: 0.7, 6.0: 0.8, 7.0: 0.9, 8.0: 1.0}
-
-    def attempt(settings: IngestSettings) -> Trial:
-        return Trial(settings, 1.0, 1.0, agrees[settings.samples_per_second])
-
-    tried, best = search(ordered, attempt, least)
-    assert best is not None and best.settings.samples_per_second == chosen
-    assert len(tried) <= 4
+def test_the_sample_lies_in_the_middle_and_shares_its_seconds(tmp_path: Path) -> None:
+    found = find_videos([films(tmp_path / "films")])
+    stretches, unread = choose_stretches(found, 2.0)
+    assert not unread
+    assert [(s.path.name, s.start_seconds, s.seconds) for s in stretches] == [
+        ("0.mp4", 1.5, 1.0),
+        ("1.mp4", 1.5, 1.0),
+    ]
 
 
-def test_the_search_finds_nothing_where_nothing_agrees() -> None:
-    tried, best = search([at(1.0), at(2.0)], lambda s: Trial(s, 1.0, 1.0, 0.2), 0.9)
-    assert best is None and tried
+def test_a_file_that_cannot_be_read_is_left_out_of_the_sample_and_told(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films")
+    (folder / "0.mp4").write_bytes(b"not a video")
+    stretches, unread = choose_stretches(find_videos([folder]), 2.0)
+    assert [s.path.name for s in stretches] == ["1.mp4"]
+    assert len(unread) == 1 and "0.mp4" in unread[0]
 
 
-def test_the_best_of_two_turns_has_the_lesser_time_of_each_stage() -> None:
-    best = DENSE.better(replace(DENSE, seconds=13.0, stage_seconds={**DENSE_STAGES, "track": 1.5}))
-    assert (best.seconds, best.stage_seconds["track"], best.stage_seconds["propose"]) == (12.0, 1.5, 8.0)
+def test_loss_is_what_the_ranking_lacks() -> None:
+    truth = frozenset({("a", 0), ("a", 1)})
+    dense = Answers({"x": truth, "nowhere": frozenset()}, {"x": {}, "nowhere": {}})
+
+    def loss(scores: dict[tuple[str, int], float]) -> float:
+        return loss_between(dense, Answers({}, {"x": scores, "nowhere": {}}))
+
+    assert loss({("a", 0): 0.9, ("a", 1): 0.8, ("a", 2): 0.1}) == pytest.approx(0.0)
+    # The second of two hits comes third: precision is 1 and 2/3 at the two steps of recall.
+    assert loss({("a", 0): 0.9, ("a", 2): 0.5, ("a", 1): 0.4}) == pytest.approx(1 - (1 + 2 / 3) / 2)
 
 
-def test_runs_that_cannot_carry_a_model_are_refused() -> None:
-    with pytest.raises(UsageError, match="dense run looks more often"):
-        CostModel(SPARSE, DENSE, MODEL.picture_seconds)
-    with pytest.raises(UsageError, match="takes time"):
-        replace(DENSE, frames=0)
+def test_answers_that_hold_nothing_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match="nothing was found in the sample"):
+        loss_between(Answers({"x": frozenset()}, {}), Answers({}, {"x": {}}))
 
 
-def test_a_profile_comes_back_as_it_was_stored() -> None:
-    profile = Profile(at(3, 320), 100.0, 90.0, 0.95)
-    assert profile_of(profile.as_json()) == profile
-    assert profile_of(None) is None
-    with pytest.raises(UsageError, match="tune"):
-        profile_of({"settings": {"no_such": 1}})
+def test_a_real_run_tries_both_ends_and_chooses_by_loss(tmp_path: Path, library: panorama.Library) -> None:
+    told: list[str] = []
+    report = tune(library, films(tmp_path / "films"), seconds=8.0, most_loss=0.05, tell=told.append)
+    tried = {trial.settings: trial for trial in report.trials}
+    assert {DENSEST, SPARSEST} <= set(tried)
+    assert tried[DENSEST].loss == pytest.approx(0.0)
+    chosen = report.profile
+    assert chosen.loss == tried[chosen.settings].loss <= 0.05
+    assert chosen.predicted_speed > 0 and chosen.measured_speed > 0 and chosen.cores == cores_here()
+    assert report.things >= 4, "two things in each of two films"
+    assert report.model.dense.counts["frames"] == 80 and report.model.dense.counts["samples"] == 80
+    assert report.model.sparse.counts["samples"] == 8
+    assert set(report.model.dense.stage_seconds) == {
+        "decode", "gate", "propose", "track", "crop", "embed", "write",
+    }  # fmt: skip
+    assert len(told) == 2 + len(report.trials), "the sample, every setting once, and the choice once more"
+    assert library.videos().num_rows == 0, "the sample is indexed elsewhere"
+    assert report.as_dict()["ratio"] == pytest.approx(report.ratio, abs=1e-3)
+    assert any(line.startswith("predicted ") for line in report.lines())
 
 
-def test_index_takes_the_profile_and_an_option_beats_it(tmp_path: Path) -> None:
-    with panorama.open(tmp_path / "library", create=True) as library:
-        assert settings_of(library._store) == IngestSettings()
-        library.put_setting(SETTING, Profile(at(2, 256, 2), 1.0, 1.0, 1.0).as_json())
-        assert settings_of(library._store) == at(2, 256, 2)
+def test_footage_in_which_nothing_happens_is_no_ground_to_choose_on(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    write_film(tmp_path / "empty.mp4", [], frames=20)
+    with pytest.raises(UsageError, match="nothing was found in the sample"):
+        tune(library, tmp_path / "empty.mp4", seconds=2.0)
 
 
-def test_an_excerpt_is_as_long_as_asked_and_begins_where_asked(tmp_path: Path) -> None:
-    clip = tmp_path / "long.mp4"
-    write_video(clip, "libx264", frames=100)
-    write_excerpt(clip, 0.0, 1.0, tmp_path / "part.mkv")
-    with open_video(clip) as whole, open_video(tmp_path / "part.mkv") as part:
-        count = len(list(part.frames()))
-        assert 0 < count < len(list(whole.frames()))
-    with pytest.raises(UsageError, match="longer than 0"):
-        write_excerpt(clip, 0.0, 0.0, tmp_path / "none.mkv")
-    (tmp_path / "text.mp4").write_text("no video")
-    with pytest.raises(VideoOpenError):
-        write_excerpt(tmp_path / "text.mp4", 0.0, 1.0, tmp_path / "none.mkv")
+def test_new_videos_get_the_profile_and_old_ones_stay_until_asked(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    folder = films(tmp_path / "films")
+    library.index(folder)
+    before = settings_hashes(library)
+    keep(library, QUICK)
+    write_film(folder / "new.mp4", [Thing("red", 0, 20)], frames=20)
+    report = library.index(folder)
+    assert [f.status for f in report.files] == ["skipped", "skipped", "indexed"]
+    assert "--redo" in str(report.files[0].note)
+    now = settings_hashes(library)
+    assert {name: now[name] for name in before} == before
+    expected = QUICK.settings.hash(ColoredThings().hash)
+    assert now["new.mp4"] == expected
+    assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed", "skipped"]
+    assert set(settings_hashes(library).values()) == {expected}
 
 
-def test_a_sample_of_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no video"):
-        sample_footage([tmp_path], tmp_path, 5.0, 2)
-    with pytest.raises(UsageError, match="at least one video"):
-        sample_footage([tmp_path], tmp_path, 0.0, 2)
+def test_a_copy_of_a_video_that_stays_is_not_indexed_again(tmp_path: Path, library: panorama.Library) -> None:
+    film = films(tmp_path / "films") / "0.mp4"
+    library.index(film)
+    keep(library, QUICK)
+    (film.parent / "copy.mp4").write_bytes(film.read_bytes())
+    report = library.index(film.parent / "copy.mp4")
+    assert [f.status for f in report.files] == ["skipped"]
+    assert library.videos().num_rows == 2
 
 
-def test_the_command_wants_paths_or_a_reset(tmp_path: Path) -> None:
-    run = CliRunner().invoke(cli, ["--library", str(tmp_path / "library"), "tune"], obj={})
-    assert run.exit_code == 2 and "--reset" in run.output
+def test_without_the_profile_videos_that_it_indexed_stay(tmp_path: Path, library: panorama.Library) -> None:
+    folder = films(tmp_path / "films")
+    keep(library, QUICK)
+    library.index(folder)
+    keep(library, None)
+    assert profile_in(library.snapshot().settings) == Profile()
+    assert [f.status for f in library.index(folder).files] == ["skipped", "skipped"]
+    assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed"]
+
+
+def test_settings_that_are_named_hold_for_all_videos(tmp_path: Path, library: panorama.Library) -> None:
+    folder = films(tmp_path / "films")
+    library.index(folder)
+    keep(library, QUICK)
+    named = IngestSettings(samples_per_second=4.0)
+    assert [f.status for f in library.index(folder, settings=named).files] == ["indexed", "indexed"]
+
+
+def test_batches_and_threads_of_another_machine_are_not_taken_over() -> None:
+    here = Profile(QUICK.settings, QUICK.work, cores_here())
+    assert here.work_here == QUICK.work
+    assert Profile(QUICK.settings, QUICK.work, cores_here() + 1).work_here == Work()
+
+
+def test_the_command_keeps_its_choice_and_forgets_it(run: Run, tmp_path: Path) -> None:
+    folder = films(tmp_path / "films")
+    assert run("index", folder, "--model", "color-bands").status == 0
+    assert run("info").out.splitlines()[-1].startswith(("profile: default: 5 a second", "total:"))
+    ran = run("tune", folder, "--seconds", "4", "--loss", "0.5", "--json")
+    assert ran.status == 0, ran.err
+    chosen = ran.json["profile"]
+    assert run("info", "--json").json["profile"] == chosen
+    assert chosen["settings"]["samples_per_second"] < 10
+    assert run("tune", "--reset").status == 0
+    assert run("info", "--json").json["profile"]["cores"] == 0
+
+
+def test_a_rate_on_the_command_line_goes_before_the_profile(run: Run, tmp_path: Path) -> None:
+    folder = films(tmp_path / "films", 1)
+    with panorama.open(tmp_path / "panorama-library", create=True) as library:
+        library.use_model("color-bands")
+        keep(library, QUICK)
+    (line,) = run("index", folder, "--json").json_lines
+    assert line["samples"] == 8
+    (line,) = run("index", folder, "--fps", "10", "--json").json_lines
+    assert (line["status"], line["samples"]) == ("indexed", 40)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["films", "--loss", "1.5"], "--loss is a share"),
+        (["films", "--loss", "-0.1"], "--loss is a share"),
+        (["films", "--loss", "nan"], "--loss is a share"),
+        (["films", "--speed", "0"], "--speed is how many"),
+        (["films", "--seconds", "0"], "--seconds is between"),
+        (["nowhere.mp4"], "no video to try settings on: nowhere.mp4"),
+        (["broken.mp4"], "none of the videos tried can be read"),
+        ([], "give PATHS"),
+        (["films", "--reset"], "give PATHS"),
+        (["--reset"], "no library at"),
+    ],
+)
+def test_bad_input_is_told_and_leaves_no_library(
+    run: Run, tmp_path: Path, words: list[str], message: str
+) -> None:
+    films(tmp_path / "films", 1)
+    (tmp_path / "broken.mp4").write_bytes(b"not a video")
+    ran = run("tune", *words)
+    assert ran.status in (1, 2)
+    assert message in ran.err
+    assert not (tmp_path / "panorama-library").exists()
+
+
+def test_a_profile_of_another_version_is_refused_and_can_be_forgotten(run: Run, tmp_path: Path) -> None:
+    folder = films(tmp_path / "films", 1)
+    with panorama.open(tmp_path / "panorama-library", create=True) as library:
+        library.use_model("color-bands")
+        library.put_setting("profile", {"settings": {"lookahead": 3}, "work": {}})
+    assert "tune --reset" in run("index", folder).err
+    assert run("tune", "--reset").status == 0
+    assert run("index", folder).status == 0

@@ -13,11 +13,9 @@ import click
 
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.cli.common import json_option, opened, print_rows, say, size
-from panorama.ingest import IngestSettings
 from panorama.library import Library
 from panorama.parcels import Progress
-from panorama.profile import SETTING as PROFILE
-from panorama.profile import profile_of
+from panorama.profile import Profile, profile_in, with_rate
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
@@ -130,10 +128,11 @@ def _rule(
     "--fps",
     type=float,
     default=None,
-    help="Look for regions this many times a second. Default 5, or as tuned.",
+    help="Look for regions this many times a second: 5, or what tune chose.",
 )
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
+@click.option("--redo", is_flag=True, help="Also what was indexed with an earlier profile (panorama tune).")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options
 @json_option
@@ -144,6 +143,7 @@ def index_command(
     fps: float | None,
     every: int | None,
     quick: bool,
+    redo: bool,
     model: str | None,
     time_from: str | None,
     zone: str,
@@ -157,11 +157,6 @@ def index_command(
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
-    settings = None  # the library's profile, or the defaults
-    if fps is not None or every is not None or quick:
-        settings = IngestSettings(
-            samples_per_second=5.0 if fps is None else fps, every=every, keyframes_only=quick
-        )
     line = ProgressLine(quiet=as_json)
     told: list[FileOutcome] = []
 
@@ -172,10 +167,13 @@ def index_command(
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
+    settings = with_rate(_profile(library), fps, every, quick)
     recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
     try:
-        report = library.index(list(paths), settings=settings, model=model, recording=recording, hooks=hooks)
+        report = library.index(
+            list(paths), settings=settings, model=model, recording=recording, redo=redo, hooks=hooks
+        )
     except KeyboardInterrupt:
         line.clear()
         kept = sum(outcome.status != FAILED for outcome in told)
@@ -210,6 +208,11 @@ def _summary(report: IndexReport, as_json: bool) -> None:
                 say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
     for path, note in nothing:
         say(f"  {path}: {note}")
+
+
+def _profile(library: Library) -> Profile:
+    """How the library indexes new videos; the default where there is none yet."""
+    return profile_in(library.snapshot().settings) if library.exists else Profile()
 
 
 @click.command("videos")
@@ -283,7 +286,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
 def info_command(ctx: click.Context, as_json: bool) -> None:
     """Say what the library holds and how large it is."""
     library = opened(ctx)
-    info, profile = library.info(), profile_of(library.snapshot().settings.get(PROFILE))
+    info, profile = library.info(), _profile(library)
     facts: dict[str, Any] = {
         "library": str(info.path),
         "schema_version": info.schema_version,
@@ -291,8 +294,8 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "files": dict(info.files),
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
-        "profile": "defaults" if profile is None else profile.describe(),
         "models": {m.name: m.hash[:12] for m in info.models},
+        "profile": profile.as_dict() if as_json else profile.line(),
     }
     if as_json:
         click.echo(json.dumps(facts, indent=1))

@@ -17,7 +17,6 @@ FAILED = 1
 
 _COMMANDS = {
     "index": ("indexing", "Index videos: files, folders or globs."),
-    "tune": ("tuning", "Find settings for indexing on this machine and footage."),
     "register": ("album", "Register an entity by example images."),
     "query": ("asking", "Answer SQL; contact sheets and clips of the hits."),
     "entities": ("album", "List the vocabulary."),
@@ -26,6 +25,7 @@ _COMMANDS = {
     "drop": ("album", "Unregister entities."),
     "forget": ("album", "Erase an entity for good."),
     "zones": ("zones", "Zones and lines of the cameras: add, list, show, rename, drop, import, export."),
+    "tune": ("tuning", "Try settings on a sample of the footage; index uses what was chosen."),
     "videos": ("indexing", "List the videos of the library."),
     "clock": ("indexing", "Say when videos were recorded, and by which camera."),
     "remove": ("indexing", "Take videos out of the library."),

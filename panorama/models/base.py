@@ -63,3 +63,7 @@ class Proposer(ABC):
     @abstractmethod
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in that picture's own pixels, best first, already suppressed."""
+
+    def at_side(self, side: int) -> Proposer:
+        """The same model for pictures of that longest side; itself where its work does not depend on it."""
+        return self

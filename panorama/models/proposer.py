@@ -107,6 +107,7 @@ class PanoramaProposer(Proposer):
                 f"the weights of {folder.path} do not fit the network of its recipe: {exc}"
             ) from exc
         self.name = folder.name
+        self._folder = folder
         ranges, lacking = read_ranges(folder)
         self.precision = choose(precision, why_no_int8() or lacking)
         net.eval().requires_grad_(False).fold()
@@ -150,6 +151,16 @@ class PanoramaProposer(Proposer):
                     regions = regions.scaled(true_width / inner_width, true_height / inner_height)
                     found[number] = regions.clipped(true_width, true_height)
         return found
+
+    def at_side(self, side: int) -> PanoramaProposer:
+        """The proposer with an input of that side, rounded up to a multiple of 32; itself where it has it."""
+        side = -(-side // 32) * 32
+        if side == self.settings.side:
+            return self
+        floor, limit = self.settings.floor, self.settings.limit
+        other = PanoramaProposer(self._folder, side, floor, limit, self.precision.name)
+        other.precision = self.precision  # the same name, and why it is that
+        return other
 
     def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""

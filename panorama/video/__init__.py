@@ -1,7 +1,6 @@
 """Video files and picture folders enter; frames, changes, moving regions and clips leave."""
 
 from panorama.video.clip import draw_box, write_clip
-from panorama.video.excerpt import write_excerpt
 from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, content_hash, find_videos
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
@@ -9,6 +8,7 @@ from panorama.video.opening import open_video
 from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
 from panorama.video.reader import VideoFrame, VideoReader
 from panorama.video.recorded import recorded_at
+from panorama.video.stretch import StretchReader
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -18,6 +18,7 @@ __all__ = [
     "FoundVideo",
     "GateResult",
     "MotionProposer",
+    "StretchReader",
     "VideoFrame",
     "VideoReader",
     "content_hash",
@@ -27,5 +28,4 @@ __all__ = [
     "pictures_in",
     "recorded_at",
     "write_clip",
-    "write_excerpt",
 ]

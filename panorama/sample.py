@@ -1,0 +1,334 @@
+"""Videos enter; a few stretches of a few of them leave, and what indexing these takes and gives, for real."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.answering import Answering
+from panorama.crops import decode_picture
+from panorama.errors import UsageError, VideoError
+from panorama.evaluate import ENTITY_FRAMES, RANKED_FRAMES, average_precision
+from panorama.ingest import Indexer
+from panorama.models.base import Embedder, Image
+from panorama.parcels import Job, Parcel
+from panorama.query.relations import Limits
+from panorama.registering import Picture, exemplars
+from panorama.sampling import small_size
+from panorama.store import ModelRow, NewExemplar, Store, VideoRow
+from panorama.tuning import Timed
+from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
+from panorama.writing import SegmentRows
+
+MOST_FILES = 4
+"""So many files are sampled, evenly spread over those found."""
+
+SCANNED_BYTES = 1 << 30
+"""To begin in the middle of a file its packets are read once; of a larger file the beginning is taken."""
+
+PICTURES = 16
+"""Frames that are kept to time the networks on."""
+
+EXAMPLES = 12
+"""Things that the densest run found and that every other is asked for."""
+
+# Of each track the best view: what moves by its own size first, then what is in sight for long.
+_EXAMPLES = """
+WITH views AS (
+  SELECT t.track_id, t.end_time - t.start_time AS seconds, c.crop_id,
+         (c.x2 - c.x1) * (c.y2 - c.y1) / (v.width * v.height) AS share,
+         least(c.x2 - c.x1, c.y2 - c.y1) AS side,
+         greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
+                  max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
+         row_number() OVER (one ORDER BY c.quality DESC, c.crop_id) AS place
+  FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
+  WINDOW one AS (PARTITION BY t.track_id, t.video))
+SELECT crop_id FROM views WHERE place = 1 AND share <= 0.5 AND side >= 24
+ORDER BY path >= side DESC, seconds DESC, crop_id LIMIT ?
+"""
+Frame = tuple[str, int]
+"""A video and the number of a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a library of the sample says of some entities.
+
+    Attributes:
+        found: by entity, the frames in which it was accepted.
+        scores: by entity, the best score of every frame in which anything was to be seen.
+    """
+
+    found: Mapping[str, frozenset[Frame]]
+    scores: Mapping[str, Mapping[Frame, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some seconds of one video.
+
+    Attributes:
+        name: under which the scratch library lists it.
+    """
+
+    name: str
+    path: Path
+    start_seconds: float
+    seconds: float
+
+    def open(self, threads: int) -> StretchReader:
+        """A reader to which this is all."""
+        return StretchReader(open_video(self.path, threads=threads), self.start_seconds, self.seconds)
+
+
+def choose_stretches(found: Found, seconds: float) -> tuple[list[Stretch], list[str]]:
+    """Stretches of `seconds` in all from the middle of some of the videos; and why others cannot be read.
+
+    Raises:
+        VideoError: no video was found, or none of those tried can be read.
+    """
+    if not found.videos:
+        named = ", ".join([*found.missing, *found.empty, *(path for path, _ in found.unreadable)])
+        raise VideoError(f"no video to try settings on: {named or 'nothing was named'}")
+    stretches: list[Stretch] = []
+    unread: list[str] = []
+    wanted = min(MOST_FILES, len(found.videos))
+    for video in _spread(found.videos):
+        if len(stretches) == wanted or len(unread) >= 2 * MOST_FILES:
+            break
+        try:
+            stretches.append(_stretch(video, len(stretches), seconds / wanted))
+        except VideoError as exc:
+            unread.append(str(exc))
+    if not stretches:
+        raise VideoError(f"none of the videos tried can be read: {unread[0]}")
+    return stretches, unread
+
+
+def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
+    """Some evenly spread ones first, then the others."""
+    count = min(MOST_FILES, len(videos))
+    first = [int((i + 0.5) * len(videos) / count) for i in range(count)]
+    return [videos[i] for i in first] + [video for i, video in enumerate(videos) if i not in first]
+
+
+def _stretch(video: FoundVideo, number: int, seconds: float) -> Stretch:
+    start = 0.0
+    with open_video(video.path, threads=1) as reader:
+        next(iter(reader.frames()))  # one that opens may still not decode
+        duration = reader.info.duration_seconds
+        small = video.path.is_dir() or video.path.stat().st_size <= SCANNED_BYTES
+        if duration is not None and small:
+            start = max(0.0, (duration - seconds) / 2)
+    return Stretch(f"{number}-{video.path.name}", video.path, start, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What reading the sample alone takes.
+
+    Attributes:
+        video_seconds, wall_seconds, frames: of all stretches.
+        processor_seconds: of all threads that decode; on a busy machine it is the steadier figure.
+        pictures: a few whole frames as displayed, (H, W, 3), no larger than the proposer sees.
+    """
+
+    video_seconds: float
+    wall_seconds: float
+    processor_seconds: float
+    frames: int
+    pictures: tuple[Image, ...]
+
+
+def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Decoded:
+    """Read every stretch once, doing nothing with it.
+
+    Raises:
+        VideoError: a stretch has no frame that can be decoded.
+    """
+    frames, video_seconds, wall, processor = 0, 0.0, 0.0, 0.0
+    pictures: list[Image] = []
+    for stretch in stretches:
+        with stretch.open(threads) as reader:
+            started, worked = time.perf_counter(), time.process_time()
+            last = None
+            kept: list[VideoFrame] = []
+            for frame in reader.frames():
+                last = frame
+                if frame.index % 10 == 0 and len(kept) < max(1, PICTURES // len(stretches)):
+                    kept.append(frame)
+            wall += time.perf_counter() - started
+            processor += time.process_time() - worked
+            if last is None:
+                raise VideoError(f"{stretch.path}: no frame could be decoded")
+            frames += last.index + 1
+            video_seconds += last.time_seconds + 1 / (reader.info.average_rate or 25.0)
+            pictures += [frame.rgb(*small_size(reader.info, side)) for frame in kept]
+    return Decoded(video_seconds, wall, processor, frames, tuple(pictures))
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A small library of the sample, made with some settings and asked."""
+
+    store: Store
+    embedder: Embedder
+    timed: Timed
+
+    def examples(self) -> list[NDArray[np.uint8]]:
+        """Pictures of things that were found here."""
+        asked = Answering(self.store, lambda: self.embedder)
+        try:
+            ids = [row[0] for row in _rows(asked, _EXAMPLES, EXAMPLES)]
+        finally:
+            asked.forget()
+        found: dict[int, bytes] = {}
+        if ids:
+            for batch in self.store.read_crops(crop_ids=np.array(ids, np.int64)):
+                found.update(zip(batch.crop_ids.tolist(), batch.jpegs, strict=True))
+        return [decode_picture(found[crop_id]) for crop_id in ids]
+
+    def answers(self, album: dict[str, list[NewExemplar]]) -> Answers:
+        """In which frames each entity of an album, which is registered here, is found, and how surely."""
+        if album:
+            self.store.add_album(album)
+        asked = Answering(self.store, lambda: self.embedder)
+        try:
+            found = {name: _rows(asked, ENTITY_FRAMES, name) for name in album}
+            ranked = {name: _rows(asked, RANKED_FRAMES, name) for name in album}
+        finally:
+            asked.forget()
+        return Answers(
+            {name: frozenset((row[0], row[1]) for row in rows) for name, rows in found.items()},
+            {name: {(video, frame): s for video, frame, s in rows} for name, rows in ranked.items()},
+        )
+
+
+def _rows(asked: Answering, sql: str, value: str | int) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in asked.query(sql, [value], None, Limits()).fetchall()]
+
+
+def album_of(pictures: Sequence[NDArray[np.uint8]], embedder: Embedder) -> dict[str, list[NewExemplar]]:
+    """An entity for each picture."""
+    ready = exemplars([Picture(rgb, f"example {i}") for i, rgb in enumerate(pictures)], embedder)
+    return {f"thing-{number}": [exemplar] for number, exemplar in enumerate(ready)}
+
+
+def loss_between(dense: Answers, other: Answers) -> float:
+    """What the other answers lose: 1 - average precision, the mean over entities that the dense ones find.
+
+    The frames that the dense answers accept are the truth; the other ones rank frames. What both accept is
+    not compared: what lies at the border falls to one side or the other by chance.
+
+    Raises:
+        UsageError: the dense answers hold nothing to compare with.
+    """
+    losses = []
+    for name, truth in dense.found.items():
+        if truth:
+            frames = sorted(truth | other.scores[name].keys())
+            scores = np.array([other.scores[name].get(frame, -1.0) for frame in frames])
+            losses.append(1 - average_precision(scores, np.array([f in truth for f in frames])))
+    if not losses:
+        raise UsageError(
+            "nothing was found in the sample that could be followed and found again, so settings cannot be "
+            "judged and stay as they are; name footage in which something happens, or try --seconds 300"
+        )
+    return float(np.mean(losses))
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Summed over the parcels of a run."""
+
+    wall_seconds: float = 0.0
+    video_seconds: float = 0.0
+    totals: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("frames", "samples", "unchanged", "boxes", "tracks", "crops"), 0
+        )
+    )
+    written_seconds: float = 0.0
+    views: list[int] = field(default_factory=list)
+
+    def take(self, parcel: Parcel) -> None:
+        samples = [len(track.frames) for track in parcel.tracks]
+        self.views += samples
+        self.totals["boxes"] += sum(samples)
+
+    def end(self, job: Job) -> None:
+        progress = job.progress
+        for name in ("frames", "samples", "unchanged", "tracks", "crops"):
+            self.totals[name] += getattr(progress, name)
+        self.video_seconds += progress.end_seconds
+        self.written_seconds += progress.stage_seconds["write"]
+
+
+def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) -> Scratch:
+    """Index every stretch into a new library, as `index` would, with its settings and threads.
+
+    The times of stages are those of their own threads: of those that decode, only of the one that hands on.
+
+    Raises:
+        VideoError: a stretch cannot be read.
+    """
+    threads = indexer.work.threads.apply()
+    store = Store.create(place)
+    embedder = indexer.embedder
+    store.put_model(ModelRow(embedder.hash, embedder.name, "embedder", embedder.dim, embedder.exits))
+    counts = _Counts()
+    started = time.perf_counter()
+
+    def jobs() -> Iterator[Job]:
+        for stretch in stretches:
+            yield Job(stretch.open(threads.decode), stretch)
+
+    line = indexer.line(jobs())
+    rows = None
+    with closing(iter(line)) as parcels:
+        for parcel in parcels:
+            job = parcel.job
+            if job.error is not None:
+                raise VideoError(f"{job.note.path} cannot be tried: {job.error}") from job.error
+            if rows is None:
+                writer = store.begin_segment(_key(job.note), indexer.settings.hash(indexer.proposer.hash))
+                rows = SegmentRows(writer, embedder.hash, job.progress)
+            counts.take(parcel)
+            rows.add(parcel)
+            if parcel.last:
+                with job.progress.stage("write"):
+                    writer.commit(_row(job))
+                rows = None
+                counts.end(job)
+    wall = time.perf_counter() - started
+    stages = {meter.name: meter.processor for meter in line.meters} | {"write": counts.written_seconds}
+    timed = Timed(indexer.settings, counts.video_seconds, wall, stages, counts.totals, tuple(counts.views))
+    return Scratch(store, embedder, timed)
+
+
+def _key(stretch: Stretch) -> str:
+    return hashlib.sha256(f"{stretch.name} {stretch.start_seconds}".encode()).hexdigest()
+
+
+def _row(job: Job) -> VideoRow:
+    info, stretch = job.reader.info, job.note
+    return VideoRow(
+        name=stretch.name,
+        uri=f"{stretch.path}#{stretch.name}",
+        root=str(stretch.path.parent),
+        content_hash=_key(stretch),
+        size=0,
+        mtime_ns=0,
+        width=info.width,
+        height=info.height,
+        duration=job.progress.end_seconds,
+        frames=job.progress.frames,
+    )

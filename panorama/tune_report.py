@@ -1,0 +1,130 @@
+"""What tuning measured enters; its account leaves, as lines for people and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from panorama.ingest import Work
+from panorama.profile import Profile, describe
+from panorama.sample import Decoded, Stretch
+from panorama.tuning import CostModel, Trial, on_the_front
+
+HEAD = "   a second  pixels  crops  predicted  measured   loss"
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """What the two networks take on this machine.
+
+    Attributes:
+        work: the batches and threads that were quickest.
+        proposal_seconds: of one picture, by side, with these.
+        embed_seconds: of one crop.
+    """
+
+    work: Work
+    proposal_seconds: dict[int, float]
+    embed_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TuneReport:
+    """What was measured and chosen.
+
+    Attributes:
+        stretches: the sample.
+        unread: why some files are not in it.
+        decoded: what reading the sample alone takes.
+        networks: what the networks take.
+        model: the cost model, with the runs that it is made of.
+        trials: every setting that was run, slowest first.
+        things: how many things the loss is the mean of.
+        profile: what was chosen; its speeds are those of a run of its own.
+    """
+
+    stretches: tuple[Stretch, ...]
+    unread: tuple[str, ...]
+    decoded: Decoded
+    networks: Networks
+    model: CostModel
+    trials: tuple[Trial, ...]
+    things: int
+    profile: Profile
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured speed of the choice."""
+        return self.profile.predicted_speed / self.profile.measured_speed
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        front = on_the_front(self.trials)
+        stages = self.model.stages(self.profile.settings)
+        return {
+            "sample": [
+                {"path": str(s.path), "start_seconds": round(s.start_seconds, 3), "seconds": s.seconds}
+                for s in self.stretches
+            ],
+            "unread": list(self.unread),
+            "cores": self.model.cores,
+            "video_seconds": round(self.decoded.video_seconds, 3),
+            "decode_speed": round(self.decoded.video_seconds / self.decoded.wall_seconds, 3),
+            "densest_counts": dict(self.model.dense.counts),
+            "proposal_seconds": {str(n): round(s, 6) for n, s in self.networks.proposal_seconds.items()},
+            "embed_seconds": round(self.networks.embed_seconds, 6),
+            "stage_seconds": {name: round(seconds, 6) for name, seconds in stages.items()},
+            "things": self.things,
+            "trials": [{**trial.as_dict(), "front": trial in front} for trial in self.trials],
+            "profile": self.profile.as_dict(),
+            "ratio": round(self.ratio, 4),
+        }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        profile = self.profile
+        stages = sorted(self.model.stages(profile.settings).items(), key=lambda stage: -stage[1])
+        return [
+            *self._measured(),
+            "",
+            HEAD,
+            *(_row(trial, trial in on_the_front(self.trials)) for trial in self.trials),
+            "",
+            f"chosen: {describe(profile.settings)}",
+            f"predicted {profile.predicted_speed:.1f}x real time, measured {profile.measured_speed:.1f}x "
+            f"(ratio {self.ratio:.2f}), {profile.loss:.1%} of answers lost",
+            "work for a second of video, ms: "
+            + ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in stages),
+            *(f"not in the sample: {note}" for note in self.unread),
+        ]
+
+    def _measured(self) -> list[str]:
+        """The machine and the footage."""
+        counts, decoded, networks = self.model.dense.counts, self.decoded, self.networks
+        looked = counts["samples"] - counts["unchanged"]
+        millis = ", ".join(f"{s * 1000:.1f} at {n} pixels" for n, s in networks.proposal_seconds.items())
+        work = networks.work
+        return [
+            f"sample: {decoded.video_seconds:.0f} s of {len(self.stretches)} videos, "
+            f"{self.model.cores} cores",
+            f"decode alone: {decoded.frames / decoded.wall_seconds:.0f} frames/s, "
+            f"{decoded.video_seconds / decoded.wall_seconds:.1f}x real time",
+            f"gate: lets {looked / max(counts['samples'], 1):.0%} of {counts['samples']} samples through; "
+            f"{counts['boxes'] / max(looked, 1):.1f} boxes in each, "
+            f"{counts['crops'] / decoded.video_seconds:.1f} crops a second",
+            f"proposer: ms a picture {millis}, in batches of {work.proposal_batch}",
+            f"embedder: ms a crop {networks.embed_seconds * 1000:.1f}, in batches of {work.embed_batch}; "
+            f"threads of each network: {work.threads.torch}",
+            f"loss: 1 - average precision of the frames in which the densest setting finds {self.things} "
+            "things",
+        ]
+
+
+def _row(trial: Trial, is_front: bool) -> str:
+    """One line of the table; a star where no other setting is both quicker and loses less."""
+    settings = trial.settings
+    predicted = "" if trial.predicted_speed is None else f"{trial.predicted_speed:.1f}x"
+    return (
+        f" {'*' if is_front else ' '} {settings.samples_per_second:8g}  {settings.proposal_side:6}"
+        f"  {settings.crops_per_track:5}  {predicted:>9}  {trial.measured_speed:7.1f}x  {trial.loss:5.1%}"
+    )

@@ -1,0 +1,231 @@
+"""Timed runs over a sample enter; predicted times of other settings leave, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from panorama.errors import UsageError
+from panorama.ingest import IngestSettings
+
+RATES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
+SIDES = (256, 320, 416)
+CROPS = (2, 4)
+"""The grid. The proposer was trained at its largest side; above it it is slower, not better."""
+
+DENSEST = IngestSettings(max(RATES), crops_per_track=max(CROPS), proposal_side=max(SIDES))
+SPARSEST = replace(DENSEST, samples_per_second=min(RATES))
+
+TRIES_FOR_SPEED = 4
+"""Settings of the speed asked for that are tried, the slowest first: they look at most."""
+
+PER_CROP = ("crop", "embed", "write")
+NETWORKS = ("propose",)
+SPREAD = ("decode",)
+"""Stages that use many cores at once, and so do not set the pace alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One run over the sample.
+
+    Attributes:
+        settings: what was looked at.
+        video_seconds, wall_seconds: of the sample, and what the run took.
+        stage_seconds: processor time by stage; on a machine with other work, time at work would also be time
+            without a core.
+        counts: frames, samples, unchanged (those that the gate passed over), boxes, tracks, crops.
+        views: samples of each track, to know how many crops fewer of them would give.
+    """
+
+    settings: IngestSettings
+    video_seconds: float
+    wall_seconds: float
+    stage_seconds: Mapping[str, float]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    views: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.video_seconds <= 0 or self.wall_seconds <= 0:
+            raise ValueError(
+                f"a run takes time, got {self.wall_seconds} s for {self.video_seconds} s of video"
+            )
+
+    def better(self, other: Timed) -> Timed:
+        """The same run with the lesser times of both: what is more was somebody else's."""
+        stages = {name: min(seconds, _seconds(other, name)) for name, seconds in self.stage_seconds.items()}
+        return replace(self, wall_seconds=min(self.wall_seconds, other.wall_seconds), stage_seconds=stages)
+
+    @property
+    def speed(self) -> float:
+        """Seconds of video a second."""
+        return self.video_seconds / self.wall_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """What settings cost, by two runs and the time that the proposer needs at each side.
+
+    What a stage works for a second of video is a straight line over the rate, through both runs: a part for
+    every frame and a part for every sample, of which the gate lets a share through. Stages overlap: the line
+    is as slow as its slowest stage, and no faster than all cores together. What the threads cost each other
+    is measured: it is what the two runs took beyond that.
+
+    Attributes:
+        dense, sparse: runs at the largest and at the smallest rate.
+        proposal_seconds: of one picture, by side.
+        cores: of the machine.
+    """
+
+    dense: Timed
+    sparse: Timed
+    proposal_seconds: Mapping[int, float]
+    cores: int
+
+    def stages(self, settings: IngestSettings) -> dict[str, float]:
+        """Seconds at work for a second of video, by stage."""
+        share = self._share(settings)
+        side = self.proposal_seconds[settings.proposal_side]
+        slower = side / self.proposal_seconds[self.dense.settings.proposal_side]
+        crops = self._crops(settings)
+        told = {}
+        for name in self.dense.stage_seconds:
+            most, least = (_rate(run, name) for run in (self.dense, self.sparse))
+            seconds = max(0.0, least + share * (most - least))
+            told[name] = seconds * (slower if name in NETWORKS else crops if name in PER_CROP else 1.0)
+        return told
+
+    def seconds(self, settings: IngestSettings) -> float:
+        """Predicted seconds for a second of video."""
+        share = self._share(settings)
+        dense, sparse = (
+            run.wall_seconds / run.video_seconds / self._ideal(self.stages(run.settings))
+            for run in (self.dense, self.sparse)
+        )
+        return self._ideal(self.stages(settings)) * (sparse + share * (dense - sparse))
+
+    def speed(self, settings: IngestSettings) -> float:
+        """Predicted seconds of video a second."""
+        return 1 / self.seconds(settings)
+
+    def _ideal(self, stages: Mapping[str, float]) -> float:
+        """Seconds where the stages overlap without loss."""
+        alone = max((seconds for name, seconds in stages.items() if name not in SPREAD), default=0.0)
+        return max(alone, sum(stages.values()) / self.cores, 1e-9)
+
+    def _share(self, settings: IngestSettings) -> float:
+        """Where the rate lies between those of the two runs, 0 to 1."""
+        most, least = (run.settings.samples_per_second for run in (self.dense, self.sparse))
+        return (settings.samples_per_second - least) / (most - least)
+
+    def _crops(self, settings: IngestSettings) -> float:
+        """Crops that are kept, as a share of those of the dense run."""
+        most = sum(min(self.dense.settings.crops_per_track, n) for n in self.dense.views)
+        return sum(min(settings.crops_per_track, n) for n in self.dense.views) / most if most else 1.0
+
+
+def _rate(run: Timed, stage: str) -> float:
+    return _seconds(run, stage) / run.video_seconds
+
+
+def _seconds(run: Timed, stage: str) -> float:
+    return run.stage_seconds.get(stage, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting that was really run.
+
+    Attributes:
+        predicted_speed: before it was run; None for the runs that the prediction is made of.
+        measured_speed: seconds of video a second.
+        loss: share of the answers of the densest setting that it does not give.
+    """
+
+    settings: IngestSettings
+    predicted_speed: float | None
+    measured_speed: float
+    loss: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        predicted = None if self.predicted_speed is None else round(self.predicted_speed, 3)
+        return {
+            "samples_per_second": self.settings.samples_per_second,
+            "proposal_side": self.settings.proposal_side,
+            "crops_per_track": self.settings.crops_per_track,
+            "predicted_speed": predicted,
+            "measured_speed": round(self.measured_speed, 3),
+            "loss": round(self.loss, 4),
+        }
+
+
+def grid() -> list[IngestSettings]:
+    """All settings among which is chosen."""
+    return [
+        replace(DENSEST, samples_per_second=rate, proposal_side=side, crops_per_track=crops)
+        for rate in RATES
+        for side in SIDES
+        for crops in CROPS
+    ]
+
+
+def cheapest(loss_of: Callable[[IngestSettings], float], most_loss: float) -> IngestSettings:
+    """The cheapest setting whose loss is at most `most_loss`; the densest where no other is as good.
+
+    It assumes that less work never answers better, and so tries few: the sparsest, between it and the densest
+    the lowest rate by halving, then the smallest side at that rate, then fewer crops.
+
+    Args:
+        loss_of: runs a setting and says what it loses; called for few of the grid.
+    """
+    # RATES[high] is good enough, all below RATES[low] are not. The lowest comes first: it was run anyway.
+    low, high = (0, 0) if loss_of(SPARSEST) <= most_loss else (1, len(RATES) - 1)
+    while low < high:
+        middle = (low + high) // 2
+        if loss_of(replace(DENSEST, samples_per_second=RATES[middle])) <= most_loss:
+            high = middle
+        else:
+            low = middle + 1
+    chosen = replace(DENSEST, samples_per_second=RATES[high])
+    for side in sorted(SIDES, reverse=True)[1:]:
+        if loss_of(replace(chosen, proposal_side=side)) > most_loss:
+            break
+        chosen = replace(chosen, proposal_side=side)
+    for crops in sorted(CROPS, reverse=True)[1:]:
+        if loss_of(replace(chosen, crops_per_track=crops)) > most_loss:
+            break
+        chosen = replace(chosen, crops_per_track=crops)
+    return chosen
+
+
+def fast_enough(
+    speed_of: Callable[[IngestSettings], float],
+    loss_of: Callable[[IngestSettings], float],
+    least_speed: float,
+) -> IngestSettings:
+    """Of the settings that are predicted to reach a speed, the one that loses least.
+
+    Tried are the slowest of them: they look at most.
+
+    Raises:
+        UsageError: none reaches it.
+    """
+    by_speed = sorted(grid(), key=speed_of)
+    reaching = [settings for settings in by_speed if speed_of(settings) >= least_speed]
+    if not reaching:
+        raise UsageError(
+            f"no setting reaches {least_speed:g}x real time here; the fastest is predicted at "
+            f"{speed_of(by_speed[-1]):.1f}x. Give a lower --speed"
+        )
+    return min(reaching[:TRIES_FOR_SPEED], key=loss_of)
+
+
+def on_the_front(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that no other beats in speed without losing more, slowest first."""
+    front: list[Trial] = []
+    for trial in sorted(trials, key=lambda t: (-t.measured_speed, t.loss)):
+        if not front or trial.loss < front[-1].loss:
+            front.append(trial)
+    return front[::-1]
