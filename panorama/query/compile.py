@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
-from panorama.query.moments_sql import moments_branch, moments_intervals, moments_union
+from panorama.query.moments_sql import first_moments, moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
 from panorama.query.shapes import touching
@@ -193,7 +193,9 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     if query.target == "tracks" and conditions:
         source = f"SELECT *, {_SPAN} FROM ({source})"
     sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
-    if query.first_rows is not None:
+    if query.first_rows is not None and query.target == "moments":
+        sql = first_moments(sql, query.first_rows, query.best_first)
+    elif query.first_rows is not None:
         sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
     return _with_best_view(sql, seen.source == "known") if query.target == "moments" else sql
 

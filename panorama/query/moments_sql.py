@@ -59,6 +59,39 @@ def merged(source: str, gap_seconds: float) -> str:
     return f"SELECT {COLUMNS} FROM ({opened})"
 
 
+def first_moments(tracks: str, rows: int, best_first: bool) -> str:
+    """Only the tracks that the first rows can be merged from, before their boxes are looked up.
+
+    Args:
+        tracks: matched ones; each is merged with others of its entity in its video only.
+        best_first: whether rows are in order of score, else in the default order, by video first.
+    """
+    marked = (
+        f"SELECT *, coalesce(start_time > max(end_time) OVER (PARTITION BY video, entity"
+        " ORDER BY start_time, end_time, track_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        f" + {GAP_SECONDS!r}, true) AS is_new FROM ({tracks})"
+    )
+    if not best_first:
+        before = (
+            "(SELECT video, sum(count(*) FILTER (is_new)) OVER (ORDER BY video) - count(*) FILTER (is_new)"
+        )
+        before += " AS before FROM marked GROUP BY video)"
+        return (
+            f"(WITH marked AS MATERIALIZED ({marked}) SELECT * EXCLUDE (is_new) FROM marked WHERE video IN"
+            f" (SELECT video FROM {before} WHERE before < {rows}))"
+        )
+    numbered = (
+        "SELECT *, count(*) FILTER (is_new) OVER (PARTITION BY video, entity"
+        f" ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island FROM ({marked})"
+    )
+    scored = f"SELECT *, max(score) OVER (PARTITION BY video, entity, island) AS best FROM ({numbered})"
+    least = f"SELECT min(best) FROM (SELECT best FROM scored WHERE is_new ORDER BY best DESC LIMIT {rows})"
+    return (
+        f"(WITH scored AS MATERIALIZED ({scored}) SELECT * EXCLUDE (is_new, island, best) FROM scored"
+        f" WHERE best >= ({least}))"
+    )
+
+
 def moments_intervals(tracks: str, seen: Seen) -> str:
     """Merged moments of one thing looked for."""
     intervals = merged(f"SELECT {COLUMNS} FROM {tracks}", GAP_SECONDS)

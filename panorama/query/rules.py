@@ -356,28 +356,32 @@ def stop_early(query: Query, context: Context) -> Query:
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
     numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
     simple = (
-        query.target == "frames"
+        query.target in ("frames", "moments")
         and query.limit is not None
         and not query.grouped
         and (query.order is None or best_first)
         and None not in numbers
         and len(query.branches) == 1
     )
-    if not simple:
-        return query
-    branch = query.branches[0]
-    if len(branch.seen) != 1 or branch.unseen or branch.where:
-        return query
-    if branch.seen[0].pair is not None:  # of a track's frames, only those that its counterpart shares count
-        return query
-    early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
-    # Without a score no track is better than another.
-    if branch.seen[0].source != "known" and best_first:
-        return query
-    if any(not leaf.columns <= early for leaf in branch.seen[0].conditions):
+    if not simple or not _tracks_decide(query, best_first):
         return query
     rows = sum(number for number in numbers if number is not None)
     return replace(query, first_rows=rows, best_first=best_first)
+
+
+def _tracks_decide(query: Query, best_first: bool) -> bool:
+    """Whether the matched tracks of the one thing looked for say which rows there will be."""
+    branch = query.branches[0]
+    if len(branch.seen) != 1 or branch.unseen or branch.where:
+        return False
+    seen = branch.seen[0]
+    # Without a score no track is better than another.
+    if seen.source != "known" and (best_first or query.target == "moments"):
+        return False
+    if query.target == "moments":
+        return not (seen.finals or seen.pair or seen.placed or branch.sequences or branch.unsequenced)
+    early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
+    return all(leaf.columns <= early for leaf in seen.conditions)
 
 
 def whole_number(text: str) -> int | None:
