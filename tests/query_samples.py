@@ -147,11 +147,21 @@ class FakeMatcher:
         return {name: Choice("exact", 1e-3, {"exact": 1e-3}) for name in names}
 
     def similarity(self, image: np.ndarray | int, request: MatchRequest) -> tuple[np.ndarray, np.ndarray]:
-        """Of crop c to a picture of value v: how near the track's number times 10 is to v, within [0, 1]."""
+        """Of crop c to a picture of value v: how near the track's number times 10 is to v, within [0, 1].
+
+        What the request does not ask for is missing.
+        """
+        self.requests.append(request)
         wanted = (image & 0xFFFFFFFF) if isinstance(image, int) else float(np.mean(image))
-        crops = [(t.crop_id + k, t.local * 10 + k) for t in TRACKS for k in (0, 1)]
-        ids = np.array([crop for crop, _ in crops], np.int64)
-        return ids, np.array([1 - abs(value - wanted) / 100 for _, value in crops])
+        found = [
+            (t.crop_id + k, 1 - abs(t.local * 10 + k - wanted) / 100)
+            for t in TRACKS
+            if request.segments is None or t.segment in request.segments
+            for k in (0, 1)
+        ]
+        found = [pair for pair in found if request.min_score is None or pair[1] >= request.min_score]
+        ids, values = zip(*found, strict=True) if found else ((), ())
+        return np.array(ids, np.int64), np.array(values, np.float64)
 
     def verify(self, first: np.ndarray, second: np.ndarray) -> tuple[float, int, int]:
         """By the difference of brightness: under 10 the same, under 50 undecided."""

@@ -7,6 +7,7 @@ asked of the few tracks found, not of all beforehand.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -74,23 +75,53 @@ def _narrows(query: Query) -> bool:
 
 
 def similarity_request(
-    queries: Sequence[Query], calls: int, cursor: duckdb.DuckDBPyConnection
+    queries: Sequence[Query], calls: int, table: str, cursor: duckdb.DuckDBPyConnection
 ) -> MatchRequest:
-    """Of which crops a statement needs the similarity, where it is asked once, to order one shorthand by it.
+    """Of which crops a statement needs the similarity: of fewer where only one shorthand asks for it.
 
     Args:
         calls: how often the statement says `similarity`.
+        table: the one of the similarities asked for.
     """
     everything = MatchRequest(keep="all")
-    if calls != 1 or len(queries) != 1:
+    if len(queries) != 1:
         return everything
     query = queries[0]
-    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
-    descending = query.similarity is not None and query.order in (
+    ordered = query.similarity is not None and query.order in (
         f"{query.similarity} DESC",
         f"{query.similarity} desc",
     )
-    if not descending or query.grouped or query.limit is None or None in numbers:
+    least = _least_similarity(query, table)
+    if calls != (least is not None) + ordered:
+        return everything
+    try:
+        if least is not None:
+            videos = needed_videos(query)
+            segments = None if videos is None else _segments_of(videos, cursor)
+            return MatchRequest(segments=segments, keep="all", min_score=least)
+        return _first_similar(query, cursor) if ordered else everything
+    except duckdb.Error:
+        return everything  # the statement itself will say what is wrong with its condition
+
+
+def _least_similarity(query: Query, table: str) -> float | None:
+    """s of a condition similarity(...) > s or >= s that every row must satisfy."""
+    if len(query.branches) != 1:
+        return None
+    branch = query.branches[0]
+    lookup = rf"\(SELECT max\(s\._similarity\) FROM {table} s WHERE s\._(?:crop = crop|track = track)_id\)"
+    for leaf in (*branch.where, *(leaf for seen in branch.seen for leaf in seen.conditions)):
+        found = re.fullmatch(rf"\s*{lookup}\s*>=?\s*(\d*\.?\d+)\s*", leaf.text)
+        if found:
+            return float(found[1])
+    return None
+
+
+def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
+    """What the first rows need, in order of similarity to one picture."""
+    everything = MatchRequest(keep="all")
+    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    if query.grouped or query.limit is None or None in numbers:
         return everything
     first = sum(number for number in numbers if number is not None)
     if query.branches == (Branch(),):
@@ -104,10 +135,7 @@ def similarity_request(
     if query.target != "tracks":
         return everything
     plain = replace(query, order=None, limit=None, offset=None, similarity=None, alone=False)
-    try:
-        found = cursor.execute(f"SELECT DISTINCT track_id FROM ({compile_query(plain)})").fetchnumpy()
-    except duckdb.Error:
-        return everything  # the statement itself will say what is wrong with its condition
+    found = cursor.execute(f"SELECT DISTINCT track_id FROM ({compile_query(plain)})").fetchnumpy()
     return MatchRequest(tracks=np.asarray(found["track_id"], np.int64), keep="all", first=first)
 
 
