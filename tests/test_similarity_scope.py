@@ -69,3 +69,26 @@ def test_a_least_similarity_and_the_videos_restrict_what_is_compared(
 def test_elsewhere_every_crop_is_compared(engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     request = asked(engine, sql, monkeypatch)
     assert (request.min_score, request.segments, request.tracks) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "segments"),
+    [
+        (f"SELECT crop_id, {LIKE} AS how FROM crops WHERE video = 'yard.mp4' ORDER BY how DESC, 1", [3]),
+        (
+            f"SELECT track_id FROM tracks t WHERE t.video IN ('gate-1.mp4', 'yard.mp4') AND {LIKE} > 0.9",
+            [1, 3],
+        ),
+        (f"SELECT max({LIKE}) FROM crops WHERE video = 'nowhere.mp4'", []),
+        (f"SELECT max({LIKE}) FROM crops WHERE video = 'yard.mp4' OR crop_id > 0", None),
+        (f"SELECT (SELECT max({LIKE}) FROM crops) FROM crops WHERE video = 'yard.mp4'", None),
+        (f"SELECT max({LIKE}) FROM crops AS c(video, crop_id) WHERE video = 1", None),
+        (f"SELECT max({LIKE}) FROM crops JOIN tracks USING (track_id) WHERE crops.video = 'yard.mp4'", None),
+        (f"SELECT {LIKE} FROM crops WHERE video = 'yard.mp4' UNION ALL SELECT 1", None),
+    ],
+)
+def test_plain_sql_over_some_videos_compares_their_crops_only(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str, segments: list[int] | None
+) -> None:
+    request = asked(engine, sql, monkeypatch)
+    assert (None if request.segments is None else request.segments.tolist()) == segments

@@ -249,7 +249,7 @@ class Engine:
             self._match(query, run, dry)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
         for call in rewritten.similarities:
-            request = similarity_request(rewritten.queries, calls, call.table, run.cursor)
+            request = similarity_request(sql, rewritten.queries, calls, call.table, run.cursor)
             self._similarity(call, request, run, sql, dry)
         if wanted:
             self._matched_views(wanted, sql, tokens, run, dry)

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from panorama.query.compile import compile_query
 from panorama.query.matches import UNCERTAIN, Keep, Matches, MatchRequest
+from panorama.query.plain import plain_videos
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
 from panorama.query.rules import needed_videos, whole_number
@@ -75,15 +76,18 @@ def _narrows(query: Query) -> bool:
 
 
 def similarity_request(
-    queries: Sequence[Query], calls: int, table: str, cursor: duckdb.DuckDBPyConnection
+    sql: str, queries: Sequence[Query], calls: int, table: str, cursor: duckdb.DuckDBPyConnection
 ) -> MatchRequest:
-    """Of which crops a statement needs the similarity: of fewer where only one shorthand asks for it.
+    """Of which crops a statement needs the similarity: of fewer where one shorthand or SELECT asks it.
 
     Args:
+        sql: the statement as typed.
         calls: how often the statement says `similarity`.
         table: the one of the similarities asked for.
     """
     everything = MatchRequest(keep="all")
+    if not queries and (videos := plain_videos(sql)) is not None:
+        return MatchRequest(segments=_segments_of(videos, cursor), keep="all")
     if len(queries) != 1:
         return everything
     query = queries[0]

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from panorama.query.dialect import Panorama, tokenize
-from panorama.query.relations import MATCHED_COLUMNS, RELATIONS
+from panorama.query.relations import MATCHED_COLUMNS, RELATIONS, quote_text
 from panorama.query.shorthand import constant
 
 _WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
@@ -63,6 +63,38 @@ def plain_entities(sql: str, wanted: set[str], entities: tuple[str, ...]) -> tup
     return tuple(sorted(name for name in found if name in entities))
 
 
+def plain_videos(sql: str) -> str | None:
+    """A condition on the video that all rows of a plain SELECT from one relation satisfy; None without one.
+
+    Only of a statement that is this one SELECT, so that whatever it computes is of those rows.
+    """
+    try:
+        tree = Panorama().parse(sql)[0]
+    except (SqlglotError, RecursionError, IndexError):
+        return None
+    if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Query))) != 1:
+        return None
+    start, where = tree.args.get("from_"), tree.args.get("where")
+    if start is None or where is None or any(tree.args.get(name) for name in ("joins", "laterals", "sample")):
+        return None
+    table, words = start.this, frozenset(token.text.lower() for token in tokenize(sql))
+    if not isinstance(table, exp.Table) or table.name.lower() not in ("crops", "tracks", "detections"):
+        return None
+    alias = table.args.get("alias")
+    named = alias is not None and alias.args.get("columns")
+    if (
+        named
+        or words & _NAMES_HIDDEN
+        or any(table.args.get(name) for name in ("db", "sample", "pivots", "joins"))
+    ):
+        return None
+    for part in _conjuncts(where.this):
+        texts = _texts(part, "video", table.alias_or_name.lower(), alone=True)
+        if texts is not None:
+            return f"video IN ({', '.join(quote_text(text) for text in sorted(texts))})"
+    return None
+
+
 def _asked_of(source: exp.Expr, statement: _Statement) -> set[str] | None:
     """The entities that a table or subquery in FROM is asked for; None for possibly all."""
     place = source.parent
@@ -89,7 +121,7 @@ def _asked_of(source: exp.Expr, statement: _Statement) -> set[str] | None:
             conditions += _conjuncts(join.args["on"])
     alone = _alone(source, select, statement)
     for condition in conditions:
-        names = _named(condition, source.alias_or_name.lower(), alone)
+        names = _texts(condition, "entity", source.alias_or_name.lower(), alone)
         if names is not None:
             return names
     return _asked_outside(select, statement)
@@ -173,8 +205,8 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     return [node]
 
 
-def _named(part: exp.Expr, source: str, alone: bool) -> set[str] | None:
-    """Names of entity = 'X' or entity IN ('X', 'Y') where that is the column of a source.
+def _texts(part: exp.Expr, name: str, source: str, alone: bool) -> set[str] | None:
+    """The texts of a test like entity = 'X' or entity IN ('X', 'Y') where that is the column of a source.
 
     Args:
         alone: whether it is also meant by its name alone.
@@ -182,14 +214,14 @@ def _named(part: exp.Expr, source: str, alone: bool) -> set[str] | None:
     if not isinstance(part, (exp.EQ, exp.In)):
         return None
     column = part.this
-    if not isinstance(column, exp.Column) or column.name.lower() != "entity" or column.args.get("db"):
+    if not isinstance(column, exp.Column) or column.name.lower() != name or column.args.get("db"):
         return None
     if column.table.lower() != source if column.table else not alone:
         return None
     values = [part.expression] if isinstance(part, exp.EQ) else list(part.expressions)
     if part.args.get("query") is not None or part.args.get("unnest") is not None:
         return None
-    names = [constant(value) for value in values]
-    if not names or not all(isinstance(name, str) for name in names):
+    texts = [constant(value) for value in values]
+    if not texts or not all(isinstance(text, str) for text in texts):
         return None
-    return {str(name) for name in names}
+    return {str(text) for text in texts}
