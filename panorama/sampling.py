@@ -79,8 +79,10 @@ class Sampler:
         self._shots.clear()
         if cut_at is not None:
             self._motion.reset()
+        # Also where nothing changed: it is then that the background is learned and its noise measured.
+        moving = self._motion.update(luma)
         if seen.changed:
-            yield Sample(frame, frame.rgb(*self._small_size), self._motion.update(luma), cut_at)
+            yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)
 

@@ -16,6 +16,8 @@ from panorama.indexing import index_paths
 from panorama.ingest import Indexer, IngestSettings
 from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
+from panorama.models.proposer import load_proposer
+from panorama.models.registry import embedder_names, load_embedder
 from panorama.regions import Regions
 from panorama.store import Store
 from panorama.video import find_videos
@@ -40,7 +42,8 @@ def files_of(library: Path) -> dict[str, str]:
 
 def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[FileOutcome, ...]:
     proposer = options.pop("proposer", ColoredThings())
-    indexer = Indexer(ColorEmbedder(), proposer, options.pop("settings", SETTINGS))  # type: ignore[arg-type]
+    embedder = options.pop("embedder", ColorEmbedder())
+    indexer = Indexer(embedder, proposer, options.pop("settings", SETTINGS))  # type: ignore[arg-type]
     with Store.create(library, exist_ok=True) as store:
         return index_paths(store, indexer, find_videos(list(paths)), **options).files  # type: ignore[arg-type]
 
@@ -55,6 +58,31 @@ def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path) -> None:
         many = index(tmp_path / attempt, [folder])
         assert files_of(tmp_path / attempt) == expected
         assert [(f.video, f.tracks, f.crops) for f in many] == [(f.video, f.tracks, f.crops) for f in one]
+
+
+def test_the_shipped_models_write_the_same_bytes_on_a_busy_machine(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films", 3)
+    embedder, proposer = load_embedder(embedder_names()[0]), load_proposer()
+    over = threading.Event()
+
+    def burn() -> None:
+        while not over.wait(0.001):
+            sum(range(200_000))
+
+    def run(name: str, **options: object) -> dict[str, str]:
+        outcomes = index(tmp_path / name, [folder], proposer=proposer, embedder=embedder, **options)
+        assert sum(f.crops for f in outcomes) > 3
+        return files_of(tmp_path / name)
+
+    expected = run("alone", side_by_side=False)
+    assert len(expected) == 3 * 7  # frames, tracks, boxes, crops and vectors at three exits
+    burner = threading.Thread(target=burn)
+    burner.start()
+    try:
+        assert run("busy") == expected and run("busy again") == expected
+    finally:
+        over.set()
+        burner.join()
 
 
 def test_a_video_gives_the_same_rows_beside_others_and_alone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.video.decoding import decoded_frames, open_source, shown_packets
-from panorama.video.planes import Planes
+from panorama.video.planes import cut_frame
 from panorama.video.reader import (
     Box,
     FrameTable,
@@ -41,19 +41,16 @@ class PlanarPicture(Picture):
         self._scaler = scaler
 
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
-        planes = Planes.of(self._frame)
-        if planes is None:  # more bits or fewer planes: such video is rare, and the scaler reads it whole
-            x1, y1, x2, y2 = box
-            # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
-            whole = PlanarPicture(self._frame, self._info, VideoReformatter()).rgb(None, None)
-            cut = whole[y1:y2, x1:x2]
-            size = at_most(longest, x2 - x1, y2 - y1)
-            return cut.copy() if size == (x2 - x1, y2 - y1) else shrunk(cut, size)
-        stored = stored_box(box, self._info.rotation, self._info.width, self._info.height)
-        width, height = at_most(longest, stored[2] - stored[0], stored[3] - stored[1])
-        rgb = planes.rgb(stored, width, height)
-        quarter_turns = self._info.rotation // 90
-        return np.ascontiguousarray(np.rot90(rgb, -quarter_turns)) if quarter_turns else rgb
+        x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
+        # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
+        scaler = VideoReformatter()
+        found = cut_frame(self._frame, (x1, y1, x2, y2))
+        # More bits or fewer planes: such video is rare, and is converted whole.
+        source, left, top = found or (self._frame, x1, y1)
+        whole = _rgb(scaler, source, source.width, source.height)
+        rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
+        size = at_most(longest, rgb.shape[1], rgb.shape[0])
+        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else shrunk(rgb, size)
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
@@ -70,18 +67,27 @@ class PlanarPicture(Picture):
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
         size = fit_size(width, height, self._info.width, self._info.height)
         turned = self._info.rotation in (90, 270)
-        scaled = self._scaler.reformat(
-            self._frame,
-            width=size[1] if turned else size[0],
-            height=size[0] if turned else size[1],
-            format="rgb24",
-            interpolation="AREA",
-            dst_color_range=ColorRange.JPEG,
-            threads=1,
-        )
-        rgb = np.asarray(scaled.to_ndarray(), np.uint8)
+        width, height = (size[1], size[0]) if turned else size
+        return self._turned(_rgb(self._scaler, self._frame, width, height))
+
+    def _turned(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """From the picture as stored to the picture as displayed."""
         quarter_turns = self._info.rotation // 90
         return np.ascontiguousarray(np.rot90(rgb, -quarter_turns)) if quarter_turns else rgb
+
+
+def _rgb(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray[np.uint8]:
+    """(height, width, 3) uint8 of a frame as stored."""
+    scaled = scaler.reformat(
+        frame,
+        width=width,
+        height=height,
+        format="rgb24",
+        interpolation="AREA",
+        dst_color_range=ColorRange.JPEG,
+        threads=1,
+    )
+    return np.asarray(scaled.to_ndarray(), np.uint8)
 
 
 def _has_plain_luma(pixel_format: Any) -> bool:
