@@ -19,6 +19,7 @@ from panorama.query.kinship import Places
 from panorama.query.ledger import note_vectors
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.passes import first_exit
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import TrackPlaces, read_places
@@ -71,10 +72,15 @@ class SnapshotVectors:
         self._fresh: dict[int, PickedVectors] = {}
 
     def prepare(self) -> None:
-        """Make or renew the index of every exit, so that no query has to wait for it."""
-        for exit in range(1, self._embedder.exits + 1):
+        """Make or renew what queries read, so that none has to wait for it.
+
+        Only the exit that matching begins at is searched; crops at deeper ones are looked up by id, and
+        what lies before it is never read. An index over those would be two thirds of the disk for nothing.
+        """
+        first = first_exit(*self.counts())
+        for exit in range(first, self._embedder.exits + 1):
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
-            self._indexes[exit] = VectorIndex(table, build=True)
+            self._indexes[exit] = VectorIndex(table, build=exit == first)
 
     def album(self, exit: int) -> Album:
         return self._snapshot.album(self._embedder.hash, exit)

@@ -21,7 +21,7 @@ from panorama.query.decide import Calibration, bands, cohort_level, normalise
 from panorama.query.ledger import note_ways, timed
 from panorama.query.matches import REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.nearest import most_similar
-from panorama.query.passes import Passes, VectorSource, within
+from panorama.query.passes import Passes, VectorSource, first_exit, within
 from panorama.query.scoring import Scored
 from panorama.query.whole import NoSightings, Sightings, Whole
 
@@ -132,8 +132,7 @@ class AlbumMatcher:
 
         Of the library, not of a scope: what a query asks for besides must not change a score.
         """
-        crops, vectors = self.source.counts()
-        return max((e for e, count in enumerate(vectors, start=1) if count >= crops), default=1)
+        return first_exit(*self.source.counts())
 
     def passes_by(self, exit: int) -> bool:
         """Whether tracks on their way deeper skip an exit."""

@@ -72,6 +72,15 @@ class VectorSource(Protocol):
         ...
 
 
+def first_exit(crops: int, vectors: Sequence[int]) -> int:
+    """The deepest exit that every crop has a vector at, 1 where none has all: matching begins there.
+
+    Args:
+        vectors: how many there are at each exit, shallowest first.
+    """
+    return max((exit for exit, count in enumerate(vectors, start=1) if count >= crops), default=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Tracks that a pass is about: their numbers (T,), ascending, and how many crops they have."""
