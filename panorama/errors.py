@@ -59,7 +59,13 @@ class BadBox(PanoramaError):
 
 
 class UnknownEntity(PanoramaError):
-    """No entity of that name is registered."""
+    """No entity of that name is registered.
+
+    Attributes:
+        sql: the statement that names it, if one does.
+    """
+
+    sql: str | None = None
 
 
 class EntityError(PanoramaError):

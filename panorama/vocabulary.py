@@ -58,6 +58,7 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
             except UnknownEntity:
                 if not if_exists:
                     raise
+                return _told("was not there", name)
             return _told("dropped", name)
         case ForgetEntity(name, with_sightings):
             library.forget(name, with_sightings=with_sightings)

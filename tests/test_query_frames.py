@@ -240,6 +240,39 @@ def test_or_also_holds_without_a_track_where_one_side_asks_for_none(engine: Engi
     assert keys["score > 0.8 OR time < 2"] == keys["score > 0.8"] | keys["time < 2"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("NOT (x1 > 30 AND time < 2)", "x1 <= 30 OR time >= 2"),
+        ("NOT (x1 > 30 OR time < 2)", "x1 <= 30 AND time >= 2"),
+        ("NOT (time < 2 AND NOT (x1 > 30 AND frame < 9))", "time >= 2 OR (x1 > 30 AND frame < 9)"),
+        ("NOT (score > 0.8 AND time < 2)", "score <= 0.8 OR time >= 2"),
+        ("frame < 60 AND (x1 > 30 OR time < 2)", "(frame < 60 AND x1 > 30) OR (frame < 60 AND time < 2)"),
+        ("NOT (similarity('a.jpg') > 0.9 AND time < 2)", "similarity('a.jpg') <= 0.9 OR time >= 2"),
+    ],
+)
+def test_not_of_what_asks_partly_for_a_track_follows_de_morgan(
+    engine: Engine, condition: str, same: str
+) -> None:
+    """It was bound to a track whole, so that frames without one were missing."""
+    found = engine.query(f"SELECT frames WHERE {condition}").fetchall()
+    assert found == engine.query(f"SELECT frames WHERE {same}").fetchall()
+    assert {row["track_id"] is None for row in found} == ({True, False} if " OR " in same else {False})
+
+
+def test_frames_in_order_of_similarity_are_those_of_tracks(engine: Engine) -> None:
+    """Without WHERE, every frame came with an empty box and no similarity to order by."""
+    order = "ORDER BY similarity('a.jpg') DESC"
+    asked = engine.query(f"SELECT frames WHERE similarity('a.jpg') > 0 {order}").fetchall()
+    assert engine.query(f"SELECT frames {order}").fetchall() == asked
+    assert engine.query(f"SELECT frames {order} LIMIT 2").fetchall() == asked[:2]
+    assert asked[0]["track_id"] & 0xFFFFFFFF == 2 and asked[0]["x1"] is not None  # a.jpg is of brightness 20
+    early = engine.query(f"SELECT frames WHERE time < 1 {order}").fetchall()
+    assert early == [row for row in asked if row["time"] < 1]
+    absent = engine.query(f"SELECT frames WHERE NOT entity = 'dog' {order} LIMIT 5").fetchall()
+    assert None not in {row["track_id"] for row in absent}
+
+
 def test_a_shorthand_stands_where_any_select_stands(engine: Engine) -> None:
     dog = len(expected_frames("dog"))
     red = len(expected_frames("red-van"))

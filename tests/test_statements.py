@@ -56,7 +56,8 @@ def test_an_entity_lives_from_create_to_forget(library):
     assert counts(library) == []
     with pytest.raises(UnknownEntity):
         library.query("DROP ENTITY 'blue thing'")
-    library.query("DROP ENTITY IF EXISTS 'blue thing'")
+    gone = library.query("DROP ENTITY IF EXISTS 'blue thing'")
+    assert gone.fetchall() == [("was not there", "blue thing")]
 
 
 def test_create_takes_folders_patterns_and_lists_and_does_all_or_nothing(library):

@@ -100,13 +100,17 @@ class Binder:
     def _and(self, condition: And, scope: Scope) -> Bound:
         own: list[Leaf] = []
         rows: list[Leaf] = []
+        loose: list[Condition] = []
         others: list[Condition] = []
         for item in condition.items:
             if _names_entity(item):
                 others.append(item)
                 continue
             # Brackets around an AND with an entity are a scope of their own; without one they mean nothing.
-            for part in conjuncts(item):
+            for part in conjuncts(self._opened(item)):
+                if self._holds_alone(part):
+                    loose.append(part)
+                    continue
                 leaf = self._joined(part)
                 (own if self._asks_for_a_track(leaf) else rows).append(leaf)
         self._check_brackets(others)
@@ -114,6 +118,9 @@ class Binder:
         if scope.negated and self._query.target == "moments":
             finals = tuple(leaf for leaf in rows if not leaf.columns <= VIDEO_COLUMNS)
         positive = [part for part in others if not isinstance(part, Not)]
+        if positive or own or scope.conditions:  # there is a track, whichever alternative holds
+            own += [leaf for leaf in map(self._joined, loose) if self._asks_for_a_track(leaf)]
+            loose = []
         direct = any(not isinstance(part, Or) for part in positive)
         inner = Scope(
             (*scope.conditions, *own),
@@ -122,6 +129,7 @@ class Binder:
             negated=scope.negated,
         )
         parts: list[Bound] = [leaf for leaf in rows if leaf not in finals or not positive]
+        parts += [self.bind(part, Scope(negated=scope.negated)) for part in loose]
         parts += [self.bind(part, inner) for part in positive]
         parts += [self.bind(part, Scope(negated=scope.negated)) for part in others if isinstance(part, Not)]
         if not positive and inner.conditions and (own or scope.required):
@@ -130,12 +138,13 @@ class Binder:
 
     def _plain(self, condition: Condition, scope: Scope) -> Bound:
         """A part without any entity: on the row, or on a track that it implies."""
+        condition = self._opened(condition)
         if isinstance(condition, And):
             return self._and(condition, scope)
-        leaf = self._joined(condition)
-        if isinstance(condition, Or) and self._asks_partly(condition):
+        if isinstance(condition, Or) and self._holds_alone(condition):
             # What asks for no track also holds where there is none.
             return _either([self.bind(item, scope) for item in condition.items])
+        leaf = self._joined(condition)
         if self._asks_for_a_track(leaf):
             return self._implied(replace(scope, conditions=(*scope.conditions, leaf)))
         if scope.conditions and scope.required:
@@ -193,12 +202,30 @@ class Binder:
         """Whether a leaf can be answered only with a track at hand."""
         if leaf.columns & self._bound_alone:
             self._check_mixture(leaf)
+        return self._names_a_track(leaf)
+
+    def _names_a_track(self, leaf: Leaf) -> bool:
+        if leaf.columns & self._bound_alone:
             return True
         return "similarity" in leaf.calls and self._query.target in ("frames", "moments")
 
-    def _asks_partly(self, condition: Or) -> bool:
-        """Whether some of the alternatives can be answered only with a track at hand, and some without."""
-        return len({self._asks_for_a_track(self._joined(item)) for item in condition.items}) == 2
+    def _opened(self, condition: Condition) -> Condition:
+        """NOT pushed down to the leaves where some of them ask for a track and others do not."""
+        if {self._names_a_track(leaf) for leaf in leaves(condition)} != {True, False}:
+            return condition
+        return _pushed(condition, False)
+
+    def _holds_alone(self, condition: Condition) -> bool:
+        """Whether a part, some of whose leaves ask for a track, can hold where there is none."""
+        mixed = len({self._names_a_track(leaf) for leaf in leaves(condition)}) == 2
+        return mixed and not self._needs_a_track(condition)
+
+    def _needs_a_track(self, condition: Condition) -> bool:
+        if isinstance(condition, And):
+            return any(map(self._needs_a_track, condition.items))
+        if isinstance(condition, Or):
+            return all(map(self._needs_a_track, condition.items))
+        return any(map(self._names_a_track, leaves(condition)))
 
     def _check_mixture(self, leaf: Leaf) -> None:
         """A moment's score is decided before its tracks are merged, its times and box after."""
@@ -260,6 +287,18 @@ def as_text(condition: Condition) -> str:
 def negated(leaf: Leaf) -> Leaf:
     """The opposite of a leaf; a NULL stays unknown, as in SQL."""
     return Leaf(leaf.start, leaf.stop, f"NOT ({leaf.text})", leaf.columns, None, leaf.calls)
+
+
+def _pushed(condition: Condition, opposite: bool) -> Condition:
+    """A condition without entities in which NOT stands before leaves only, by De Morgan."""
+    if isinstance(condition, Leaf):
+        return negated(condition) if opposite else condition
+    if isinstance(condition, Not):
+        return _pushed(condition.item, not opposite)
+    if isinstance(condition, Sequence):
+        raise ValueError("a sequence names entities")
+    items = tuple(_pushed(item, opposite) for item in condition.items)
+    return And(items) if isinstance(condition, And) != opposite else Or(items)
 
 
 def spread(bound: Bound, query: Query) -> tuple[Branch, ...]:

@@ -204,6 +204,8 @@ class Query:
         first_rows: how many rows are enough, None where all are needed.
         best_first: whether those are the rows of the best score, not the first of the default order.
         similarity: SQL of the similarity asked for, to show as a column.
+        by_similarity: whether ORDER BY names a similarity, which only a track has.
+        clause_at: where the text of ORDER_BY, LIMIT and OFFSET begins in the statement.
         contract: the accuracy asked for, None for that of the calibration.
         budget_seconds: how long matching may take, None for as long as it needs.
     """
@@ -228,6 +230,8 @@ class Query:
     first_rows: int | None = None
     best_first: bool = False
     similarity: str | None = None
+    by_similarity: bool = False
+    clause_at: tuple[tuple[str, int], ...] = ()
     contract: Contract | None = None
     budget_seconds: float | None = None
 

@@ -95,6 +95,11 @@ def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None
             if 0 <= at <= position < at + len(leaf.text):
                 same = typed.strip() == leaf.text.strip()
                 return leaf.start + skipped + (position - at if same else 0)
+        for clause, start in query.clause_at:
+            # Behind the rows that it orders or limits: the last one is the clause.
+            at = text.rfind(clause, 0, position + len(clause))
+            if clause and at <= position < at + len(clause):
+                return start + (position - at if query.sql.startswith(clause, start) else 0)
     return None
 
 
@@ -207,6 +212,9 @@ class Rewriter:
         query = replace(query, number=len(self._queries) + 1)
         if len(self._similarities) > before and query.target in ("tracks", "crops"):
             query = replace(query, similarity=self._lookup(self._similarities[before], query.target))
+        first, last = node.meta.get("ORDER_BY", (0, 0))
+        ranked = any(e.kind == "similarity" and first <= e.start < last for e in self._extensions)
+        query = replace(query, by_similarity=ranked)
         query = apply_rules(query, Context(self._names_where))
         self._queries.append(query)
         return compile_query(query)

@@ -12,6 +12,7 @@ from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.clock import ClockError, ClockTest, clock_test, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
+from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
     CLOCK_COLUMNS,
     OVERLAP_TARGETS,
@@ -19,6 +20,7 @@ from panorama.query.plan import (
     Bounds,
     Branch,
     Query,
+    Seen,
     columns_of,
 )
 from panorama.query.relations import quote_text
@@ -87,29 +89,47 @@ def resolve_entities(query: Query, context: Context) -> Query:
     for leaf in leaves(query.condition) if query.condition is not None else ():
         if leaf.node is None or "entity" not in leaf.columns:
             continue
-        for name in pair_of(leaf) or _compared_names(leaf.node, context):
+        for name in pair_of(leaf) or _compared(leaf.node, "entity"):
+            if not isinstance(name, str):
+                raise QueryError(
+                    f"entity is a name in single quotes: entity = '{name}', not {name}", query.sql, leaf.start
+                )
             if name not in query.entities:
-                raise UnknownEntity(unknown("entity", name, query.entities, "panorama entities"))
+                error = UnknownEntity(unknown("entity", name, query.entities, "panorama entities"))
+                error.sql = query.sql
+                raise error
     return query
 
 
-def _compared_names(node: exp.Expr, context: Context) -> list[str]:
-    """Constants that the column `entity` is compared with by =, <> or IN, and those of a pair."""
+def check_bands(query: Query, context: Context) -> Query:
+    """Every constant compared with `band` must be a band: a misspelt one would give no rows and no word."""
+    for leaf in _all_leaves(query):
+        if leaf.node is None or "band" not in leaf.columns:
+            continue
+        for name in _compared(leaf.node, "band"):
+            if name not in BAND_NAMES:
+                message = unknown("band", str(name), BAND_NAMES, "").removesuffix(" See: ")
+                told = f"{message} It is {', '.join(BAND_NAMES[:-1])} or {BAND_NAMES[-1]}"
+                raise QueryError(told, query.sql, column_position(leaf, "band"))
+    return query
+
+
+def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
+    """Constants that a column is compared with by =, <> or IN."""
+
+    def is_it(side: exp.Expr) -> bool:
+        return isinstance(side, exp.Column) and side.name.lower() == column
+
     if isinstance(node, (exp.Not, exp.Paren)):
-        return _compared_names(node.this, context)
+        return _compared(node.this, column)
     if isinstance(node, (exp.EQ, exp.NEQ)):
         sides = (node.this, node.expression)
-        values = [side for side in sides if not _is_entity(side)] if any(map(_is_entity, sides)) else []
-    elif isinstance(node, exp.In) and _is_entity(node.this):
+        values = [side for side in sides if not is_it(side)] if any(map(is_it, sides)) else []
+    elif isinstance(node, exp.In) and is_it(node.this):
         values = list(node.expressions)
     else:
         values = []
-    found = (constant(value) for value in values)
-    return [name for name in found if isinstance(name, str)]
-
-
-def _is_entity(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Column) and node.name.lower() == "entity"
+    return [value for value in map(constant, values) if value is not None]
 
 
 def find_clock(query: Query, context: Context) -> Query:
@@ -257,11 +277,13 @@ def _number(value: Any) -> float | None:
 
 def branch_out(query: Query, context: Context) -> Query:
     """The condition as alternatives, conditions on score and box bound to the entities beside them."""
-    if query.condition is None:
-        return replace(query, branches=(Branch(),) if query.target != "moments" else _every_moment(query))
+    if query.condition is None and query.target == "moments":
+        return replace(query, branches=_every_moment(query))
     binder = Binder(query, context.names_where)
-    bound = binder.bind(query.condition)
-    branches = spread(bound, query)
+    branches = (Branch(),) if query.condition is None else spread(binder.bind(query.condition), query)
+    if query.target == "frames" and query.by_similarity:
+        # A frame has no similarity, the tracks in it have: without an entity, any track is asked.
+        branches = tuple(b if b.seen else replace(b, seen=(Seen("any"),)) for b in branches)
     if query.target == "moments":
         # Without any entity, SELECT moments means the moments of all of them.
         everything = binder.everything()
@@ -394,6 +416,7 @@ RULES: tuple[Rule, ...] = (
     check_names,
     check_sequences,
     resolve_entities,
+    check_bands,
     find_clock,
     clock_rows,
     overlap_times,

@@ -60,6 +60,8 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
         name: reading.render(*node.meta[name]) if name in node.meta else None
         for name in ("ORDER_BY", "LIMIT", "OFFSET")
     }
+    typed = {name: reading.sql[slice(*node.meta[name])] for name in clauses if name in node.meta}
+    begins = {name: node.meta[name][0] + len(text) - len(text.lstrip()) for name, text in typed.items()}
     return Query(
         target=target,
         number=number,
@@ -69,6 +71,7 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
         order=clauses["ORDER_BY"],
         limit=clauses["LIMIT"],
         offset=clauses["OFFSET"],
+        clause_at=tuple((clauses[name] or "", start) for name, start in begins.items()),
         alone=extension.alone,
         grouped=extension.grouped,
         entities=reading.entities,
