@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -128,6 +131,57 @@ def test_a_file_may_hold_several_statements(run, asked, tmp_path):
     assert run("query").status == 2
     assert run("query", "SELECT 1", "-f", "one.sql").status == 2
     assert run("query", "-f", "two.sql", "--out", "x.csv").status == 2
+
+
+def test_several_queries_in_json_are_one_array_a_line_and_tables_stand_apart(run, asked, tmp_path):
+    (tmp_path / "one.sql").write_text("SELECT video FROM videos ORDER BY video; SELECT 'a\nb' AS text")
+    (tmp_path / "two.sql").write_text("SELECT 1 AS one WHERE false")
+    done = run("query", "-f", "one.sql", "two.sql", "--format", "json")
+    assert done.json_lines == [[{"video": "gate/a.mp4"}, {"video": "yard/b.mp4"}], [{"text": "a\nb"}], []]
+    tables = run("query", "-f", "two.sql", "two.sql").out
+    assert tables == "one\n---\n(0 rows)\n\none\n---\n(0 rows)\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT 1;\nSELECT nosuch FROM videos", "QueryError: b.sql: Referenced"),
+        ("SELECT frames WHERE entity = 'rad'", "UnknownEntity: b.sql: no entity 'rad'. Did you mean 'red'"),
+        ("SELECT verify('absent.png', 'absent.png')", "BadImage: b.sql: there is no picture 'absent.png'"),
+        ("DROP ENTITY 'rad'", "UnknownEntity: b.sql: no entity 'rad'"),
+        ("SELECT frames WHERE entity = 'red", "QueryError: b.sql: "),
+        ("ALTER ENTITY 'red' TO 'x'", "QueryError: b.sql: "),
+    ],
+)
+def test_an_error_names_the_file_that_it_is_in(run, asked, tmp_path, sql, said):
+    for name, text in {"a.sql": RED, "b.sql": sql, "c.sql": RED}.items():
+        (tmp_path / name).write_text(text)
+    done = run("query", "-f", "a.sql", "b.sql", "c.sql")
+    assert done.status == 1 and any(line.startswith(said) for line in done.err.splitlines()), done.err
+    assert "SELECT 1" not in sql or "line 2, column 8" in done.err
+
+
+def test_a_file_of_sql_that_is_not_there_or_no_text_is_told_in_words(run, asked, tmp_path):
+    done = run("query", "-f", "nope.sql")
+    assert (done.status, done.err) == (
+        1,
+        "QueryError: there is no file 'nope.sql'; after -f stand files of SQL\n",
+    )
+    (tmp_path / "x.sql").write_bytes(b"SELECT \xff")
+    assert run("query", "-f", "x.sql").err == "QueryError: x.sql is no text in UTF-8, so no SQL\n"
+    assert "album cannot be read: Is a directory" in run("query", "-f", "album").err
+
+
+def test_a_reader_that_leaves_early_is_no_error(run, asked, tmp_path):
+    """EXPLAIN, printed in one piece, left with status 1; what was printed in several with 0."""
+    for sql in (f"EXPLAIN ANALYZE {RED}", RED, "SELECT range FROM range(200000)"):
+        for form in ("table", "json"):
+            reading, writing = os.pipe()
+            os.close(reading)
+            command = [sys.executable, "-m", "panorama", "query", sql, "--format", form]
+            done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+            os.close(writing)
+            assert done.returncode == 0 and b"rror" not in done.stderr, (sql, form, done.stderr)
 
 
 def test_statements_about_entities_run_from_the_command_line(run, asked):

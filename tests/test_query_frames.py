@@ -245,7 +245,7 @@ def test_or_also_holds_without_a_track_where_one_side_asks_for_none(engine: Engi
     [
         ("NOT (x1 > 30 AND time < 2)", "x1 <= 30 OR time >= 2"),
         ("NOT (x1 > 30 OR time < 2)", "x1 <= 30 AND time >= 2"),
-        ("NOT (time < 2 AND NOT (x1 > 30 AND frame < 9))", "time >= 2 OR (x1 > 30 AND frame < 9)"),
+        ("NOT (time < 2 AND NOT (x1 > 30 AND frame < 19))", "time >= 2 OR (x1 > 30 AND frame < 19)"),
         ("NOT (score > 0.8 AND time < 2)", "score <= 0.8 OR time >= 2"),
         ("frame < 60 AND (x1 > 30 OR time < 2)", "(frame < 60 AND x1 > 30) OR (frame < 60 AND time < 2)"),
         ("NOT (similarity('a.jpg') > 0.9 AND time < 2)", "similarity('a.jpg') <= 0.9 OR time >= 2"),

@@ -14,7 +14,7 @@ import click
 from panorama.answering import entity_statement
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
-from panorama.errors import LibraryWriteError, QueryError
+from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
@@ -49,6 +49,7 @@ def query_command(
     memory: str | None,
 ) -> None:
     """Answer SQL. JSON is an array of objects on stdout and nothing else; remarks go to stderr.
+    Several queries give JSON Lines: one such array, on one line, for each.
 
     \b
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
@@ -61,8 +62,8 @@ def query_command(
     unread = [word for word in sql if files and not Path(word).is_file()]
     if unread:
         raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
-    texts = [_read(Path(f)) for f in (*files, *sql)] if files else list(sql)
-    asked = [statement for text in texts for statement in statements(text)]
+    texts = [(_read(Path(f)), f) for f in (*files, *sql)] if files else [(text, None) for text in sql]
+    asked = [statement for text, path in texts for statement in _checked(text, path)]
     if len(asked) > 1 and (out or clips or sheet):
         raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
     form = _format(form, out)
@@ -72,8 +73,10 @@ def query_command(
         check_sheet_suffix(Path(sheet))
     limits = Limits(seconds=timeout, memory=memory)
     library = opened(ctx)
-    for result in answers(library, asked, limits):
-        _show(result, form, out)
+    for number, result in enumerate(answers(library, asked, limits)):
+        if number and form == "table":
+            click.echo()
+        _show(result, form, out, one_line=len(asked) > 1)
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
@@ -85,17 +88,41 @@ def query_command(
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise QueryError(f"{path} cannot be read as SQL: {exc}") from exc
+    except FileNotFoundError as exc:
+        raise QueryError(f"there is no file {str(path)!r}; after -f stand files of SQL") from exc
+    except UnicodeDecodeError as exc:
+        raise QueryError(f"{path} is no text in UTF-8, so no SQL") from exc
+    except OSError as exc:
+        raise QueryError(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def _checked(text: str, path: str | None) -> list[Statement]:
+    """The statements of a text, those about entities read; an error names the file."""
+    try:
+        found = [replace(statement, path=path) for statement in statements(text)]
+    except QueryError as exc:
+        raise _in_file(exc, path) from None
+    for statement in found:
+        with _placed([statement], statement):
+            entity_statement(statement.sql, None)
+    return found
+
+
+def _in_file(error: PanoramaError, path: str | None) -> PanoramaError:
+    """The error with the file that it is in before its message."""
+    if path is not None:
+        error.args = (f"{path}: {error.args[0]}", *error.args[1:])
+    return error
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a text, from `start` on."""
+    """One statement of a text, from `start` on; `path` is the file that holds the text, if one does."""
 
     text: str
     start: int
     sql: str
+    path: str | None = None
 
     @property
     def is_query(self) -> bool:
@@ -116,20 +143,23 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Ite
             # What is matched for all of them is matched with the first.
             times = len(some) if statement is some[0] else 1
             seconds = None if limits.seconds is None else limits.seconds * times
-            with kept(replace(limits, seconds=seconds)), _placed(some):
+            with kept(replace(limits, seconds=seconds)), _placed(some, statement):
                 result = next(results)
             yield result
 
 
 @contextmanager
-def _placed(asked: Sequence[Statement]) -> Iterator[None]:
-    """An error of a statement points into the whole text that it stands in."""
+def _placed(asked: Sequence[Statement], current: Statement) -> Iterator[None]:
+    """An error of a statement names its file and points into the whole text that it stands in."""
     try:
         yield
-    except QueryError as exc:
-        statement = next((s for s in asked if s.sql == exc.sql), None)
-        if statement is not None and exc.position is not None:
+    except PanoramaError as exc:
+        # What is matched for all of them may fail for another one than the current.
+        sql = exc.sql if isinstance(exc, (QueryError, UnknownEntity)) else None
+        statement = next((s for s in asked if s.sql == sql), current)
+        if isinstance(exc, QueryError) and exc.sql == statement.sql and exc.position is not None:
             exc.sql, exc.position = statement.text, exc.position + statement.start
+        _in_file(exc, statement.path)
         raise
 
 
@@ -161,7 +191,7 @@ def _format(form: str | None, out: str | None) -> str:
     return suffix if suffix in ("json", "csv", "parquet") else "table"
 
 
-def _show(result: Result, form: str, out: str | None) -> None:
+def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
     if out is not None:
         path = Path(out)
         # The suffix of the file may be another than the format asked for.
@@ -179,8 +209,11 @@ def _show(result: Result, form: str, out: str | None) -> None:
         say(f"{len(result)} rows written to {out}")
     elif form == "csv":
         click.echo(result.to_csv(), nl=False)
+    elif form == "json":
+        # In strings line ends are escaped: those that are left stand between rows.
+        click.echo(result.to_json().replace("\n", "") if one_line else result.to_json())
     else:
-        click.echo(result.to_json() if form == "json" else result.to_table())
+        click.echo(result.to_table())
 
 
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:

@@ -45,8 +45,18 @@ _COMMANDS = {
 """Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""
 
 
+class ReaderGoneError(Exception):
+    """Who reads our output has left (head, less): not an error of ours."""
+
+
 class Commands(click.Group):
     """Loads a command's file when the command is named."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            raise ReaderGoneError from exc  # click itself would leave with status 1
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -128,9 +138,8 @@ def main() -> None:
         limit = QueryTimeout("there is not enough memory for this; raise --memory where it is given")
         limit.__cause__ = exc
         status = _report(limit, FAILED, state)
-    except BrokenPipeError:
-        # The reader of our output has left (head, less): not an error of ours. What Python still holds for it
-        # goes nowhere, so that flushing at exit does not fail again.
+    except (BrokenPipeError, ReaderGoneError):
+        # What Python still holds for the reader goes nowhere, so that flushing at exit does not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Exception as exc:
