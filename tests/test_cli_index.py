@@ -206,6 +206,22 @@ def test_remove_takes_names_or_paths_all_or_none(run, tmp_path):
     assert (tmp_path / "x" / "a.mp4").exists()
 
 
+def test_after_a_removal_the_folder_is_indexed_for_that_file_only(run, tmp_path):
+    for name, colour in {"a.mp4": "red", "b.mp4": "blue", "c.mp4": "green"}.items():
+        write_film(tmp_path / "x" / name, [Thing(colour, 0, 30)])
+    index(run, "x")
+    tracks = "SELECT video, track_id FROM tracks ORDER BY ALL"
+    before = run("query", tracks, "--format", "json").json
+    assert run("remove", "b.mp4").status == 0
+    assert "1 indexed, 2 skipped" in index(run, "x").err
+    assert videos(run) == ["a.mp4", "b.mp4", "c.mp4"]
+    after = run("query", tracks, "--format", "json").json
+    kept = [row for row in before if row["video"] != "b.mp4"]
+    assert [row for row in after if row["video"] != "b.mp4"] == kept
+    assert len(after) == len(before)
+    assert "0 indexed, 3 skipped" in index(run, "x").err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,12 +9,12 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from fakes import SIZE, Thing, write_film
+from fakes import SIZE, Thing, thing_picture, write_film, write_picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import panorama
-from panorama.errors import UsageError
+from panorama.errors import QueryError, UsageError
 from panorama.store import Zone
 from panorama.zones import draw_shapes, holding, points_of, read_shapes
 
@@ -81,6 +81,35 @@ def test_pixels_need_a_size_where_videos_have_several() -> None:
     assert points_of("10%,20%; 30%,40%", None, several) == [(0.1, 0.2), (0.3, 0.4)]
     with pytest.raises(UsageError, match="several"):
         points_of("32,24 16,12", None, several)
+
+
+def test_a_shape_drawn_anew_is_asked_at_once_also_where_answers_were_kept(run: Any, indexed: Path) -> None:
+    """Engines, matches and cached sightings are kept between queries, here of two that hold the library."""
+    run("register", "red", write_picture(indexed / "red.png", thing_picture("red")))
+    here = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
+    nowhere = [(0.98, 0.0), (1.0, 0.0), (1.0, 0.02)]
+    sql = "SELECT tracks WHERE entity = 'red' AND inside('lawn')"
+    with panorama.open("panorama-library") as library, panorama.open("panorama-library") as other:
+
+        def found() -> set[int]:
+            (one, again), two = (library.query_many([sql, sql]), other.query(sql))
+            rows = two.fetchall()
+            assert rows == one.fetchall() == again.fetchall() == library.query(sql).fetchall()
+            return {row["video"].split("/")[0] for row in rows}
+
+        library.zones.add("lawn", here)
+        assert found() == {"gate", "yard"}
+        library.zones.add("lawn", nowhere)
+        assert found() == set()
+        other.zones.add("lawn", here, camera="gate")
+        assert found() == {"gate"}
+        library.zones.rename("lawn", "mat", camera="gate")
+        assert found() == set()
+        library.zones.add("lawn", here)
+        assert found() == {"gate", "yard"}
+        library.zones.drop("lawn")
+        with pytest.raises(QueryError, match="lawn"):
+            library.query(sql)
 
 
 def test_rename_and_drop_take_one_camera_or_all(run: Any, indexed: Path) -> None:
