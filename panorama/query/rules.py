@@ -397,11 +397,13 @@ def _tracks_decide(query: Query, best_first: bool) -> bool:
     if len(branch.seen) != 1 or branch.unseen or branch.where:
         return False
     seen = branch.seen[0]
+    if seen.pair is not None:  # of its frames, only those that its counterpart shares count
+        return False
     # Without a score no track is better than another.
     if seen.source != "known" and (best_first or query.target == "moments"):
         return False
     if query.target == "moments":
-        return not (seen.finals or seen.pair or seen.placed or branch.sequences or branch.unsequenced)
+        return not (seen.finals or seen.placed or branch.sequences or branch.unsequenced)
     early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
     return all(leaf.columns <= early for leaf in seen.conditions)
 
