@@ -62,7 +62,9 @@ def query_command(
     unread = [word for word in sql if files and not Path(word).is_file()]
     if unread:
         raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
-    texts = [(_read(Path(f)), f) for f in (*files, *sql)] if files else [(text, None) for text in sql]
+    named = (*files, *sql) if files else ()
+    # One file needs no name in its errors.
+    texts = [(_read(Path(f)), f if len(named) > 1 else None) for f in named] or [(text, None) for text in sql]
     asked = [statement for text, path in texts for statement in _checked(text, path)]
     if len(asked) > 1 and (out or clips or sheet):
         raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")

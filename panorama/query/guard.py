@@ -145,7 +145,11 @@ def readable(error: BaseException, sql: str) -> QueryError:
     )
     if isinstance(error, duckdb.OutOfMemoryException):
         # What DuckDB advises would be refused: it is to change settings.
-        message = re.sub(r"^Out of Memory Error: | Database is launched in in-memory mode.*", "", message)
+        message = re.sub(
+            r"^Out of Memory Error: | (Database is launched in in-memory mode|Possible solutions:).*",
+            "",
+            message,
+        )
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
