@@ -23,6 +23,8 @@ from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ran
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import iou
 
+CPU = torch.device("cpu")
+
 int8_only = pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
 
 
@@ -184,16 +186,16 @@ def test_ranges_that_lack_a_layer_are_refused_by_its_name(copied: ModelFolder) -
 
 def test_the_environment_chooses_and_a_wrong_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, "float32")
-    assert choose(None, "").name == "float32"
-    assert choose("bfloat16", "").name == "bfloat16"
+    assert choose(None, "", CPU).name == "float32"
+    assert choose("bfloat16", "", CPU).name == "bfloat16"
     monkeypatch.setenv(ENVIRONMENT, "int4")
     with pytest.raises(ModelError, match="int4"):
-        choose(None, "")
+        choose(None, "", CPU)
 
 
 def test_a_torch_without_such_convolutions_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision_module, "native_bfloat16", lambda: False)
-    chosen = choose("auto", "torch is built without them")
+    chosen = choose("auto", "torch is built without them", CPU)
     assert (chosen.name, chosen.dtype) == ("float32", torch.float32)
     assert chosen.why == "torch is built without them"
 

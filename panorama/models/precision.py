@@ -2,7 +2,7 @@
 
 'int8' counts in whole numbers of 8 bits, 'bfloat16' and 'float32' are floating point. Which one runs changes
 a vector by less than storing its picture as JPEG does, so it is no part of a model's hash: a library moves
-between processors.
+between processors, and to a GPU and back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cache
 import torch
 
 from panorama.errors import ModelError
+from panorama.models.device import gpu_bfloat16
 
 PRECISIONS = ("int8", "bfloat16", "float32")
 ENVIRONMENT = "PANORAMA_PRECISION"
@@ -37,20 +38,25 @@ class Precision:
         return torch.bfloat16 if self.name == "bfloat16" else torch.float32
 
 
-def choose(wanted: str | None, why_not_int8: str) -> Precision:
+def choose(wanted: str | None, why_not_int8: str, device: torch.device) -> Precision:
     """The format asked for; for None that of $PANORAMA_PRECISION; for 'auto' the fastest that there is.
 
     Args:
         why_not_int8: what keeps this network from int8 on this machine, '' for nothing.
+        device: where the network will run; a GPU counts in floating point.
 
     Raises:
         ModelError: there is no such format, or int8 was asked for by name and cannot be had.
     """
     name = wanted or os.environ.get(ENVIRONMENT) or "auto"
+    on_gpu = device.type != "cpu"
+    if on_gpu:
+        why_not_int8 = f"convolutions of 8 bits run on the processor only, and this is {device}"
     if name == "auto":
         if not why_not_int8:
             return Precision("int8")
-        return Precision("bfloat16" if native_bfloat16() else "float32", why_not_int8)
+        fast = gpu_bfloat16() if on_gpu else native_bfloat16()
+        return Precision("bfloat16" if fast else "float32", why_not_int8)
     if name not in PRECISIONS:
         raise ModelError(f"a precision is auto, {', '.join(PRECISIONS)}; got {name!r}")
     if name == "int8" and why_not_int8:

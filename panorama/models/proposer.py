@@ -14,6 +14,7 @@ from torch import Tensor
 
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
+from panorama.models.device import choose_device, send
 from panorama.models.precision import choose, why_no_int8
 from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
 from panorama.models.quantized import KINDS, Proposer8
@@ -71,9 +72,11 @@ class PanoramaProposer(Proposer):
         folder: a model folder of kind 'proposer'.
         side, floor, limit: override the recipe's; see `ProposalSettings`. They are part of the hash.
         precision: 'int8', 'bfloat16', 'float32', 'auto' for the fastest here, None for $PANORAMA_PRECISION.
+        device: 'cpu', 'cuda', 'cuda:1', 'auto' for a GPU where there is one, None for $PANORAMA_DEVICE.
 
     Attributes:
         precision: what it runs in, and why not int8.
+        device: where it runs.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class PanoramaProposer(Proposer):
         floor: float | None = None,
         limit: int | None = None,
         precision: str | None = None,
+        device: str | None = None,
     ) -> None:
         recipe = folder.recipe
         try:
@@ -109,10 +113,11 @@ class PanoramaProposer(Proposer):
         self.name = folder.name
         self._folder = folder
         ranges, lacking = read_ranges(folder)
-        self.precision = choose(precision, why_no_int8() or lacking)
+        self.device = choose_device(device)
+        self.precision = choose(precision, why_no_int8() or lacking, self.device)
         net.eval().requires_grad_(False).fold()
         net.set_precision(self.precision.dtype)
-        self._net = net.to(memory_format=torch.channels_last)
+        self._net = net.to(self.device).to(memory_format=torch.channels_last)
         self._net8: Proposer8 | None = None
         if self.precision.name == "int8":
             try:
@@ -158,7 +163,7 @@ class PanoramaProposer(Proposer):
         if side == self.settings.side:
             return self
         floor, limit = self.settings.floor, self.settings.limit
-        other = PanoramaProposer(self._folder, side, floor, limit, self.precision.name)
+        other = PanoramaProposer(self._folder, side, floor, limit, self.precision.name, str(self.device))
         other.precision = self.precision  # the same name, and why it is that
         return other
 
@@ -167,9 +172,9 @@ class PanoramaProposer(Proposer):
         with torch.inference_mode():
             if self._net8 is not None:
                 return self._net8(batch)
-            x = prepare(torch.from_numpy(batch), self.precision.dtype)
+            x = prepare(send(torch.from_numpy(batch), self.device), self.precision.dtype)
             logits, boxes = self._net(x)
-        return logits, boxes
+        return logits.cpu(), boxes.cpu()
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
         """The largest value of each layer over some pictures; needs floating point."""

@@ -80,7 +80,7 @@ class Head(nn.Module):
     def outputs(self, scores: Tensor, boxes: Tensor) -> Tensor:
         """From both towers' maps (B, width, h, w) to (B, h * w, 5): objectness, then distances."""
         # The last products stay in float32: bfloat16's eight bits would move a wide box by pixels.
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(scores.device.type, enabled=False):
             both = torch.cat([self.score(scores.float()), self.box(boxes.float())], 1)
         return both.flatten(2).transpose(1, 2)  # (B, h * w, 5)
 
@@ -145,7 +145,7 @@ class ProposerNet(nn.Module):
     @staticmethod
     def boxes_of(raw: Tensor, shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         """Logits (B, N) and boxes (B, N, 4) from what the heads give, (B, N, 5), for maps of such shapes."""
-        centres, strides = grid(shapes)
+        centres, strides = (part.to(raw.device) for part in grid(shapes))
         return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
 
     def set_precision(self, dtype: torch.dtype) -> None:

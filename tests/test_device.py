@@ -1,0 +1,104 @@
+"""Where networks run: what is chosen and refused, and that a GPU gives what the processor gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_quantized import scenes
+
+from panorama.errors import ModelError
+from panorama.models import precision as precision_module
+from panorama.models.device import ENVIRONMENT, choose_device, send
+from panorama.models.embedder import BATCH, PanoramaNet
+from panorama.models.precision import choose
+from panorama.models.proposer import PanoramaProposer
+from panorama.models.weights import open_model
+from panorama.regions import iou
+
+
+@pytest.fixture(autouse=True)
+def no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    monkeypatch.delenv(precision_module.ENVIRONMENT, raising=False)
+
+
+def crops(count: int) -> list[np.ndarray]:
+    """Small pictures, each of other colours."""
+    rng = np.random.default_rng(5)
+    return [rng.integers(0, 256, (40 + i % 7, 30, 3)).astype(np.uint8) for i in range(count)]
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 0)
+    assert choose_device() == torch.device("cpu")
+    gpus(monkeypatch, 2)
+    assert choose_device() == torch.device("cuda")
+    assert choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setenv(ENVIRONMENT, "cuda:1")
+    assert choose_device() == torch.device("cuda:1")
+
+
+@pytest.mark.parametrize("count, name", [(0, "cuda"), (2, "cuda:2"), (2, "gpu"), (0, "tpu")])
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, count: int, name: str
+) -> None:
+    gpus(monkeypatch, count)
+    with pytest.raises(ModelError, match=f"a device is auto, cpu.*got '{name}'") as refused:
+        choose_device(name)
+    assert ("no CUDA GPU" in str(refused.value)) == (count == 0)
+    assert ("cuda:1" in str(refused.value)) == (count == 2)
+
+
+def test_the_models_tell_of_a_device_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 0)
+    monkeypatch.setenv(ENVIRONMENT, "cuda")
+    with pytest.raises(ModelError, match="no CUDA GPU"):
+        PanoramaNet(open_model("panoramanet", "embedder"))
+    with pytest.raises(ModelError, match="no CUDA GPU"):
+        PanoramaProposer(open_model("proposer", "proposer"))
+
+
+def test_a_gpu_counts_in_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    for able, name in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr(precision_module, "gpu_bfloat16", lambda able=able: able)
+        chosen = choose(None, "", gpu)
+        assert chosen.name == name and "processor only" in chosen.why
+    with pytest.raises(ModelError, match=r"no int8 here: .*this is cuda"):
+        choose("int8", "", gpu)
+
+
+def test_several_batches_are_each_in_their_place() -> None:
+    net = PanoramaNet(open_model("panoramanet", "embedder"), device="cpu")
+    pictures = crops(BATCH + 5)
+    whole = net.embed_all(pictures)
+    assert whole.shape == (3, BATCH + 5, net.dim)
+    one_by_one = np.concatenate([net.embed_all([picture]) for picture in pictures[-6:]], axis=1)
+    assert np.abs(whole[:, -6:] - one_by_one).max() < 1e-3
+
+
+def test_sending_to_the_processor_copies_nothing() -> None:
+    batch = torch.zeros(2, 3)
+    assert send(batch, torch.device("cpu")) is batch
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")
+def test_a_gpu_gives_what_the_processor_gives() -> None:
+    pictures = crops(BATCH + 5)
+    folder = open_model("panoramanet", "embedder")
+    here = PanoramaNet(folder, "float32", "cpu").embed_all(pictures)
+    there = PanoramaNet(folder, device="cuda").embed_all(pictures)
+    assert (here * there).sum(axis=2).min() > 0.99
+    proposer = open_model("proposer", "proposer")
+    ours = PanoramaProposer(proposer, precision="float32", device="cpu").propose(scenes(8))
+    theirs = PanoramaProposer(proposer, device="cuda").propose(scenes(8))
+    strong = [regions[regions.scores >= 0.3] for regions in ours]
+    assert sum(map(len, strong)) >= 8
+    for a, b in zip(strong, theirs, strict=True):
+        assert not len(a) or (iou(a.boxes_xyxy, b.boxes_xyxy).max(axis=1) >= 0.7).mean() > 0.8
