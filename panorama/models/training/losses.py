@@ -19,6 +19,7 @@ class LossWeights:
         identify: cross entropy over one proxy per class or instance.
         local: 1 - cosine to the teacher's 4 x 4 map, at every stage.
         deep: share of the deepest exit's own vector in what shallower exits imitate.
+        shallow: how much each exit before the deepest counts beside it; 0 leaves them untrained.
     """
 
     imitate: float = 4.0
@@ -26,6 +27,7 @@ class LossWeights:
     identify: float = 0.3
     local: float = 1.0
     deep: float = 0.3
+    shallow: float = 1.0
 
 
 class Scaffold(nn.Module):
@@ -91,5 +93,5 @@ def total_loss(
             "local": locality(stage_map, scaffold.local[number], grid),
         }
         for name, value in parts.items():
-            total = total + getattr(weights, name) * value
+            total = total + (1.0 if last else weights.shallow) * getattr(weights, name) * value
     return total, {name: float(value.detach()) for name, value in parts.items()}
