@@ -49,13 +49,7 @@ def retrieval(embedder: Embedder, data: Path, seed: int = 0) -> list[RetrievalSc
     Raises:
         UsageError: the table is missing or has no held-out class.
     """
-    rows = [
-        row
-        for row in _table(data / LABELS, ("file", "source", "class", "identity"))
-        if row["identity"] == "class" and held_out(row["source"], row["class"])
-    ]
-    if not rows:
-        raise UsageError(f"{data / LABELS} has no class that is held out from training")
+    rows = _held_out_rows(data)
     labels = np.array([f"{row['source']}/{row['class']}" for row in rows])
     chosen = at_most_per_label(labels.tolist(), MOST_PER_CLASS, seed)
     pictures = [_picture(data / rows[i]["file"]) for i in chosen]
@@ -79,13 +73,7 @@ def stranger_pictures(data: Path, seed: int = 0, count: int = STRANGERS) -> list
     Raises:
         UsageError: the table is missing or has no held-out class.
     """
-    rows = [
-        row
-        for row in _table(data / LABELS, ("file", "source", "class", "identity"))
-        if row["identity"] == "class" and held_out(row["source"], row["class"])
-    ]
-    if not rows:
-        raise UsageError(f"{data / LABELS} has no class that is held out from training")
+    rows = _held_out_rows(data)
     chosen = np.random.default_rng(seed).permutation(len(rows))[:count]
     return [_picture(data / rows[i]["file"]) for i in chosen]
 
@@ -119,6 +107,18 @@ def proposals(proposer: Proposer, data: Path) -> ProposalScore:
     truth: list[NDArray[np.floating]] = [np.array(b, np.float32) for b in boxes.values()]
     sizes = [(p.shape[1], p.shape[0]) for p in pictures]
     return ProposalScore(proposal_recall(truth, found, sizes), len(pictures), 1000 * seconds / len(pictures))
+
+
+def _held_out_rows(data: Path) -> list[dict[str, str]]:
+    """The pictures of `data`/images/labels.csv whose classes no training saw; at least one."""
+    rows = [
+        row
+        for row in _table(data / LABELS, ("file", "source", "class", "identity"))
+        if row["identity"] == "class" and held_out(row["source"], row["class"])
+    ]
+    if not rows:
+        raise UsageError(f"{data / LABELS} has no class that is held out from training")
+    return rows
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
