@@ -69,11 +69,6 @@ class Track:
         """Time of the last sample, or of the last unchanged frame after it."""
         return self.held_until[1] if self.held_until else self.times[-1]
 
-    @property
-    def last_seen_frame(self) -> int:
-        """Frame of the last sample, or the last unchanged frame after it."""
-        return self.held_until[0] if self.held_until else self.frames[-1]
-
     def predict(self, time_seconds: float) -> NDArray[np.float32]:
         """The box expected at a time, by constant velocity; a held track has stood still."""
         elapsed = min(time_seconds - self.last_seen_seconds, 1.0)

@@ -175,7 +175,7 @@ def test_forget_with_sightings_erases_crops_and_vectors_of_the_tracks(store):
     kept = {j for batch in store.read_crops(segments=snapshot.live_segments) for j in batch.jpegs}
     expected = {jpeg(s, k) for s in (0, 1, 2, 9) for k in range(3)}
     assert kept == expected - {jpeg(1, 0), jpeg(1, 2), jpeg(9, 1)}
-    assert store.snapshot().embedding_rows(MODEL, 1) == 9 == store.info().counts["crops"]
+    assert store.snapshot().vectors(MODEL, 1).total == 9 == store.info().counts["crops"]
     assert jpegs_on_disk(store) == kept
     assert store.segments_lacking(MODEL, 1) == []
     check_whole(store.snapshot())

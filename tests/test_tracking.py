@@ -86,7 +86,7 @@ def test_a_hold_does_not_revive_what_was_not_in_the_last_sample() -> None:
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
     tracker.update(5, 0.2, regions(), looks())
     tracker.hold(10, 0.4)
-    assert tracker.finish()[0].last_seen_frame == 0
+    assert tracker.finish()[0].last_seen_seconds == 0.0
 
 
 def test_a_cut_ends_every_track() -> None:

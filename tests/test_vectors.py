@@ -301,18 +301,18 @@ def test_deleting_the_index_changes_nothing(store):
         index(store, f"{k}.mp4", seed=k)
     before = loaded(store)
     copy = VectorTable(MODEL, 1, before.crop_ids.copy(), before.track_ids.copy(), before.vectors.copy())
-    shutil.rmtree(store.index_path)
+    shutil.rmtree(store.path / "index")
     assert same(loaded(store), copy) and same(before, copy)
 
 
 def test_new_segments_are_appended_and_old_ones_not_written_again(store):
     index(store, "a.mp4", seed=1)
     loaded(store)
-    (file,) = store.index_path.rglob("g*.vectors")
+    (file,) = (store.path / "index").rglob("g*.vectors")
     inode, size = file.stat().st_ino, file.stat().st_size
     index(store, "b.mp4", seed=2)
     table = loaded(store)
-    (file,) = store.index_path.rglob("g*.vectors")
+    (file,) = (store.path / "index").rglob("g*.vectors")
     assert (file.stat().st_ino, file.stat().st_size) == (inode, 2 * size)
     np.testing.assert_array_equal(table.vectors, np.concatenate([unit_vectors(3, 1), unit_vectors(3, 2)]))
 
@@ -326,7 +326,7 @@ def test_a_damaged_cache_is_made_again(store, victim, damage):
     expected = VectorTable(
         MODEL, 1, expected.crop_ids.copy(), expected.track_ids.copy(), expected.vectors.copy()
     )
-    (file,) = store.index_path.rglob(victim if "." in victim else f"g*.{victim}")
+    (file,) = (store.path / "index").rglob(victim if "." in victim else f"g*.{victim}")
     if damage == "missing":
         file.unlink()
     else:
@@ -344,7 +344,7 @@ def test_replaced_and_removed_videos_leave_the_table(store):
     index(store, "2.mp4", content="changed", seed=9)
     expected = np.concatenate([unit_vectors(3, k) for k in (0, 3, 9)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)
-    shutil.rmtree(store.index_path)
+    shutil.rmtree(store.path / "index")
     np.testing.assert_array_equal(loaded(store).vectors, expected)
 
 
@@ -381,8 +381,8 @@ def test_a_crop_embedded_twice_is_one_row(store):
             writer.add(part, part, unit_vectors(3)[: len(part)])
             writer.commit()
     assert loaded(store).crop_ids.tolist() == ids.tolist()
-    shutil.rmtree(store.index_path)
-    store.index_path.write_text("no folder, so no cache")
+    shutil.rmtree(store.path / "index")
+    (store.path / "index").write_text("no folder, so no cache")
     assert loaded(store).crop_ids.tolist() == ids.tolist()
 
 

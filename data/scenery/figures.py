@@ -291,11 +291,9 @@ DOTTED_UMBRELLA = Person(
 )
 PLAIN_UMBRELLA = Person((60, 84, 96), (48, 48, 60), hair=(60, 44, 36), carries="umbrella-plain", height=1.7)
 STRIPED_UMBRELLA = Person((120, 110, 96), (58, 60, 84), carries="umbrella-stripes", height=1.72)
-GREY_COAT = Person((112, 114, 120), (54, 54, 60), hair=(150, 148, 144), carries="bag")
 GREEN_JUMPER = Person((62, 108, 70), (116, 104, 84), hair=(150, 104, 54), skin=(226, 186, 160))
 SAILOR_SHIRT = Person((232, 230, 224), (52, 66, 104), stripes=(40, 52, 96), height=1.7)
 
 STRIPED_CAT = Cat((206, 136, 66), (96, 52, 24), (244, 234, 216), 1.15)
 GREY_CAT = Cat((126, 128, 134), None, (214, 214, 212), 1.1)
 GINGER_CAT = Cat((208, 138, 70), None, (226, 186, 136), 1.15)
-SILVER_TABBY = Cat((150, 150, 150), (62, 62, 66), (220, 220, 218), 1.1)

@@ -182,9 +182,3 @@ def distances_to_boxes(raw: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
     """Log distances to left, top, right and bottom, in strides, to x1, y1, x2, y2 in pixels: (..., N, 4)."""
     distances = raw.clamp(-6.0, 4.0).exp() * strides[:, None]
     return torch.cat([centres - distances[..., :2], centres + distances[..., 2:]], -1)
-
-
-def boxes_to_distances(boxes: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
-    """The inverse of `distances_to_boxes` for centres inside their boxes: (..., N, 4)."""
-    distances = torch.cat([centres - boxes[..., :2], boxes[..., 2:] - centres], -1)
-    return (distances / strides[:, None]).clamp_min(1e-6).log()

@@ -138,11 +138,6 @@ class Rewriter:
         self._similarities: list[SimilarityCall] = []
         self._parameters = parameters
 
-    @property
-    def has_extensions(self) -> bool:
-        """Whether anything is to be replaced."""
-        return bool(self._extensions)
-
     def rewrite(self) -> Rewritten:
         """The statement with every extension replaced.
 

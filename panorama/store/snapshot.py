@@ -233,10 +233,6 @@ class Snapshot:
         """The vectors of every live segment at an exit; a crop that was embedded twice counts twice."""
         return self.holdings.get((model_hash, exit), _NOTHING)
 
-    def embedding_rows(self, model_hash: str, exit: int) -> int:
-        """How many vectors the files of an exit hold."""
-        return sum(file.rows for file in self.embeddings.get((model_hash, exit), ()))
-
 
 _NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -154,11 +153,6 @@ class Store:
     def path(self) -> Path:
         """The library's directory."""
         return self._place.root
-
-    @property
-    def index_path(self) -> Path:
-        """Where disposable accelerators lie."""
-        return self._place.index
 
     def close(self) -> None:
         """Let go of the library; snapshots already taken stay usable."""
@@ -407,10 +401,6 @@ class Store:
             {(row.model_hash, row.exit): int(row.row_count) for row in embedded},
             tuple(models),
         )
-
-    def free_bytes(self) -> int:
-        """Free space on the library's disk."""
-        return shutil.disk_usage(self.path).free
 
 
 def _folder_bytes(folder: Path) -> int:

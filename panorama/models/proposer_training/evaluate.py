@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.models.base import Image, Proposer
+from panorama.models.base import Image
 from panorama.models.proposals import Recall, proposal_recall
 from panorama.models.proposer_training.sources import PERMITTED_CLIPS, read_frames, read_numbered, read_rgb
 from panorama.regions import Regions, iou
@@ -80,11 +80,6 @@ def milliseconds(propose: Propose, frames: Sequence[Image], rounds: int = 5) -> 
         propose(frames)
         best = min(best, time.perf_counter() - began)
     return best / len(frames) * 1e3
-
-
-def in_batches(proposer: Proposer, pictures: Sequence[Image], size: int = 16) -> list[Regions]:
-    """Regions of many pictures without preparing all of them at once."""
-    return [r for i in range(0, len(pictures), size) for r in proposer.propose(pictures[i : i + size])]
 
 
 def report(data: Path, propose: Propose) -> dict[str, Any]:

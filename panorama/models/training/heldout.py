@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from panorama.models.base import Embedder, Image
+from panorama.models.base import Image
 from panorama.models.embedder import squash
 from panorama.models.network import Trunk
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
@@ -85,14 +85,6 @@ def instance_pairs(
             rng = np.random.default_rng((seed, turn, i))
             views.append(degrade(geometry(picture, rng, side), rng))
     return views, np.tile(np.arange(len(pictures)), 2)
-
-
-def measure_embedder(embedder: Embedder, held: HeldOut) -> dict[str, float]:
-    """map_exit_i and r_at_1_exit_i of an embedder's whole vectors over held-out pictures, for every exit."""
-    scores = {}
-    for number, vectors in enumerate(embedder.embed_all(held.load()), 1):
-        scores[f"map_exit_{number}"], scores[f"r_at_1_exit_{number}"] = retrieval_scores(vectors, held.labels)
-    return scores
 
 
 def make_measure(
