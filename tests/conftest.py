@@ -1,4 +1,4 @@
-"""What tests of the whole share: the command line in this process, and where footage lies."""
+"""What tests share: the command line in this process, an engine, a store, and where footage lies."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from panorama.query.engine import Engine
+    from panorama.store import Store
 
 # Set before torch is loaded: on a busy machine its threads wait for each other longer than they compute.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -75,6 +79,25 @@ def run(
         return Ran(int(left.value.code or 0), out, err)
 
     return panorama
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine over the sample library of tests/query_samples.py, with pictures to name."""
+    from query_samples import engine_with_pictures
+
+    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    from panorama.store import Store
+
+    with Store.create(tmp_path / "library") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

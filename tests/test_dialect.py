@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from query_samples import ENTITIES, make_engine, make_library
+from query_samples import ENTITIES, make_library
 
 from panorama.errors import QueryError
 from panorama.query.branches import MAX_BRANCHES
@@ -38,13 +38,6 @@ def blocks(name: str) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     made = connect(make_library(tmp_path_factory.mktemp("library")), Limits(threads=1))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
     yield made
     made.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from query_samples import (
     ENTITIES,
     TRACKS,
     empty_library,
-    engine_with_pictures,
     make_engine,
     make_library,
 )
@@ -29,13 +27,6 @@ from panorama.query.statements import (
 )
 
 FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["DOUBLE"] * 4]
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
-    yield made
-    made.close()
 
 
 def test_parameters_are_bound_inside_and_outside_of_a_shorthand(engine: Engine) -> None:

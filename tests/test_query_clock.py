@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,13 +24,6 @@ from panorama.errors import QueryError
 from panorama.query.engine import Engine
 
 CLOCK = timedelta(seconds=1 / FPS)
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
-    yield made
-    made.close()
 
 
 def at(hour: int, minute: int = 0, second: float = 0) -> timedelta:

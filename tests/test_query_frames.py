@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from query_samples import (
@@ -12,7 +11,6 @@ from query_samples import (
     TRACKS,
     VIDEOS,
     Track,
-    engine_with_pictures,
     expected_frames,
     rounded,
 )
@@ -21,13 +19,6 @@ from panorama.query.engine import Engine
 
 FRAME_COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]
 FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["DOUBLE"] * 4]
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("name", ENTITIES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from query_samples import (
     FPS,
     TRACKS,
     VIDEOS,
-    engine_with_pictures,
     make_engine,
     make_library,
     rounded,
@@ -19,13 +17,6 @@ from query_samples import (
 
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
-    yield made
-    made.close()
 
 
 def test_moments_merge_tracks_over_small_gaps_and_show_the_best_view(engine: Engine) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,6 @@ from query_samples import make_engine, make_library
 
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
-    yield made
-    made.close()
 
 
 def spans(engine: Engine, condition: str) -> list[tuple[float, float, str | None]]:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from query_samples import engine_with_pictures
 
 from panorama.query import engine as engine_module
 from panorama.query.engine import Engine
 from panorama.query.matches import MatchRequest
 
 LIKE = "similarity('a.jpg')"
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return engine_with_pictures(tmp_path_factory.mktemp("library"))
 
 
 def asked(engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch) -> MatchRequest:

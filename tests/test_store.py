@@ -27,12 +27,6 @@ from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from panorama.store.schema import CROPS
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path / "library") as store:
-        yield store
-
-
 def test_open_refuses_a_folder_without_a_library(tmp_path):
     with pytest.raises(LibraryNotFound, match=r"no library at .*nothing.* index"):
         Store.open(tmp_path / "nothing")

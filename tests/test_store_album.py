@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,6 @@ from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_di
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
 from panorama.store import Store, catalog, pack_ids
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path / "library") as store:
-        yield store
 
 
 def everything(store: Store) -> bytes:

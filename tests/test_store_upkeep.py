@@ -18,12 +18,6 @@ from panorama.store.locks import FileLock
 from panorama.store.segments import FileSet
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path / "library") as store:
-        yield store
-
-
 def rows(snapshot: Snapshot) -> dict[str, list]:
     """All rows of live segments by table, in one order."""
     found = {}

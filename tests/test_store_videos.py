@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from store_samples import check_whole, fill, index, jpeg, jpegs_on_disk, video_row
 
 from panorama.errors import UnknownVideo
 from panorama.store import KnownFile, Store
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path / "library") as store:
-        yield store
 
 
 def names(store: Store) -> dict[str, int]:

@@ -15,12 +15,6 @@ from panorama.store import Store, inverted, pack_ids, vector_cache
 from panorama.store.vectors import Neighbours, Restriction, VectorIndex, VectorTable, read_crop_ids
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path / "library") as store:
-        yield store
-
-
 def table_of(crop_ids: np.ndarray, vectors: np.ndarray, folder: Path | None = None) -> VectorTable:
     return VectorTable(MODEL, 1, crop_ids, crop_ids // 4, vectors, folder)
 
