@@ -95,10 +95,10 @@ def clock_seconds(base: str, seconds: str) -> str:
 
 def names_clock(node: exp.Expr) -> bool:
     """Whether some part of a predicate compares `time` with text, a date or a timestamp."""
-    for part in node.find_all(*_SIGNS, exp.Between, exp.In):
+    for part in node.find_all(*SIGNS, exp.Between, exp.In):
         operands = [part.this, part.args.get("expression"), part.args.get("low"), part.args.get("high")]
         operands = [item for item in (*operands, *part.expressions) if isinstance(item, exp.Expr)]
-        if any(map(_is_time, operands)) and any(map(_is_text, operands)):
+        if any(map(is_time, operands)) and any(map(_is_text, operands)):
             return True
     return False
 
@@ -116,15 +116,15 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
         return clock_test(node.this, is_interval)
     if isinstance(node, exp.Not):
         return clock_test(node.this, is_interval).opposite()
-    if isinstance(node, exp.Between) and _is_time(node.this):
+    if isinstance(node, exp.Between) and is_time(node.this):
         return ClockTest(_between(_constant(node.args["low"]), _constant(node.args["high"])))
-    sign = _SIGNS.get(type(node))
+    sign = SIGNS.get(type(node))
     if sign is None:
         raise ClockError("wall-clock text is compared with time by <, <=, >, >=, =, <> or BETWEEN")
-    if _is_time(node.this):
+    if is_time(node.this):
         value = _constant(node.expression)
-    elif _is_time(node.expression):
-        value, sign = _constant(node.this), _MIRRORED[sign]
+    elif is_time(node.expression):
+        value, sign = _constant(node.this), MIRRORED[sign]
     else:
         raise ClockError("wall-clock text is compared with time itself: time >= '10:00'")
     if sign in ("=", "<>"):
@@ -132,13 +132,14 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
     return ClockTest(_side(sign, value))
 
 
-_SIGNS: dict[type[exp.Expr], str] = {
+SIGNS: dict[type[exp.Expr], str] = {
     exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>",
 }  # fmt: skip
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 
 
-def _is_time(node: exp.Expr) -> bool:
+def is_time(node: exp.Expr) -> bool:
+    """Whether it is the column `time`."""
     return isinstance(node, exp.Column) and node.name.lower() == "time"
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
-from panorama.query.clock import ClockError, ClockTest, clock_test, names_clock
+from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
@@ -195,15 +195,6 @@ def _overlap(condition: Condition, query: Query, context: Context, negated: bool
 
 
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-}
 # Some t of [start_time, end_time) with t < v, and so on.
 _OVERLAPS = {
     "<": "start_time < {v}",
@@ -250,23 +241,19 @@ def time_comparisons(leaf: Leaf, context: Context) -> list[tuple[str, float]] | 
     node = leaf.node
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.Between) and _is_time(node.this):
+    if isinstance(node, exp.Between) and is_time(node.this):
         low, high = (_number(constant(node.args[side])) for side in ("low", "high"))
         return None if low is None or high is None else [(">=", low), ("<=", high)]
-    sign = _OPERATORS.get(type(node)) if node is not None else None
+    sign = SIGNS.get(type(node)) if node is not None else None
     if node is None or sign is None:
         return None
-    if _is_time(node.this):
+    if is_time(node.this):
         value = _number(constant(node.expression))
-    elif _is_time(node.expression):
-        value, sign = _number(constant(node.this)), _MIRRORED[sign]
+    elif is_time(node.expression):
+        value, sign = _number(constant(node.this)), MIRRORED[sign]
     else:
         return None
     return None if value is None else [(sign, value)]
-
-
-def _is_time(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Column) and node.name.lower() == "time"
 
 
 def _number(value: Any) -> float | None:
