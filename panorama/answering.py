@@ -200,7 +200,7 @@ class Answering:
         """What a query that searched should say; one that did not match anything needs no model."""
         with self._lock:
             searched = self._snapshot is snapshot and self._matcher is not None
-        return unsearched(self._store, snapshot, self._embedder()) if searched else ()
+        return unsearched(snapshot, self._embedder()) if searched else ()
 
 
 def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:

@@ -22,7 +22,7 @@ from panorama.query.matching import AlbumMatcher
 from panorama.query.passes import first_exit
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
-from panorama.store.places import TrackPlaces, read_places
+from panorama.store.places import PlaceTables, TrackPlaces
 from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
 
 DEEPEN_BATCH = 64
@@ -38,10 +38,11 @@ class PickedVectors:
 
 
 class KeptIndexes:
-    """Vector indexes that outlive a snapshot: an entity registered, say, changes nothing of them."""
+    """Accelerators that outlive a snapshot: an entity registered, say, changes nothing of them."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], tuple[object, VectorIndex]] = {}
+        self._places: PlaceTables | None = None
 
     def get(self, snapshot: Snapshot, model_hash: str, exit: int) -> VectorIndex:
         """The index over what a snapshot holds at an exit; made anew where that has changed."""
@@ -52,6 +53,12 @@ class KeptIndexes:
             kept = (content, VectorIndex(VectorTable.load(snapshot, model_hash, exit)))
             self._kept[model_hash, exit] = kept
         return kept[1]
+
+    def places(self, snapshot: Snapshot) -> PlaceTables:
+        """Where the tracks of a snapshot were."""
+        if self._places is None or self._places.snapshot is not snapshot:
+            self._places = PlaceTables(snapshot, self._places)
+        return self._places
 
 
 class SnapshotVectors:
@@ -81,6 +88,7 @@ class SnapshotVectors:
         for exit in range(first, self._embedder.exits + 1):
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
             self._indexes[exit] = VectorIndex(table, build=exit == first)
+        self._kept.places(self._snapshot).prepare()
 
     def album(self, exit: int) -> Album:
         return self._snapshot.album(self._embedder.hash, exit)
@@ -124,7 +132,7 @@ class SnapshotVectors:
         return self._index(exit).nearest(query, count, rows)
 
     def places(self, track_ids: NDArray[np.int64]) -> Places:
-        return _places(read_places(self._snapshot, track_ids))
+        return _places(self._kept.places(self._snapshot).places(track_ids))
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)
@@ -214,10 +222,11 @@ def _joined(parts: list[PickedVectors]) -> PickedVectors:
     )
 
 
-def unsearched(store: Store, snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
+def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
     """A warning where videos have crops without a vector of this model: another process used another one."""
-    lacking = set(store.segments_lacking(embedder.hash, 1))
-    count = sum(segment in lacking for segment in snapshot.videos.column("segment").to_pylist())
+    crops = snapshot.crops()
+    lacking = crops.segments[crops.rows > snapshot.vectors(embedder.hash, 1).rows_of(crops.segments)]
+    count = int(np.isin(snapshot.videos.column("segment").to_numpy(), lacking).sum())
     if not count:
         return ()
     return (

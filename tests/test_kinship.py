@@ -112,7 +112,7 @@ def test_continuing_is_mutual_whoever_has_the_view() -> None:
     places = Places(
         np.array([1, 2]), np.array([0.0, 5]), np.array([10.0, 5.2]), np.array([[0.0, 10], [5, np.inf]]), boxes
     )
-    assert continues(places, 0)[1] and continues(places, 1)[0]
+    assert continues(places, np.array([0, 1]), np.array([1, 0])).all()
 
 
 TRACKS = st.builds(
@@ -140,3 +140,50 @@ def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> 
         ids[turned], RULE.score(value[turned]), before[turned], RULE, lambda w: places_of(tracks, ids, w)
     )
     assert again[turned].tolist() == score
+
+
+def carried_one_by_one(tracks: Sequence[Seen], band: list[int]) -> list[int]:
+    """The second rule by its words: from each accepted track to what continues it, and on from there."""
+    best = {t.video: max(o.value for o in tracks if o.video == t.video) for t in tracks}
+    sure = [
+        number
+        for number, t in enumerate(tracks)
+        if band[number] == ACCEPTED and t.value >= RULE.near_in_video * best[t.video]
+    ]
+    found = list(sure)
+    for number in found:
+        one = tracks[number]
+        for other, t in enumerate(tracks):
+            near = max(one.start, t.start) < min(one.end, t.end) + 0.5 and t.video == one.video
+            may = band[other] != REJECTED and t.value >= RULE.carried * best[t.video]
+            alike = shared(np.array([one.box], np.float32), np.array([t.box], np.float32))[0] >= 0.5
+            if other not in found and near and may and alike:
+                found.append(other)
+    return [number for number in found if number not in sure]
+
+
+CHAINS = st.builds(
+    Seen,
+    value=st.sampled_from([0.45, 0.5, 0.55, 0.7, 0.72]),
+    video=st.integers(1, 3),
+    start=st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.0]),
+    end=st.sampled_from([4.25, 4.75, 5.5]),
+    box=st.sampled_from([HERE, ELSEWHERE, (4, 0, 14, 10), (8, 0, 18, 10)]),
+).map(lambda t: Seen(t.value, t.video, t.start, t.start + t.end - 4, t.box))
+
+
+@given(st.lists(CHAINS, min_size=1, max_size=24), st.integers(1, 40))
+@settings(max_examples=300, deadline=None)
+def test_many_videos_at_once_carry_what_one_track_after_the_other_does(
+    tracks: list[Seen], pairs: int
+) -> None:
+    before = bands(np.array([t.value for t in tracks], np.float32), RULE).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("panorama.query.kinship.PAIRS", pairs)
+        band, _ = settled(*tracks)
+    for number in carried_one_by_one(tracks, before):
+        assert band[number] == ACCEPTED
+    accepted = {number for number, one in enumerate(band) if one == ACCEPTED}
+    assert accepted <= {number for number, one in enumerate(before) if one == ACCEPTED} | set(
+        carried_one_by_one(tracks, before)
+    )

@@ -149,6 +149,15 @@ def test_every_table_function_of_duckdb_is_known_to_be_harmless_or_refused(engin
     assert not [name for name in sorted(known) if _is_refused(engine, name)]
 
 
+def test_limits_hold_in_the_connection_that_a_statement_gets(folder: Path) -> None:
+    """What was set for one connection did not hold for its cursors, and each statement has one."""
+    shallow, _ = make_engine(make_library(folder), expressions=60)
+    assert shallow.query(f"SELECT {'(' * 20}1{')' * 20}").fetchall() == [(1,)]
+    with pytest.raises(QueryError, match="depth"):
+        shallow.query(f"SELECT {'- ' * 90}1")
+    shallow.close()
+
+
 def test_settings_that_say_nothing_of_the_machine_are_shown(engine: Engine) -> None:
     assert engine.query("SELECT current_setting('TimeZone') IS NOT NULL").fetchall() == [(True,)]
 

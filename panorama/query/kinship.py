@@ -34,6 +34,9 @@ SAME_PLACE = 0.5
 CARRIED_GAIN = 0.05
 """A carried track's score is `high` and this share of its own score: carried tracks keep their order."""
 
+PAIRS = 1 << 16
+"""Pairs of tracks compared at once: so many that the work is in numpy, so few that they fit a cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -58,27 +61,24 @@ class Places:
         if shapes != ((count,),) * 3 or self.view_boxes_xyxy.shape != (*self.view_seconds.shape, 4):
             raise ValueError(f"{count} tracks, but spans and views have shapes {shapes}")
 
-    def boxes_at(self, seconds: NDArray[np.float64]) -> NDArray[np.float32]:
-        """(T, 4) the box of each track at a time (T,): between views on a line, outside them the nearest."""
-        rows = np.arange(len(self.track_ids))
-        views = np.isfinite(self.view_seconds).sum(axis=1)
-        after = np.minimum((self.view_seconds <= seconds[:, None]).sum(axis=1), views - 1)
+    def boxes_at(
+        self, seconds: NDArray[np.float64], rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float32]:
+        """(N, 4) the box of each track at a time (N,): between views on a line, outside them the nearest.
+
+        Args:
+            rows: (N,) which tracks; None for all, one after the other.
+        """
+        rows = np.arange(len(self.track_ids)) if rows is None else rows
+        times, boxes = self.view_seconds, self.view_boxes_xyxy
+        known = times[rows]  # (N, C)
+        views = np.isfinite(known).sum(axis=1)
+        after = np.minimum((known <= seconds[:, None]).sum(axis=1), views - 1)
         before = np.maximum(after - 1, 0)
-        first, last = self.view_seconds[rows, before], self.view_seconds[rows, after]
+        first, last = times[rows, before], times[rows, after]
         share = np.where(last > first, (seconds - first) / np.where(last > first, last - first, 1), 1.0)
         share = np.clip(share, 0, 1)[:, None].astype(np.float32)
-        boxes = self.view_boxes_xyxy
         return np.asarray(boxes[rows, before] * (1 - share) + boxes[rows, after] * share, np.float32)
-
-    def pick(self, rows: NDArray[np.intp]) -> Places:
-        """Some of the tracks, or one of them several times."""
-        return Places(
-            self.track_ids[rows],
-            self.start_seconds[rows],
-            self.end_seconds[rows],
-            self.view_seconds[rows],
-            self.view_boxes_xyxy[rows],
-        )
 
 
 def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -90,20 +90,22 @@ def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) ->
     return np.asarray(both / np.maximum(np.minimum(*areas), 1e-6), np.float32)
 
 
-def continues(places: Places, track: int) -> NDArray[np.bool_]:
-    """(T,) which tracks of a video are where one of them (a row) is, at the same time or next to it.
+def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """(N,) whether two tracks of a video (rows) are at the same place, at the same time or next to it.
 
     Looked at are the moments of the views of both, and the middle of the time that they share or lie apart.
     """
-    one = places.pick(np.full(len(places.track_ids), track))
-    first = np.maximum(places.start_seconds, one.start_seconds)
-    last = np.minimum(places.end_seconds, one.end_seconds)
+    first = np.maximum(places.start_seconds[ones], places.start_seconds[others])
+    last = np.minimum(places.end_seconds[ones], places.end_seconds[others])
     near = first < last + GAP_SECONDS
-    found = np.zeros(len(places.track_ids), np.bool_)
-    for seconds in ((first + last) / 2, *one.view_seconds.T, *places.view_seconds.T):  # each (T,)
-        both = near & (seconds >= np.minimum(first, last)) & (seconds <= np.maximum(first, last))
-        if both.any():
-            found |= both & (shared(one.boxes_at(seconds), places.boxes_at(seconds)) >= SAME_PLACE)
+    early, late = np.minimum(first, last)[:, None], np.maximum(first, last)[:, None]
+    moments = [((first + last) / 2)[:, None], places.view_seconds[ones], places.view_seconds[others]]
+    seconds = np.concatenate(moments, axis=1)  # (N, 1 + 2 C)
+    pair, moment = np.nonzero(near[:, None] & (seconds >= early) & (seconds <= late))
+    at = seconds[pair, moment]
+    same = shared(places.boxes_at(at, ones[pair]), places.boxes_at(at, others[pair])) >= SAME_PLACE
+    found = np.zeros(len(ones), np.bool_)
+    found[pair[same]] = True
     return found
 
 
@@ -162,15 +164,33 @@ def _carried(
     known = places(np.sort(track_ids[asked]))
     order = np.argsort(track_ids, kind="stable")
     rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
-    open_ = waiting[rows]
-    for segment in np.unique(segments[rows]):
-        mine = np.flatnonzero(segments[rows] == segment)
-        part = known.pick(mine)
-        left = open_[mine].copy()
-        front = np.flatnonzero(~left).tolist()
-        while front and left.any():
-            reached = np.flatnonzero(left & continues(part, front.pop()))
-            left[reached] = False
-            front += reached.tolist()
-        carried[rows[mine[open_[mine] & ~left]]] = True
+    left = waiting[rows]
+    front = np.flatnonzero(~left)
+    while len(front):
+        reached = _reached(known, front, np.flatnonzero(left))
+        left[reached] = False
+        carried[rows[reached]] = True
+        front = reached
     return carried
+
+
+def _reached(places: Places, front: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Which of the tracks that are left (rows) continue one of the front (rows)."""
+    # One number for video and time, so that only tracks that have begun by then are paired at all. It is
+    # rounded, hence a second more; `continues` compares the times themselves.
+    _, video = np.unique(places.track_ids >> 32, return_inverse=True)
+    length = float(places.end_seconds.max() - places.start_seconds.min()) + 4
+    since = places.start_seconds - places.start_seconds.min()
+    began = video * length + since
+    left = left[np.argsort(began[left], kind="stable")]
+    starts = np.searchsorted(began[left], video[front] * length - 1)
+    until = since[front] + (places.end_seconds - places.start_seconds)[front] + GAP_SECONDS + 1
+    counts = np.searchsorted(began[left], video[front] * length + until, side="right") - starts
+    found = np.zeros(len(places.track_ids), np.bool_)
+    for part in np.array_split(np.arange(len(front)), 1 + int(counts.sum()) // PAIRS):
+        ends = np.cumsum(counts[part])
+        total = int(ends[-1]) if len(ends) else 0
+        place = np.arange(total) + np.repeat(starts[part] - ends + counts[part], counts[part])
+        others = left[place]
+        found[others[continues(places, np.repeat(front[part], counts[part]), others)]] = True
+    return np.flatnonzero(found)

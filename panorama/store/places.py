@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
-
-_SPAN = ("track_id", "start_time", "end_time")
-_VIEW = ("track_id", "time", "x1", "y1", "x2", "y2")
+from panorama.store.sorted_rows import COLUMNS, SortedRows, forget_others, open_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +29,64 @@ class TrackPlaces:
     view_boxes_xyxy: NDArray[np.float32]
 
 
-def read_places(snapshot: Snapshot, track_ids: NDArray[np.int64]) -> TrackPlaces:
-    """Where some tracks were; those that the snapshot does not hold are left out."""
-    wanted = np.unique(np.asarray(track_ids, np.int64))
-    wanted = wanted[np.isin(segment_of(wanted), snapshot.live_segments)]
-    spans = _rows(snapshot.files["tracks"], _SPAN, wanted)
-    views = _rows(snapshot.files["crops"], _VIEW, wanted)
-    by_id = np.argsort(spans["track_id"], kind="stable")
-    by_time = np.lexsort((views["time"], views["track_id"]))
-    boxes = np.stack([views[name] for name in ("x1", "y1", "x2", "y2")], axis=1).astype(np.float32)
-    return TrackPlaces(
-        spans["track_id"][by_id],
-        spans["start_time"][by_id],
-        spans["end_time"][by_id],
-        views["track_id"][by_time],
-        views["time"][by_time],
-        boxes[by_time],
-    )
+class PlaceTables:
+    """Rows of the tables `tracks` and `crops` of one snapshot, looked up by track.
+
+    Args:
+        before: those of an earlier snapshot; what both hold stays open.
+    """
+
+    def __init__(self, snapshot: Snapshot, before: PlaceTables | None = None) -> None:
+        self.snapshot = snapshot
+        self._open: dict[tuple[str, str], SortedRows] = {}
+        if before is not None:
+            wanted = set(_files(snapshot))
+            self._open = {file: rows for file, rows in before._open.items() if file in wanted}
+
+    def prepare(self) -> None:
+        """Make what look-ups read, and delete what they no longer read."""
+        for table in COLUMNS:
+            self._tables(table)
+        forget_others(self.snapshot.root, _files(self.snapshot))
+
+    def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""
+        return self._rows("tracks", track_ids)
+
+    def views(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """The track (V,) of every crop of some tracks, ascending, and rows (V,) of VIEW, in order of time."""
+        return self._rows("crops", track_ids)
+
+    def places(self, track_ids: NDArray[np.int64]) -> TrackPlaces:
+        """Where some tracks were; those that the snapshot does not hold are left out."""
+        ids, spans = self.spans(track_ids)
+        owners, views = self.views(track_ids)
+        boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
+        return TrackPlaces(ids, spans["start_time"], spans["end_time"], owners, views["time"], boxes)
+
+    def _tables(self, table: str) -> list[SortedRows]:
+        found = []
+        for path in self.snapshot.files[table]:
+            if (table, path) not in self._open:
+                self._open[table, path] = open_rows(self.snapshot.root, path, table)
+            found.append(self._open[table, path])
+        return found
+
+    def _rows(self, table: str, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        wanted = np.unique(np.asarray(track_ids, np.int64))
+        wanted = wanted[np.isin(segment_of(wanted), self.snapshot.live_segments)]
+        ids, rows = [np.zeros(0, np.int64)], [np.zeros(0, COLUMNS[table])]
+        for file in self._tables(table):
+            at = file.find(wanted)
+            if len(at):
+                ids.append(file.track_ids[at])
+                rows.append(file.rows[at])
+        owners, found = np.concatenate(ids), np.concatenate(rows)
+        if len(rows) > 2:  # files hold segments, each a whole one, but in no order
+            order = np.argsort(owners, kind="stable")
+            owners, found = owners[order], found[order]
+        return owners, found
 
 
-def _rows(paths: Sequence[str], columns: tuple[str, ...], wanted: NDArray[np.int64]) -> dict[str, NDArray]:
-    """Columns of the rows of some tracks, from all files whose statistics do not rule them out."""
-    found: list[pa.Table] = []
-    segments = np.unique(segment_of(wanted))
-    for path in paths if len(wanted) else ():
-        with pq.ParquetFile(path) as file:
-            number = file.schema_arrow.get_field_index("segment")
-            for group in range(file.num_row_groups):
-                statistics = file.metadata.row_group(group).column(number).statistics
-                if statistics is not None and statistics.has_min_max:
-                    first = np.searchsorted(segments, statistics.min)
-                    if first == len(segments) or segments[first] > statistics.max:
-                        continue
-                rows = file.read_row_group(group, columns=list(columns))
-                found.append(rows.filter(pa.array(np.isin(rows.column("track_id").to_numpy(), wanted))))
-    if not found:
-        return {name: np.zeros(0, np.int64 if name == "track_id" else np.float64) for name in columns}
-    table = pa.concat_tables(found)
-    return {name: table.column(name).to_numpy() for name in columns}
+def _files(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(table, path) for table in COLUMNS for path in snapshot.files[table]]

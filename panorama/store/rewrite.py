@@ -230,6 +230,7 @@ class _Reader:
         self._path = place.root / source.path
         self._last = source.live[-1] if source.live else -1
         self._file: pq.ParquetFile | None = None
+        self._group: tuple[int, pa.Table] | None = None
 
     def rows(self, segment: int) -> Iterator[pa.Table]:
         if self._file is None:
@@ -238,7 +239,10 @@ class _Reader:
             statistics = self._file.metadata.row_group(number).column(0).statistics
             if statistics is not None and not statistics.min <= segment <= statistics.max:
                 continue
-            group = self._file.read_row_group(number)
+            # Hundreds of segments may share a group: read for each of them, it would be all that takes time.
+            if self._group is None or self._group[0] != number:
+                self._group = number, self._file.read_row_group(number)
+            group = self._group[1]
             mine = group.filter(pc.equal(group.column("segment"), segment))
             if len(mine):
                 yield mine
@@ -248,7 +252,7 @@ class _Reader:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-            self._file = None
+            self._file, self._group = None, None
 
 
 def _clear_index(place: Place) -> None:

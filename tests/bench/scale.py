@@ -13,6 +13,7 @@ searched. Beside the wall time stands processor time, of all threads, which a bu
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import statistics
 import subprocess
@@ -74,20 +75,22 @@ def timed(run: Callable[[], object], before: Callable[[], object] = lambda: None
     return f"{1000 * statistics.median(wall[1:]):8.1f} ({1000 * statistics.median(busy[1:]):6.1f})"
 
 
-def prepared(folder: Path, embedder: Embedder, size: Size) -> Path:
-    """The library, written unless it is there."""
-    path = folder / f"library-{size.videos}"
-    if not Store.is_at(path):
-        started = time.perf_counter()
-        things = build(path, embedder, size, (embedder.exits,), lambda text: print(text, flush=True))
-        written = time.perf_counter()
-        with Store.open(path) as store:
-            rng = np.random.default_rng(99)
-            for name, rank in RANKS.items():
-                centre = things.draw(rng, 1) if rank is None else things.centres[rank : rank + 1]
-                register(store, embedder, name, things.near(rng, np.repeat(centre, 3, axis=0), 0.9))
-            SnapshotVectors(store, store.snapshot(), embedder).prepare()
-        print(f"written in {written - started:.0f} s, indexed in {time.perf_counter() - written:.0f} s")
+def prepared(folder: Path, embedder: Embedder, size: Size, seconds: float) -> Path | None:
+    """The library, written unless it is there; None where `seconds` did not suffice."""
+    path, started = folder / f"library-{size.videos}", time.perf_counter()
+    things = build(path, embedder, size, (embedder.exits,), lambda text: print(text, flush=True), seconds)
+    if things is None:
+        return None
+    written = time.perf_counter()
+    with Store.open(path) as store:
+        rng, known = np.random.default_rng(99), store.entities()
+        for name, rank in RANKS.items():
+            centre = things.draw(rng, 1) if rank is None else things.centres[rank : rank + 1]
+            vectors = things.near(rng, np.repeat(centre, 3, axis=0), 0.9)
+            if name not in known:
+                register(store, embedder, name, vectors)
+        SnapshotVectors(store, store.snapshot(), embedder).prepare()
+    print(f"written in {written - started:.0f} s, indexed in {time.perf_counter() - written:.0f} s")
     return path
 
 
@@ -217,11 +220,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the library is written, and found the next time")
     parser.add_argument("--videos", type=int, default=1000, help="of 1,000 crops each (default 1000)")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="to write for; the next run goes on (no limit)"
+    )
     options = parser.parse_args()
     embedder, size = late_embedder(), Size(videos=options.videos)
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{size.rows:,} crops of {size.videos:,} videos, {size.videos * size.seconds / 3600:.0f} hours")
-    measure(prepared(options.folder, embedder, size), embedder, size)
+    path = prepared(options.folder, embedder, size, 60 * options.minutes)
+    if path is None:
+        print("not all videos are written: run this again")
+        return
+    measure(path, embedder, size)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ it, and a track's crops around the track. How often a thing is seen falls as a p
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,30 +81,47 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def build(
-    folder: Path, embedder: Embedder, size: Size, exits: tuple[int, ...], say: Callable[[str], None]
-) -> Things:
-    """Write the library; `index` merges small files as it goes, and so does this.
+    folder: Path,
+    embedder: Embedder,
+    size: Size,
+    exits: tuple[int, ...],
+    say: Callable[[str], None],
+    seconds: float = math.inf,
+) -> Things | None:
+    """Write the library, or go on with one that was begun; None where `seconds` were over before its end.
+
+    `index` merges small files as it goes, and so does this; the larger the library, the less often.
 
     Args:
         exits: at which vectors are stored; indexing stores all, the deepest is the one that is searched.
     """
-    things = Things(embedder.cohort()[-1], size)
-    with Store.create(folder) as store:
+    things, started = Things(embedder.cohort()[-1], size), time.monotonic()
+    with Store.create(folder, exist_ok=True) as store:
         store.put_model(ModelRow(embedder.hash, embedder.name, "embedder", embedder.dim, embedder.exits))
+        written = set(store.snapshot().videos.column("video").to_pylist())
         for number in range(size.videos):
             content = f"video {number}"
+            if _name(number) in written:
+                continue
+            if time.monotonic() - started > seconds:
+                return None
             with store.begin_segment(content, "scale") as writer:
                 _fill(writer, things, embedder, size, exits, np.random.default_rng(number + 1))
                 writer.commit(_video(number, content, size))
-            if number % 100 == 99:
-                say(f"{number + 1} videos written")
+            if (number + 1) % max(100, size.videos // 20) == 0:
                 store.compact(least_files=64)
                 store.sweep(0)
+            if (number + 1) % 100 == 0:
+                say(f"{number + 1} videos written, {time.monotonic() - started:.0f} s")
     return things
 
 
+def _name(number: int) -> str:
+    return f"camera-{number % 20:02d}/{number:05d}.mp4"
+
+
 def _video(number: int, content: str, size: Size) -> VideoRow:
-    name = f"camera-{number % 20:02d}/{number:05d}.mp4"
+    name = _name(number)
     return VideoRow(
         name, f"/archive/{name}", "/archive", content, 1000, 5,
         camera=f"camera-{number % 20:02d}", width=SIDE[0], height=SIDE[1],

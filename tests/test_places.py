@@ -1,0 +1,138 @@
+"""Where tracks were: looked up by id in sorted copies of the Parquet columns, which may go at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from store_samples import index, video_row
+
+from panorama.store import Snapshot, Store
+from panorama.store import sorted_rows as accelerators
+from panorama.store.places import PlaceTables, TrackPlaces
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path / "library") as store:
+        yield store
+
+
+def fill_unsorted(store: Store, name: str, rng: np.random.Generator) -> None:
+    """A video whose tracks and crops come in no order, as ends of tracks do."""
+    with store.begin_segment(name, "s") as writer:
+        count = int(rng.integers(1, 9))
+        ids = writer.pack(rng.permutation(20)[:count])
+        start = rng.uniform(0, 50, count)
+        frames = np.round(start * 10).astype(np.int64)
+        writer.add_tracks(
+            {
+                **{"track_id": ids, "start_frame": frames, "end_frame": frames + 20},
+                **{"start_time": start, "end_time": start + 2, "samples": np.full(count, 4)},
+            }
+        )
+        owners = rng.permutation(np.repeat(ids, rng.integers(1, 4, count)))
+        total = len(owners)
+        seconds = rng.uniform(0, 50, total)
+        box = dict(
+            zip(("x1", "y1", "x2", "y2"), rng.uniform(0, 90, (4, total)).astype(np.float32), strict=True)
+        )
+        writer.add_crops(
+            {
+                **{"crop_id": writer.pack(rng.permutation(total)), "track_id": owners},
+                **{"frame": np.round(seconds * 10).astype(np.int64), "time": seconds, **box},
+                **{"quality": np.ones(total), "jpeg": [b"picture"] * total},
+            }
+        )
+        writer.commit(video_row(name, name))
+
+
+def by_reading(snapshot: Snapshot, wanted: set[int]) -> list[tuple]:
+    """Of every wanted track of a live segment: its span and views, from the Parquet files."""
+    live = set(snapshot.live_segments.tolist())
+    tracks = [row for path in snapshot.files["tracks"] for row in pq.read_table(path).to_pylist()]
+    crops = [row for path in snapshot.files["crops"] for row in pq.read_table(path).to_pylist()]
+    found = []
+    for track in tracks:
+        if track["track_id"] in wanted and track["segment"] in live:
+            views = sorted(
+                (crop["time"], crop["x1"], crop["y1"], crop["x2"], crop["y2"])
+                for crop in crops
+                if crop["track_id"] == track["track_id"]
+            )
+            found.append((track["track_id"], track["start_time"], track["end_time"], views))
+    return sorted(found)
+
+
+def told(places: TrackPlaces) -> list[tuple]:
+    spans = zip(places.track_ids, places.start_seconds, places.end_seconds, strict=True)
+    return [
+        (
+            int(track),
+            float(start),
+            float(end),
+            [
+                (float(places.view_seconds[row]), *places.view_boxes_xyxy[row].tolist())
+                for row in np.flatnonzero(places.view_tracks == track)
+            ],
+        )
+        for track, start, end in spans
+    ]
+
+
+@pytest.mark.parametrize("small", [0, 10**6], ids=["kept on disk", "read as they are"])
+def test_look_ups_find_what_the_files_hold(store: Store, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", small)
+    rng = np.random.default_rng(3)
+    tables: PlaceTables | None = None
+    for number in range(12):
+        fill_unsorted(store, f"{number}.mp4", rng)
+        if number == 5:
+            store.compact()
+        if number == 8:
+            store.remove_video("2.mp4")
+        snapshot = store.snapshot()
+        tables = PlaceTables(snapshot, tables)
+        every = {
+            int(i) for path in snapshot.files["tracks"] for i in pq.read_table(path)["track_id"].to_numpy()
+        }
+        for wanted in (every | {7, 99 << 32}, set(sorted(every)[::3]), set()):
+            ids = np.array(sorted(wanted, reverse=True), np.int64)
+            assert told(tables.places(ids)) == by_reading(snapshot, wanted)
+
+
+def test_copies_are_made_once_and_those_of_no_use_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    for number in range(3):
+        index(store, f"{number}.mp4")
+    folder = accelerators.folder_of(store.path)
+    PlaceTables(store.snapshot()).prepare()
+    assert len(list(folder.iterdir())) == 6
+    store.compact()
+    wanted = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
+    before = told(PlaceTables(store.snapshot()).places(wanted))
+    PlaceTables(store.snapshot()).prepare()
+    assert len(list(folder.iterdir())) == 2
+    monkeypatch.setattr(accelerators, "_read", lambda *_: pytest.fail("read again"))
+    assert told(PlaceTables(store.snapshot()).places(wanted)) == before and len(before) == 9
+
+
+def test_a_copy_that_is_cut_short_is_made_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    index(store, "a.mp4")
+    wanted = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
+    before = told(PlaceTables(store.snapshot()).places(wanted))
+    for path in accelerators.folder_of(store.path).iterdir():
+        path.write_bytes(path.read_bytes()[:-3])
+    assert told(PlaceTables(store.snapshot()).places(wanted)) == before and before
+
+
+def test_erasing_leaves_no_copy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    index(store, "a.mp4")
+    index(store, "b.mp4")
+    PlaceTables(store.snapshot()).prepare()
+    store.remove_video("a.mp4", erase=True)
+    assert not accelerators.folder_of(store.path).exists()
