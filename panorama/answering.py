@@ -24,6 +24,7 @@ from panorama.registering import read_picture
 from panorama.sightings import CatalogSightings
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
+from panorama.store.places import PlaceTables
 from panorama.threads import Threads
 
 IDLE_ENGINES = 4
@@ -155,6 +156,7 @@ class Answering:
                 LateMatcher(
                     lambda: self._matcher_of(snapshot),
                     lambda: evidence_for(self._embedder().hash, snapshot.settings),
+                    lambda: self._places_of(snapshot),
                 ),
                 picture_root=picture_root,
                 read_picture=lambda path: read_picture(path).rgb,
@@ -195,6 +197,10 @@ class Answering:
             if self._snapshot is snapshot:
                 self._matcher = matcher
             return matcher
+
+    def _places_of(self, snapshot: Snapshot) -> PlaceTables:
+        with self._lock:
+            return self._indexes.places(snapshot)
 
     def _warnings(self, snapshot: Snapshot) -> tuple[str, ...]:
         """What a query that searched should say; one that did not match anything needs no model."""

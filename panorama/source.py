@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
@@ -23,6 +24,8 @@ from panorama.query.passes import first_exit
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces
+from panorama.store.schema import segment_of
+from panorama.store.sorted_rows import SPAN
 from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
 
 DEEPEN_BATCH = 64
@@ -175,9 +178,15 @@ class SnapshotVectors:
 class LateMatcher:
     """The matcher that `make` gives, made when a statement first needs one: plain SQL loads no model."""
 
-    def __init__(self, make: Callable[[], AlbumMatcher], evidence: Callable[[], Sequence[Evidence]]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], AlbumMatcher],
+        evidence: Callable[[], Sequence[Evidence]],
+        places: Callable[[], PlaceTables],
+    ) -> None:
         self._make = make
         self._evidence = evidence
+        self._places = places
 
     def match(self, request: MatchRequest) -> Matches:
         if request.contract is None and request.budget is None:
@@ -197,6 +206,16 @@ class LateMatcher:
 
     def choices(self, request: MatchRequest) -> Mapping[str, Choice]:
         return self._make().choices(request)
+
+    def tracks(self, track_ids: NDArray[np.int64]) -> pa.Table:
+        ids, spans = self._places().spans(track_ids)
+        columns = {name: spans[name] for name in SPAN.names or ()}
+        return pa.table({"segment": segment_of(ids), "track_id": ids, **columns})
+
+    def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> pa.Table:
+        _, views = self._places().views(track_ids)
+        views = views[np.isin(views["crop_id"], crop_ids)]
+        return pa.table({name: views[name] for name in ("crop_id", "frame", "x1", "y1", "x2", "y2")})
 
 
 def _places(found: TrackPlaces) -> Places:

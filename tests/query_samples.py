@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from panorama.query.cost import Choice
 from panorama.query.engine import Engine
@@ -140,6 +141,12 @@ class FakeMatcher:
 
     def prepare(self, entities: Sequence[str]) -> None:
         return
+
+    def tracks(self, track_ids: NDArray[np.int64]) -> None:
+        """The files know them."""
+
+    def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> None:
+        """The files know them."""
 
     def choices(self, request: MatchRequest) -> dict[str, Choice]:
         """A millisecond for each entity."""

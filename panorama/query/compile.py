@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
+from panorama.query.handing import tracks_of, views_of
 from panorama.query.moments_sql import first_moments, moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
@@ -170,15 +171,16 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     """Tracks of one thing looked for, with their video and match."""
     track = "t.track_id, t.segment, t.start_frame, t.end_frame, t.start_time, t.end_time, t.samples"
     video = f"{_OWN_VIDEO.format('v')}, v.frames AS video_frames"
-    joined = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
+    matched = f"{tracks_of(names.matches)} t JOIN {names.videos} v ON v.segment = t.segment"
+    stored = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
     if seen.source == "known":
         source = (
             f"SELECT {video}, {track}, m.entity, m.score, m.band, m.crop_id AS best_crop"
-            f" FROM {names.matches} m JOIN {joined} ON t.track_id = m.track_id"
+            f" FROM {names.matches} m JOIN {matched} ON t.track_id = m.track_id"
         )
     else:
-        source = f"SELECT {video}, {track}, {unmatched}, NULL::BIGINT AS best_crop FROM {joined}"
+        source = f"SELECT {video}, {track}, {unmatched}, NULL::BIGINT AS best_crop FROM {stored}"
     if seen.source == "unknown":
         source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
     filters = [_known_filter(seen), *_bound_filters(query)]
@@ -197,7 +199,9 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
         sql = first_moments(sql, query.first_rows, query.best_first)
     elif query.first_rows is not None:
         sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
-    return _with_best_view(sql, seen.source == "known") if query.target == "moments" else sql
+    if query.target != "moments":
+        return sql
+    return _with_best_view(sql, views_of(names.matches) if seen.source == "known" else None)
 
 
 def _known_filter(seen: Seen) -> str:
@@ -251,11 +255,11 @@ def _counted(tracks: str, order: str) -> str:
     )
 
 
-def _with_best_view(tracks: str, matched: bool) -> str:
+def _with_best_view(tracks: str, views: str | None) -> str:
     """Frame and box of the crop that matched best, or of the clearest crop of tracks without a match."""
     box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
-    if matched:
-        crops = f"{SCHEMA}.crops c ON c.crop_id = t.best_crop"
+    if views is not None:
+        crops = f"{views} c ON c.crop_id = t.best_crop"
     else:
         clearest = "row_number() OVER (PARTITION BY track_id ORDER BY quality DESC, crop_id)"
         crops = (

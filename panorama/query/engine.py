@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import AccuracyError, BadImage, QueryError, QueryTimeout
-from panorama.query.clock import clock_seconds
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.explain import Done, PictureStep, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
+from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, similarity_request
@@ -41,20 +41,6 @@ from panorama.query.statements import EntityStatement, ShowEntities, parse_state
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 from panorama.query.terms import Budget
 
-_SIGHTINGS = f"""
-CREATE TEMP VIEW sightings AS
-SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time,
-       {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
-FROM _p0_matches m JOIN _panorama.tracks t ON t.track_id = m.track_id
-JOIN _panorama.videos v ON v.segment = t.segment WHERE m.band = 'accepted'
-"""
-_MOMENTS = f"""
-CREATE TEMP VIEW moments AS
-SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock
-FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
-"""
 _CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
@@ -317,7 +303,7 @@ class Engine:
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
         matches = narrowed(query, request, matches, run.cursor)
-        run.cursor.register(name, matches.to_arrow())
+        hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)
 
@@ -374,11 +360,12 @@ class Engine:
         everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
         matches = self._step(everything, request, run, dry or not self._entities or names == ())
         self._count_undecided(matches, None, run)
-        run.cursor.register("_p0_matches", matches[matches.band == ACCEPTED].to_arrow())
+        accepted = matches[matches.band == ACCEPTED]
+        hand_over(run.cursor, "_p0_matches", accepted, self._matcher, views="moments" in wanted)
         if "sightings" in wanted:
-            run.cursor.execute(_SIGHTINGS)
+            run.cursor.execute(SIGHTINGS)
         if "moments" in wanted:
-            run.cursor.execute(_MOMENTS.format(moments=compile_query(everything)))
+            run.cursor.execute(MOMENTS.format(moments=compile_query(everything)))
 
     def _similarity(
         self, call: SimilarityCall, request: MatchRequest, run: _Run, sql: str, dry: bool

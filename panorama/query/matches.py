@@ -143,6 +143,14 @@ class Matcher(Protocol):
         """How each entity of the request would be matched now, and what every way is estimated to take."""
         ...
 
+    def tracks(self, track_ids: NDArray[np.int64]) -> pa.Table | None:
+        """Rows of the stored table `tracks`, for ids (T,), ascending; None where only its files know them."""
+        ...
+
+    def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> pa.Table | None:
+        """Id, frame and box of crops of some tracks, both ascending; None where only the files know them."""
+        ...
+
     def similarity(
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -26,7 +26,7 @@ SMALL_ROWS = 4096
 SPAN = np.dtype(
     [
         ("start_frame", np.int64), ("end_frame", np.int64), ("start_time", np.float64),
-        ("end_time", np.float64), ("samples", np.int64),
+        ("end_time", np.float64), ("samples", np.int32),
     ]
 )  # fmt: skip
 VIEW = np.dtype(

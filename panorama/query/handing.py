@@ -1,0 +1,62 @@
+"""Matches enter; the tables that the SQL of their statement joins stand in DuckDB afterwards.
+
+Beside the matches lie their tracks, and the best view of each, where the matcher knows them: DuckDB would
+read the Parquet file of all tracks to find a few hundred.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+
+from panorama.query.clock import clock_seconds
+from panorama.query.matches import Matcher, Matches
+from panorama.query.relations import SCHEMA
+
+MANY_TRACKS = 50_000
+"""Of more tracks the stored tables are read: that is quicker then, and takes no memory."""
+
+SIGHTINGS = f"""
+CREATE TEMP VIEW sightings AS
+SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time,
+       {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
+       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+FROM _p0_matches m JOIN _p0_matches_tracks t ON t.track_id = m.track_id
+JOIN _panorama.videos v ON v.segment = t.segment WHERE m.band = 'accepted'
+"""
+MOMENTS = f"""
+CREATE TEMP VIEW moments AS
+SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
+       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock
+FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+"""
+
+
+def tracks_of(matches: str) -> str:
+    """The name of the table that holds the tracks of a table of matches."""
+    return f"{matches}_tracks"
+
+
+def views_of(matches: str) -> str:
+    """The name of the table that holds the best crops of a table of matches."""
+    return f"{matches}_views"
+
+
+def hand_over(
+    cursor: duckdb.DuckDBPyConnection, name: str, matches: Matches, matcher: Matcher, views: bool
+) -> None:
+    """Give DuckDB the matches as table `name`, and `tracks_of(name)`; with `views` also `views_of(name)`."""
+    cursor.register(name, matches.to_arrow())
+    tracks = np.unique(matches.track_id)
+    few = len(tracks) <= MANY_TRACKS
+    _give(cursor, tracks_of(name), matcher.tracks(tracks) if few else None, "tracks")
+    if views:
+        crops = matcher.crops(tracks, np.unique(matches.crop_id)) if few else None
+        _give(cursor, views_of(name), crops, "crops")
+
+
+def _give(cursor: duckdb.DuckDBPyConnection, name: str, rows: object | None, stored: str) -> None:
+    if rows is None:
+        cursor.execute(f"CREATE TEMP VIEW {name} AS FROM {SCHEMA}.{stored}")
+    else:
+        cursor.register(name, rows)
