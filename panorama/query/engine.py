@@ -302,7 +302,7 @@ class Engine:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
-        matches = narrowed(query, request, matches, run.cursor)
+        matches = narrowed(query, request, matches, run.cursor, self._matcher)
         hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         self._count_undecided(matches, calibrated, run)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from panorama.query.clock import clock_seconds
 from panorama.query.matches import Matcher, Matches
@@ -48,15 +50,25 @@ def hand_over(
     """Give DuckDB the matches as table `name`, and `tracks_of(name)`; with `views` also `views_of(name)`."""
     cursor.register(name, matches.to_arrow())
     tracks = np.unique(matches.track_id)
-    few = len(tracks) <= MANY_TRACKS
-    _give(cursor, tracks_of(name), matcher.tracks(tracks) if few else None, "tracks")
+    give_tracks(cursor, tracks_of(name), tracks, matcher)
     if views:
+        few = len(tracks) <= MANY_TRACKS
         crops = matcher.crops(tracks, np.unique(matches.crop_id)) if few else None
-        _give(cursor, views_of(name), crops, "crops")
+        if crops is not None:
+            cursor.register(views_of(name), crops)
+        else:
+            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {views_of(name)} AS FROM {SCHEMA}.crops")
 
 
-def _give(cursor: duckdb.DuckDBPyConnection, name: str, rows: object | None, stored: str) -> None:
-    if rows is None:
-        cursor.execute(f"CREATE TEMP VIEW {name} AS FROM {SCHEMA}.{stored}")
-    else:
+def give_tracks(
+    cursor: duckdb.DuckDBPyConnection, name: str, track_ids: NDArray[np.int64], matcher: Matcher
+) -> None:
+    """Give DuckDB the rows of `tracks` of some ids (T,), ascending, as table `name`."""
+    rows = matcher.tracks(track_ids) if len(track_ids) <= MANY_TRACKS else None
+    if rows is not None:
         cursor.register(name, rows)
+        return
+    cursor.register(f"{name}_ids", pa.table({"track_id": track_ids}))
+    cursor.execute(
+        f"CREATE TEMP VIEW {name} AS FROM {SCHEMA}.tracks WHERE track_id IN (SELECT track_id FROM {name}_ids)"
+    )

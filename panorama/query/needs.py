@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from panorama.query.compile import compile_query
-from panorama.query.matches import UNCERTAIN, Keep, Matches, MatchRequest
+from panorama.query.handing import give_tracks
+from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.plain import plain_videos
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
@@ -27,6 +27,8 @@ from panorama.query.shapes import touching
 from panorama.query.shorthand import constant
 
 _MARGIN_SECONDS = 1.0
+_AMONG = "_panorama_among"
+"""The tracks that a condition is asked of, where those are known."""
 
 
 def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest | None:
@@ -52,7 +54,11 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
 
 
 def narrowed(
-    query: Query, request: MatchRequest, matches: Matches, cursor: duckdb.DuckDBPyConnection
+    query: Query,
+    request: MatchRequest,
+    matches: Matches,
+    cursor: duckdb.DuckDBPyConnection,
+    matcher: Matcher,
 ) -> Matches:
     """The matches without tracks that the conditions rule out and that nothing later would leave out.
 
@@ -64,7 +70,8 @@ def narrowed(
     if not asked.any():
         return matches
     try:
-        inside = _tracks_in(query, cursor, np.unique(matches.track_id[asked]))
+        give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
+        inside = _tracks_in(query, cursor, among=True)
     except duckdb.Error:
         return matches  # the statement itself will say what is wrong with its condition
     return matches[~asked | np.isin(matches.track_id, inside)]
@@ -150,26 +157,20 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
     return np.array([row[0] for row in rows], np.int32)
 
 
-def _tracks_in(
-    query: Query, cursor: duckdb.DuckDBPyConnection, among: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """The tracks that can be of an answer; only those among some, where given."""
+def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
+    """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
     low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
     high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
     videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (
         f"WITH v AS MATERIALIZED (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where})"
-        f" SELECT DISTINCT t.track_id FROM {SCHEMA}.tracks t JOIN v ON v.segment = t.segment"
+        f" SELECT DISTINCT t.track_id FROM {_AMONG if among else f'{SCHEMA}.tracks'} t"
+        " JOIN v ON v.segment = t.segment"
         " WHERE t.end_time > ? AND t.start_time <= ?"
     )
-    tracks = None
-    if among is not None:
-        tracks = "_panorama_among"
-        cursor.register(tracks, pa.table({"track_id": among}))
-        sql += f" AND t.track_id IN (SELECT track_id FROM {tracks})"
     if query.shapes:
-        sql += f" AND t.track_id IN ({touching(query.shapes, 'v', tracks)})"
+        sql += f" AND t.track_id IN ({touching(query.shapes, 'v', _AMONG if among else None)})"
     if clock := query.track_clock_sql():
         sql += f" AND ({clock})"
     sql += " ORDER BY 1"

@@ -93,7 +93,6 @@ class Catalog:
         self.writable = writable
         self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
         sa.event.listen(self._engine, "begin", _begin)
-        self._writing = self._engine.execution_options(panorama_write=True)
 
     def _connect(self) -> sqlite3.Connection:
         if self.writable:
@@ -114,8 +113,6 @@ class Catalog:
         if self.writable:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA secure_delete = ON")
-            # FULL: a committed video survives a power cut, not only a crash of the process.
-            connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
@@ -135,8 +132,11 @@ class Catalog:
             ) from exc
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self, durable: bool = True) -> Iterator[Transaction]:
         """One change: all of it or nothing.
+
+        Args:
+            durable: False spares waiting for the disk, for what may be lost in a power cut.
 
         Raises:
             LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
@@ -146,7 +146,8 @@ class Catalog:
                 raise LibraryWriteError(
                     f"{self.path.parent} is open for reading only; open it where you have write permission"
                 )
-            with self._writing.connect() as connection, connection.begin():
+            options = self._engine.execution_options(panorama_write="FULL" if durable else "NORMAL")
+            with options.connect() as connection, connection.begin():
                 yield Transaction(connection)
 
     def scrub(self) -> None:
@@ -223,8 +224,11 @@ def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     # IMMEDIATE for changes: a transaction that reads and then asks to write could fail half-way otherwise.
-    writing = connection.get_execution_options().get("panorama_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    writing = connection.get_execution_options().get("panorama_write")
+    if writing is not None:
+        # FULL: a committed video survives a power cut, not only a crash of the process.
+        connection.exec_driver_sql(f"PRAGMA synchronous = {writing}")
+    connection.exec_driver_sql("BEGIN" if writing is None else "BEGIN IMMEDIATE")
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -332,7 +332,7 @@ class Store:
     def cache_sightings(self, entity: str, key: str, value: bytes) -> None:
         """Cache something of an entity, unless the library is open for reading only."""
         if self._place.catalog.writable:
-            with self._place.catalog.write() as tx:
+            with self._place.catalog.write(durable=False) as tx:
                 sightings.put(tx, entity, key, value)
 
     def put_zones(self, zones: Sequence[Zone]) -> None:
