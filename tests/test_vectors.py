@@ -243,6 +243,31 @@ def test_building_again_adds_what_is_missing(large, tmp_path):
     assert len(list(folder.glob("i*.faiss"))) == 1
 
 
+def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
+    table = table_of(large[0].crop_ids, large[0].vectors, tmp_path / "ivf")
+    monkeypatch.setattr(inverted, "SAVE_ROWS", 5000)
+    add, sizes = inverted._add, []
+
+    def stopped_at_the_second(index, table, rows):
+        if sizes:
+            raise KeyboardInterrupt
+        sizes.append(len(rows))
+        add(index, table, rows)
+
+    monkeypatch.setattr(inverted, "_add", stopped_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+    half = VectorIndex(table, flat_rows=100, exact_rows=10)
+    assert half._ivf is not None and half._ivf.worn and half.codes(0.9) >= 7000
+    assert recall(half.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    monkeypatch.setattr(inverted, "_add", add)
+    monkeypatch.setattr(inverted, "_trained", lambda _: pytest.fail("trained again"))
+    whole = VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+    assert whole._ivf is not None and not len(whole._ivf._missing)
+    assert recall(whole.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    assert len(list((tmp_path / "ivf").glob("i*.faiss"))) == 1
+
+
 @pytest.mark.parametrize("damage", ["model", "truncated", "garbage", "ids"])
 def test_an_inverted_file_that_does_not_fit_is_not_used(large, tmp_path, damage):
     table, _, exact = large

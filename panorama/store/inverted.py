@@ -30,6 +30,7 @@ MOST_LISTS = 0.4
 """Looking into more than this share of the lists is slower than comparing every row."""
 
 ADD_ROWS = 131_072
+SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64
 _SAMPLE_QUERIES = 256
 _SAMPLE_ROWS = 100_000
@@ -100,7 +101,10 @@ class InvertedFile:
 
     @classmethod
     def build(cls, table: VectorTable, old: InvertedFile | None) -> InvertedFile:
-        """Train on the table and keep the result, or only add what `old` lacks, while that is not much."""
+        """Train on the table and keep the result, or only add what `old` lacks, while that is not much.
+
+        A large table is kept piece by piece: what is stopped half-way goes on from there the next time.
+        """
         n = len(table)
         if (
             old is not None
@@ -109,18 +113,22 @@ class InvertedFile:
             and n < 2 * old._facts.trained_rows
         ):
             path = table.folder / f"i{old._facts.generation}.faiss"
-            index, rows, facts = faiss.read_index(str(path)), old._missing, old._facts
-            ids = np.concatenate([old._ids, table.crop_ids[rows]])
-            _add(index, table, rows)
+            index, rows, ids = faiss.read_index(str(path)), old._missing, old._ids
+            facts: _Facts | None = old._facts
         else:
-            index = _trained(table)
-            ids = np.array(table.crop_ids)
-            _add(index, table, None)
-            facts = _measure(index, table)
-        generation = 1 + (0 if old is None else old._facts.generation)
-        facts = replace(facts, ids_check=zlib.crc32(ids.data), generation=generation)
-        if table.folder is not None:
-            _save(table.folder, index, ids, facts)
+            index, rows, ids, facts = _trained(table), np.arange(n), np.zeros(0, np.int64), None
+        generation = 0 if old is None else old._facts.generation
+        for start in range(0, max(len(rows), 1), SAVE_ROWS):
+            part = rows[start : start + SAVE_ROWS]
+            _add(index, table, part)
+            ids = np.concatenate([ids, table.crop_ids[part]])
+            generation += 1
+            facts = replace(
+                facts or _measure(index, table), ids_check=zlib.crc32(ids.data), generation=generation
+            )
+            if table.folder is not None:
+                _save(table.folder, index, ids, facts)
+        assert facts is not None
         return cls(table, index, ids, facts)
 
     def nearest(
@@ -209,12 +217,9 @@ def _trained(table: VectorTable) -> Any:
     return index
 
 
-def _add(index: Any, table: VectorTable, rows: NDArray[np.intp] | None) -> None:
-    total = len(table) if rows is None else len(rows)
-    for start in range(0, total, ADD_ROWS):
-        stop = min(start + ADD_ROWS, total)
-        pick = slice(start, stop) if rows is None else rows[start:stop]
-        index.add(np.ascontiguousarray(table.vectors[pick]))
+def _add(index: Any, table: VectorTable, rows: NDArray[np.intp]) -> None:
+    for start in range(0, len(rows), ADD_ROWS):
+        index.add(np.ascontiguousarray(table.vectors[rows[start : start + ADD_ROWS]]))
 
 
 def _measure(index: Any, table: VectorTable) -> _Facts:

@@ -83,7 +83,7 @@ _FIXED = {
         FRAMES,
         {"frame": _DELTA, "pts": _DELTA, "time": _SPLIT},
         ("segment", "frame", "time"),
-        131_072,
+        16_384,
         8 << 20,
     ),
     "tracks": TableFormat(
@@ -97,7 +97,7 @@ _FIXED = {
         BOXES,
         {"track_id": _DELTA, "frame": _DELTA, "time": _SPLIT, "score": _SPLIT, **_BOX_ENCODING},
         ("segment", "track_id", "frame", "time"),
-        131_072,
+        16_384,
         8 << 20,
     ),
     "crops": TableFormat(
