@@ -67,7 +67,10 @@ class TableFile:
 
     def _flush(self) -> None:
         if self._pending:
-            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=self._form.group_rows)
+            # In equal parts: what is a little more than one row group is not one and a tiny one.
+            parts = max(1, round(self._pending_rows / self._form.group_rows))
+            size = -(-self._pending_rows // parts)
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=size)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def finish(self) -> int:

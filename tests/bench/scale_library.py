@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from panorama.models.base import Embedder
 from panorama.store import ModelRow, NewExemplar, SegmentWriter, Store, VideoRow
+from panorama.store.segments import _GO_LIVE, _NEW_SEGMENT, FileSet, list_files
+from panorama.store.videos import place_video
 
 FPS = 25.0
 SAMPLES_PER_SECOND = 2.0
@@ -24,6 +27,9 @@ TRACK_SECONDS = 8.0
 SIDE = 1280, 720
 JPEG = b"\xff\xd8" + bytes(598)
 """Stands for a stored picture of 600 bytes: at the deepest exit, which all crops have, none is opened."""
+
+CHUNK_VIDEOS = 250
+"""So many videos give files of about the size that compaction makes."""
 
 NEAR_THING, NEAR_TRACK = 0.85, 0.93
 """Cosine of a track with its thing, and of a crop with its track."""
@@ -90,7 +96,7 @@ def build(
 ) -> Things | None:
     """Write the library, or go on with one that was begun; None where `seconds` were over before its end.
 
-    `index` merges small files as it goes, and so does this; the larger the library, the less often.
+    Many videos share a file, as compaction would leave them; memory holds a row group of each table.
 
     Args:
         exits: at which vectors are stored; indexing stores all, the deepest is the one that is searched.
@@ -99,21 +105,49 @@ def build(
     with Store.create(folder, exist_ok=True) as store:
         store.put_model(ModelRow(embedder.hash, embedder.name, "embedder", embedder.dim, embedder.exits))
         written = set(store.snapshot().videos.column("video").to_pylist())
-        for number in range(size.videos):
-            content = f"video {number}"
-            if _name(number) in written:
-                continue
+        lacking = [number for number in range(size.videos) if _name(number) not in written]
+        for first in range(0, len(lacking), CHUNK_VIDEOS):
             if time.monotonic() - started > seconds:
                 return None
-            with store.begin_segment(content, "scale") as writer:
-                _fill(writer, things, embedder, size, exits, np.random.default_rng(number + 1))
-                writer.commit(_video(number, content, size))
-            if (number + 1) % max(100, size.videos // 20) == 0:
-                store.compact(least_files=64)
-                store.sweep(0)
-            if (number + 1) % 100 == 0:
-                say(f"{number + 1} videos written, {time.monotonic() - started:.0f} s")
+            chunk = lacking[first : first + CHUNK_VIDEOS]
+            _write(store, chunk, things, embedder, size, exits)
+            say(f"{chunk[-1] + 1} videos written, {time.monotonic() - started:.0f} s")
     return things
+
+
+class _InChunk(SegmentWriter):
+    """A segment whose rows go to files that it shares with others."""
+
+    def __init__(self, files: FileSet, content: str) -> None:
+        self._files = files
+        with files.place.catalog.write() as tx:
+            self.segment = int(tx.scalar(_NEW_SEGMENT, content_hash=content, settings_hash="scale", now=0))
+
+
+def _write(
+    store: Store, numbers: list[int], things: Things, embedder: Embedder, size: Size, exits: tuple[int, ...]
+) -> None:
+    """Some videos, listed in one transaction."""
+    files = FileSet(store._place, f"c{uuid.uuid4().hex}")
+    try:
+        segments = []
+        for number in numbers:
+            writer = _InChunk(files, f"video {number}")
+            _fill(writer, things, embedder, size, exits, np.random.default_rng(number + 1))
+            segments.append(writer.segment)
+        listed = files.finish()
+        rows = {entry["table_name"]: entry["segment_rows"] for entry in listed}
+        with store._place.catalog.write() as tx:
+            for number, segment in zip(numbers, segments, strict=True):
+                counts = {table: rows[table][segment] for table in ("frames", "tracks", "boxes", "crops")}
+                tx.run(_GO_LIVE, segment=segment, **counts)
+                place_video(tx, _video(number, f"video {number}", size), segment)
+            list_files(tx, listed)
+            tx.bump("data")
+    except BaseException:
+        files.discard()
+        raise
+    files.release()
 
 
 def _name(number: int) -> str:
