@@ -141,7 +141,7 @@ class _Run:
                 note = "unchanged since it was indexed"
                 if deeper:
                     note = "indexed already, and not by keyframes alone"
-                elif kept:
+                elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
         row = VideoRow(

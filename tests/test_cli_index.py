@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
@@ -93,11 +94,38 @@ def test_nothing_to_index_makes_no_library(run, tmp_path):
 def test_indexing_again_skips_and_a_changed_file_is_replaced(run, tmp_path):
     film = write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
-    assert "0 indexed, 1 skipped" in index(run, "a.mp4").err
+    again = index(run, "a.mp4").err
+    assert "skipped  a.mp4: unchanged since it was indexed\n" in again
+    assert "0 indexed, 1 skipped" in again and "real time" not in again
     write_film(film, FILM, frames=25)
     assert "1 indexed, 0 skipped" in index(run, "a.mp4").err
     assert [(r["video"], r["frames"]) for r in run("videos", "--json").json] == [("a.mp4", 25)]
     assert run("query", "SELECT count(*) AS n FROM frames", "--format", "json").json == [{"n": 25}]
+
+
+def test_control_characters_in_a_name_are_shown_as_escapes(run, tmp_path):
+    write_film(tmp_path / "archive" / "two\nlines \x1b[2J.mp4", FILM)
+    (tmp_path / "archive" / "no\nfilm.mp4").write_text("no video")
+    done = index(run, "archive")
+    assert "indexed  two\\nlines \\x1b[2J.mp4: 40 frames" in done.err
+    assert "archive/no\\nfilm.mp4 is not a video" in done.err and "\x1b" not in done.err
+    assert run("videos").out.splitlines()[1].startswith("two\\nlines \\x1b[2J.mp4  ")
+    assert videos(run) == ["two\nlines \x1b[2J.mp4"]
+    table = run("query", "SELECT video FROM videos").out
+    assert "two\\nlines \\x1b[2J.mp4" in table
+    lost = run("why", "x", "archive\x1b.mp4", "--at", "1")
+    assert lost.status == 1 and "\x1b" not in lost.err
+
+
+def test_speed_is_told_of_all_files_together(run, tmp_path):
+    for name, color in (("a", "red"), ("b", "blue")):
+        write_film(tmp_path / f"{name}.mp4", [Thing(color, 5, 35)])
+    told = index(run, "a.mp4", "b.mp4").err.splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        "indexed  a.mp4", "indexed  b.mp4", "2 indexed, 0 skipped, 0 failed", told[-1].split(":")[0]
+    ]  # fmt: skip
+    found = re.fullmatch(r"80 frames in (\S+) s: (\d+) frames/s, (\S+)x real time", told[-1])
+    assert found and float(found[1]) > 0 and float(found[3]) > 0
 
 
 def test_a_renamed_file_keeps_its_segment_and_a_copy_gets_a_row(run, tmp_path):

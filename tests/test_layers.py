@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "lines": frozenset(),
     "content": frozenset({"errors"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
@@ -22,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": frozenset({"errors", "content", "frames", "regions"}),
     "store": frozenset({"errors", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
-    "query": frozenset({"errors", "frames", "regions", "store", "models.base"}),
+    "query": frozenset({"errors", "lines", "frames", "regions", "store", "models.base"}),
 }
 """The lower layers: part of the package -> the parts that it may import, besides itself."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from panorama.library import Library, open_library
+from panorama.lines import one_line
 
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
@@ -24,7 +25,7 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
 
 def say(text: str) -> None:
     """A line for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(one_line(text), err=True)
 
 
 def size(count: float) -> str:
@@ -42,7 +43,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
         objects = [dict(zip(columns, row, strict=True)) for row in rows]
         click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
         return
-    text = [[str(cell) if cell is not None else "" for cell in row] for row in rows]
+    text = [[one_line(str(cell)) if cell is not None else "" for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[i]) for row in text)]) for i, name in enumerate(columns)]
     for line in [list(columns), *text]:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -105,7 +105,8 @@ def _sheet(library: Library, names: list[str], out: Path) -> None:
         result = library.query("SELECT frames WHERE entity = ?", [name])
         hits += hits_of(result.columns, result.arrow().to_pylist())
     report = write_sheet(hits, paths, out, limit=4 * len(names) if len(names) > 1 else 16)
-    say(f"\ncontact sheet of {report.drawn} hits: {out}")
+    say("")
+    say(f"contact sheet of {report.drawn} hits: {out}")
 
 
 def question(sql: str) -> str:

@@ -14,6 +14,7 @@ import click
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.library import Library
+from panorama.lines import one_line
 from panorama.parcels import Progress
 from panorama.profile import Profile, profile_in, with_rate
 from panorama.recording import NONE, RecordingRule
@@ -39,7 +40,7 @@ class ProgressLine:
 
     def start(self, number: int, total: int, video: FoundVideo, reader: VideoReader) -> None:
         self._started = time.perf_counter()
-        self._label = f"[{number + 1}/{total}] {video.name}"
+        self._label = one_line(f"[{number + 1}/{total}] {video.name}")
         self._duration = reader.info.duration_seconds
 
     def progress(self, now: Progress) -> None:
@@ -81,12 +82,8 @@ def describe(outcome: FileOutcome) -> str:
         return f"failed   {outcome.note}"
     if outcome.status == SKIPPED:
         return f"skipped  {outcome.video}: {outcome.note}"
-    speed = outcome.video_seconds / max(outcome.seconds, 1e-6)
-    line = (
-        f"indexed  {outcome.video}: {outcome.frames} frames, {outcome.tracks} tracks, {outcome.crops} crops "
-        f"in {outcome.seconds:.1f} s ({outcome.frames / max(outcome.seconds, 1e-6):.0f} frames/s, "
-        f"{speed:.1f}x real time)"
-    )
+    found = f"{outcome.frames} frames, {outcome.tracks} tracks, {outcome.crops} crops"
+    line = f"indexed  {outcome.video}: {found}"
     return f"{line}; {outcome.note}" if outcome.note else line
 
 
@@ -170,6 +167,7 @@ def index_command(
     settings = with_rate(_profile(library), fps, every, quick)
     recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
+    started = time.perf_counter()
     try:
         report = library.index(
             list(paths), settings=settings, model=model, recording=recording, redo=redo, hooks=hooks
@@ -179,12 +177,12 @@ def index_command(
         kept = sum(outcome.status != FAILED for outcome in told)
         say(f"{kept} videos are done and kept; the same command goes on with the others")
         raise
-    _summary(report, as_json)
+    _summary(report, as_json, time.perf_counter() - started)
     if not report.complete:
         ctx.exit(INCOMPLETE)
 
 
-def _summary(report: IndexReport, as_json: bool) -> None:
+def _summary(report: IndexReport, as_json: bool, seconds: float) -> None:
     nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
     if as_json:
         for path, note in nothing:
@@ -192,6 +190,11 @@ def _summary(report: IndexReport, as_json: bool) -> None:
     counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
     counts[FAILED] += len(nothing)
     say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    if report.of(INDEXED):
+        # Files are worked on side by side: only all of them together have a speed.
+        frames = sum(file.frames for file in report.of(INDEXED))
+        speed = sum(file.video_seconds for file in report.of(INDEXED)) / seconds
+        say(f"{frames} frames in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
     if report.embedded:
         say(f"{report.embedded} stored crops embedded without decoding")
     for text in report.recording.lines() if report.recording is not None else ():

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from panorama.errors import PanoramaError, QueryTimeout, unknown
+from panorama.lines import one_line
 
 INTERRUPTED = 130
 FAILED = 1
@@ -151,7 +152,8 @@ def _report(exc: Exception, status: int, state: dict[str, Any]) -> int:
     if state.get("debug"):
         traceback.print_exception(exc)
         return status
-    click.echo(f"{type(exc).__name__}: {exc}", err=True)
+    told = f"{type(exc).__name__}: {exc}"
+    click.echo("\n".join(map(one_line, told.split("\n"))), err=True)
     if not isinstance(exc, PanoramaError):
         click.echo(
             "This is a defect in Panorama. Run again with `panorama --debug ...` and report it.", err=True

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from panorama.errors import MissingExtra, UsageError
+from panorama.lines import one_line
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 40
@@ -352,7 +353,7 @@ def _shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
         return "NULL"
     if isinstance(value, float):
         return f"{value:.3f}"
-    text = str(value).replace("\n", "\\n")
+    text = one_line(str(value))
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
