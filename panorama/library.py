@@ -18,8 +18,9 @@ from panorama.answering import Answering, Asked, Entity, Verdict, entity_stateme
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
+from panorama.library_models import LibraryModels
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import embedder_names, late_embedder, load_embedder
+from panorama.models.registry import load_embedder
 from panorama.query.decide import Calibration
 from panorama.query.relations import Limits
 from panorama.query.result import Result
@@ -33,7 +34,7 @@ from panorama.recording import (
     remembered,
 )
 from panorama.source import SnapshotVectors
-from panorama.store import Exemplar, LibraryInfo, ModelRow, Snapshot, Store
+from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
 from panorama.video import find_videos
 from panorama.zones import Zones
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
-_EMBEDDER_SETTING = "embedder"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
 
@@ -65,8 +65,7 @@ class Library:
     def __init__(self, path: Path, store: Store | None = None) -> None:
         self._path = path
         self._opened = store
-        self._embedder: Embedder | None = None
-        self._proposer: Proposer | None = None
+        self._models = LibraryModels(lambda: self._store)
         self._answerer: Answering | None = None
 
     # Life
@@ -109,20 +108,12 @@ class Library:
     @property
     def embedder(self) -> Embedder:
         """The model that this library is searched with."""
-        if self._embedder is None:
-            chosen = self._store.setting(_EMBEDDER_SETTING)
-            self._embedder = late_embedder() if chosen is None else load_embedder(chosen)
-        return self._embedder
+        return self._models.embedder
 
     @property
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
-        if self._proposer is None:
-            # torch takes seconds to import; a query does not need it.
-            from panorama.models.proposer import load_proposer
-
-            self._proposer = load_proposer()
-        return self._proposer
+        return self._models.proposer
 
     def use_model(self, name: str) -> int:
         """Search with another embedder from now on; how many stored crops it embedded, decoding nothing.
@@ -133,22 +124,9 @@ class Library:
         return self._switch(load_embedder(name), name)
 
     def _switch(self, model: Embedder, name: str) -> int:
-        from panorama.archive import embed_exemplars, embed_stored_crops
-
-        # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
-        folder = Path(name)
-        known = name in embedder_names() or not folder.is_dir()
-        # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
-        embedded = embed_stored_crops(self._store, model)
-        embed_exemplars(self._store, model)
-        self._store.put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
-        self._embedder = model
+        embedded = self._models.switch(model, name)
         self._forget_answers()
         return embedded
-
-    def _remember_model(self) -> None:
-        model = self.embedder
-        self._store.put_model(ModelRow(model.hash, model.name, "embedder", model.dim, model.exits))
 
     # Index
 
@@ -194,7 +172,7 @@ class Library:
         self._forget_answers()  # they hold files that the sweep may want to delete
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
-        self._remember_model()
+        self._models.remember()
         indexer, kept = prepare(self._store, self.embedder, proposer, settings, redo)
         rule = recording or remembered(self._store)
         if recording is not None:
@@ -332,7 +310,7 @@ class Library:
         self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]
     ) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
-        self._remember_model()
+        self._models.remember()
         ready = {
             name: registering.exemplars(pictures, self.embedder)
             + registering.exemplars(rivals, self.embedder, negative=True)

@@ -157,6 +157,13 @@ def test_verify_says_yes_no_or_nothing(engine: Engine) -> None:
     assert "undecided" in undecided.warnings[0]
 
 
+def test_an_error_of_verify_points_into_the_statement(engine: Engine) -> None:
+    with pytest.raises(QueryError) as caught:
+        engine.query("SELECT 1, verify('../a.jpg', 'b.jpg')")
+    assert caught.value.sql == "SELECT 1, verify('../a.jpg', 'b.jpg')"
+    assert caught.value.position == 10
+
+
 @pytest.mark.parametrize("path", ["../outside.jpg", "/etc/passwd", "link.jpg"])
 def test_pictures_are_read_only_below_the_picture_root(tmp_path: Path, path: str) -> None:
     pictures = tmp_path / "pictures"

@@ -7,24 +7,22 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import AccuracyError, BadImage, QueryError, QueryTimeout
+from panorama.errors import AccuracyError, QueryError, QueryTimeout
+from panorama.query.by_example import ByExample
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
-from panorama.query.explain import Done, PictureStep, Step, explain_text
+from panorama.query.explain import Done, Step, explain_text
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
 from panorama.query.ledger import noting
-from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, Matches, MatchRequest
+from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, similarity_request
 from panorama.query.plain import plain_entities
 from panorama.query.plan import Branch, Query, Seen
@@ -36,42 +34,13 @@ from panorama.query.relations import (
     connect,
 )
 from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
+from panorama.query.rewrite import Parameters, Rewriter, Rewritten, leaf_place
+from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 from panorama.query.terms import Budget
 
 _CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
-_SIMILARITIES = """
-CREATE TEMP VIEW {table} AS
-SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
-FROM {table}_crops s JOIN _panorama.crops c ON c.crop_id = s.crop_id
-"""
-
-
-@dataclass(slots=True)
-class _Run:
-    """What one statement gathers on its way.
-
-    Attributes:
-        cursor: a connection of its own, so that what is made for one statement is seen by no other.
-        before: how many characters of blanks and comments stand before the statement. DuckDB counts places
-            from its first word but shows them in the whole text, so it gets the statement without them.
-        explained: whether it is to be told what was done.
-        started: when; what may be searched WITHIN a time counts from here.
-        budgets: of the shorthands that ask for one.
-        steps, pictures: what was done.
-    """
-
-    cursor: duckdb.DuckDBPyConnection
-    before: int
-    explained: bool = False
-    started: float = field(default_factory=time.perf_counter)
-    budgets: list[Budget] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    pictures: list[PictureStep] = field(default_factory=list)
-    undecided: set[tuple[str, int]] = field(default_factory=set)
-    warnings: list[str] = field(default_factory=list)
 
 
 class Engine:
@@ -96,8 +65,7 @@ class Engine:
     ) -> None:
         self._snapshot = snapshot
         self._matcher = matcher
-        self._root = picture_root.resolve() if picture_root is not None else None
-        self._read_picture = read_picture
+        self._by_example = ByExample(matcher, picture_root, read_picture)
         self._limits = limits or Limits()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: Stopper | None = None
@@ -136,13 +104,13 @@ class Engine:
             with self._run(asked[0][0], 0):
                 self._matcher.prepare(tuple(names))
 
-    def _looked_for(self, sql: str, tokens: list[Token], parameters: Parameters, run: _Run) -> Iterator[str]:
+    def _looked_for(self, sql: str, tokens: list[Token], parameters: Parameters, run: Run) -> Iterator[str]:
         """The entities whose matches a statement needs."""
         dry = tokens[0].text.upper() == "EXPLAIN"
         wanted = _matched_relations(tokens)
         if dry or not (find_extensions(tokens) or wanted):
             return
-        verify = self._verifier(run, dry=True)
+        verify = self._by_example.verifier(run, sql, dry=True)
         rewritten = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify).rewrite()
         for query in rewritten.queries:
             # What has an accuracy or a time of its own is matched by itself.
@@ -171,10 +139,10 @@ class Engine:
         return sql, tokens
 
     @contextmanager
-    def _run(self, sql: str, before: int) -> Iterator[_Run]:
+    def _run(self, sql: str, before: int) -> Iterator[Run]:
         """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
         started = time.perf_counter()
-        run = _Run(self._connected().cursor(), before)
+        run = Run(self._connected().cursor(), before)
         try:
             with Stopper(run.cursor, self._limits.seconds) as self._running:
                 yield run
@@ -217,7 +185,7 @@ class Engine:
         return QueryTimeout(f"the query was interrupted after {seconds:.1f} s", sql, None)
 
     def _answer(
-        self, sql: str, tokens: list[Token], parameters: Parameters, run: _Run, started: float
+        self, sql: str, tokens: list[Token], parameters: Parameters, run: Run, started: float
     ) -> Result:
         explain = tokens[0].text.upper() == "EXPLAIN"
         analyze = explain and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
@@ -227,7 +195,7 @@ class Engine:
         if not find_extensions(tokens) and not wanted:
             check_single_select(run.cursor, sql, tokens)
             return self._execute(Rewritten(sql, parameters, (), (), ()), sql, run, started)
-        verify = self._verifier(run, dry)
+        verify = self._by_example.verifier(run, sql, dry)
         rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
         check_single_select(run.cursor, rewritten.text, tokens)
@@ -236,14 +204,14 @@ class Engine:
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
         for call in rewritten.similarities:
             request = similarity_request(sql, rewritten.queries, calls, call.table, run.cursor)
-            self._similarity(call, request, run, sql, dry)
+            self._by_example.similarity(call, request, run, sql, dry)
         if wanted:
             self._matched_views(wanted, sql, tokens, run, dry)
         if explain:
             return self._explain(rewritten, sql, run, analyze, started)
         return self._execute(rewritten, sql, run, started)
 
-    def _execute(self, rewritten: Rewritten, sql: str, run: _Run, started: float) -> Result:
+    def _execute(self, rewritten: Rewritten, sql: str, run: Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
         cursor, before = run.cursor, run.before
         check_stopped()
@@ -263,28 +231,14 @@ class Engine:
             position = None if error.position is None else self._typed(rewritten, error.position + before)
             raise type(error)(error.args[0], sql, position) from exc
         kind = Plan if run.explained else Result
-        return kind(table, types, **self._account(run, started))
-
-    def _account(self, run: _Run, started: float) -> dict[str, Any]:
-        """What a Result says beside its rows."""
-        for budget in run.budgets:
-            if budget.cut:
-                run.warnings.append(
-                    f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
-                )
-        return {
-            "uncertain": len(run.undecided),
-            "warnings": run.warnings,
-            "seconds": time.perf_counter() - started,
-            "complete": not any(budget.cut for budget in run.budgets),
-        }
+        return kind(table, types, **run.account(started))
 
     def _typed(self, rewritten: Rewritten, position: int) -> int:
         """The place in the statement as typed that a place in what DuckDB got comes from."""
         leaf = leaf_place(rewritten.queries, rewritten.text, position)
         return rewritten.original(position) if leaf is None else leaf
 
-    def _match(self, query: Query, run: _Run, dry: bool) -> None:
+    def _match(self, query: Query, run: Run, dry: bool) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
         if query.clock_at is not None:
             self._check_clock(query, run)
@@ -305,9 +259,9 @@ class Engine:
         matches = narrowed(query, request, matches, run.cursor, self._matcher)
         hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
-        self._count_undecided(matches, calibrated, run)
+        run.count_undecided(matches, calibrated)
 
-    def _step(self, query: Query, request: MatchRequest, run: _Run, skipped: bool) -> Matches:
+    def _step(self, query: Query, request: MatchRequest, run: Run, skipped: bool) -> Matches:
         """One matching pass; noted where the statement is to be explained."""
         check_stopped()
         if not run.explained:
@@ -321,7 +275,7 @@ class Engine:
         run.steps.append(Step(query, request, matches, seconds, within, everything, choices, ledger))
         return matches
 
-    def _check_clock(self, query: Query, run: _Run) -> None:
+    def _check_clock(self, query: Query, run: Run) -> None:
         """A question of wall-clock time needs videos that have one; those without are counted.
 
         Raises:
@@ -346,20 +300,13 @@ class Engine:
                 " can match; see: panorama clock"
             )
 
-    def _count_undecided(self, matches: Matches, names: set[str] | None, run: _Run) -> None:
-        rows = np.flatnonzero(matches.band == UNCERTAIN)
-        for i in rows.tolist():
-            name = matches.entities[int(matches.entity_index[i])]
-            if names is None or name in names:
-                run.undecided.add((name, int(matches.track_id[i])))
-
-    def _matched_views(self, wanted: set[str], sql: str, tokens: list[Token], run: _Run, dry: bool) -> None:
+    def _matched_views(self, wanted: set[str], sql: str, tokens: list[Token], run: Run, dry: bool) -> None:
         """The relations sightings and moments, for this statement only."""
         names = plain_entities(sql, wanted, self._entities)
         request = MatchRequest(entities=names, keep="accepted")
         everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
         matches = self._step(everything, request, run, dry or not self._entities or names == ())
-        self._count_undecided(matches, None, run)
+        run.count_undecided(matches)
         accepted = matches[matches.band == ACCEPTED]
         hand_over(run.cursor, "_p0_matches", accepted, self._matcher, views="moments" in wanted)
         if "sightings" in wanted:
@@ -367,73 +314,7 @@ class Engine:
         if "moments" in wanted:
             run.cursor.execute(MOMENTS.format(moments=compile_query(everything)))
 
-    def _similarity(
-        self, call: SimilarityCall, request: MatchRequest, run: _Run, sql: str, dry: bool
-    ) -> None:
-        """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
-        crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
-        values: NDArray[np.float64] = np.zeros(0, np.float64)
-        if isinstance(call.picture, int):
-            self._check_crop(call, run, sql)
-        image = self.picture(call.picture, sql, call.start) if isinstance(call.picture, str) else call.picture
-        check_stopped()
-        started = time.perf_counter()
-        if not dry:
-            crop_ids, values = self._matcher.similarity(image, request)
-        told = f"{len(crop_ids)} crops compared"
-        run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
-        rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
-        run.cursor.register(f"{call.table}_crops", rows)
-        run.cursor.execute(_SIMILARITIES.format(table=call.table))
-
-    def _check_crop(self, call: SimilarityCall, run: _Run, sql: str) -> None:
-        known = run.cursor.execute(
-            f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]
-        ).fetchall()
-        if not known:
-            raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", sql, call.start)
-
-    def picture(self, path: str, sql: str, position: int) -> Image:
-        """The picture that a statement names.
-
-        Raises:
-            QueryError: it does not lie below the picture root, or there is none.
-            BadImage: it is missing or cannot be read.
-        """
-        if self._root is None:
-            raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
-        place = (self._root / path).resolve()
-        if not place.is_relative_to(self._root):
-            raise QueryError(
-                f"picture {path!r} lies outside {self._root}, where pictures must be", sql, position
-            )
-        try:
-            there = place.is_file()
-        except (OSError, ValueError):
-            there = False
-        if not there:
-            raise BadImage(f"there is no picture {path!r} in {self._root}")
-        return self._read_picture(place)
-
-    def _verifier(self, run: _Run, dry: bool) -> Callable[[str, str, int], bool | None]:
-        def verify(first: str, second: str, position: int) -> bool | None:
-            call = f"verify({first!r}, {second!r})"
-            if dry:
-                run.pictures.append(PictureStep(call, "", 0.0))
-                return None
-            started = time.perf_counter()
-            images = [self.picture(path, first, position) for path in (first, second)]
-            score, band, exit = self._matcher.verify(images[0], images[1])
-            told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
-            run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
-            if band == UNCERTAIN:
-                run.warnings.append(f"verify({first!r}, {second!r}) is undecided at score {score:.3f}: NULL")
-                return None
-            return band == ACCEPTED
-
-        return verify
-
-    def _explain(self, rewritten: Rewritten, sql: str, run: _Run, analyze: bool, started: float) -> Result:
+    def _explain(self, rewritten: Rewritten, sql: str, run: Run, analyze: bool, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
         begun = time.perf_counter()
         answer = self._execute(rewritten, sql, run, started)
@@ -442,7 +323,7 @@ class Engine:
         done = Done(plan, _rows_out(plan) if analyze else None, seconds)
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
-        return Plan(table, ["VARCHAR"], **self._account(run, started))
+        return Plan(table, ["VARCHAR"], **run.account(started))
 
 
 def _matched_relations(tokens: list[Token]) -> set[str]:

@@ -1,0 +1,62 @@
+"""The models of one library: a store enters, its embedder and proposer leave, loaded when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from panorama.models.base import Embedder, Proposer
+from panorama.models.registry import embedder_names, late_embedder, load_embedder
+from panorama.store import ModelRow, Store
+
+_EMBEDDER_SETTING = "embedder"
+
+
+class LibraryModels:
+    """Which models a library uses.
+
+    Args:
+        store: of the library; called when it is needed, since the first `index` makes it.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._embedder: Embedder | None = None
+        self._proposer: Proposer | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model that the library is searched with."""
+        if self._embedder is None:
+            chosen = self._store().setting(_EMBEDDER_SETTING)
+            self._embedder = late_embedder() if chosen is None else load_embedder(chosen)
+        return self._embedder
+
+    @property
+    def proposer(self) -> Proposer:
+        """The model that finds regions while indexing."""
+        if self._proposer is None:
+            # torch takes seconds to import; a query does not need it.
+            from panorama.models.proposer import load_proposer
+
+            self._proposer = load_proposer()
+        return self._proposer
+
+    def switch(self, model: Embedder, name: str) -> int:
+        """Search with another embedder from now on; how many stored crops it embedded."""
+        from panorama.archive import embed_exemplars, embed_stored_crops
+
+        # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
+        folder = Path(name)
+        known = name in embedder_names() or not folder.is_dir()
+        # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
+        embedded = embed_stored_crops(self._store(), model)
+        embed_exemplars(self._store(), model)
+        self._store().put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
+        self._embedder = model
+        return embedded
+
+    def remember(self) -> None:
+        """Note the embedder in the catalog, beside what is embedded with it."""
+        model = self.embedder
+        self._store().put_model(ModelRow(model.hash, model.name, "embedder", model.dim, model.exits))

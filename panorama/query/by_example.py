@@ -1,0 +1,105 @@
+"""Query by example: pictures that a statement names enter, tables of similarity and verdicts leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage, QueryError
+from panorama.query.explain import PictureStep
+from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
+from panorama.query.relations import SCHEMA
+from panorama.query.rewrite import SimilarityCall
+from panorama.query.run import Run
+from panorama.query.stopping import check_stopped
+
+_SIMILARITIES = """
+CREATE TEMP VIEW {table} AS
+SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
+FROM {table}_crops s JOIN _panorama.crops c ON c.crop_id = s.crop_id
+"""
+
+
+class ByExample:
+    """Answers `similarity` and `verify`.
+
+    Args:
+        matcher: compares pictures.
+        root: pictures named in SQL lie below it; None refuses them all.
+        read: reads one picture file as RGB.
+    """
+
+    def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path], Image]) -> None:
+        self._matcher = matcher
+        self._root = root.resolve() if root is not None else None
+        self._read = read
+
+    def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run, sql: str, dry: bool) -> None:
+        """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
+        crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        values: NDArray[np.float64] = np.zeros(0, np.float64)
+        if isinstance(call.picture, int):
+            _check_crop(call, run, sql)
+        image = self.picture(call.picture, sql, call.start) if isinstance(call.picture, str) else call.picture
+        check_stopped()
+        started = time.perf_counter()
+        if not dry:
+            crop_ids, values = self._matcher.similarity(image, request)
+        told = f"{len(crop_ids)} crops compared"
+        run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
+        rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
+        run.cursor.register(f"{call.table}_crops", rows)
+        run.cursor.execute(_SIMILARITIES.format(table=call.table))
+
+    def picture(self, path: str, sql: str, position: int) -> Image:
+        """The picture that a statement names.
+
+        Raises:
+            QueryError: it does not lie below the picture root, or there is none.
+            BadImage: it is missing or cannot be read.
+        """
+        if self._root is None:
+            raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
+        place = (self._root / path).resolve()
+        if not place.is_relative_to(self._root):
+            raise QueryError(
+                f"picture {path!r} lies outside {self._root}, where pictures must be", sql, position
+            )
+        try:
+            there = place.is_file()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            raise BadImage(f"there is no picture {path!r} in {self._root}")
+        return self._read(place)
+
+    def verifier(self, run: Run, sql: str, dry: bool) -> Callable[[str, str, int], bool | None]:
+        """What answers verify(a, b), given two paths and the place of the call; NULL where undecided."""
+
+        def verify(first: str, second: str, position: int) -> bool | None:
+            call = f"verify({first!r}, {second!r})"
+            if dry:
+                run.pictures.append(PictureStep(call, "", 0.0))
+                return None
+            started = time.perf_counter()
+            images = [self.picture(path, sql, position) for path in (first, second)]
+            score, band, exit = self._matcher.verify(images[0], images[1])
+            told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
+            run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
+            if band == UNCERTAIN:
+                run.warnings.append(f"verify({first!r}, {second!r}) is undecided at score {score:.3f}: NULL")
+                return None
+            return band == ACCEPTED
+
+        return verify
+
+
+def _check_crop(call: SimilarityCall, run: Run, sql: str) -> None:
+    known = run.cursor.execute(f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]).fetchall()
+    if not known:
+        raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", sql, call.start)

@@ -1,0 +1,63 @@
+"""What one statement gathers on its way to an answer: steps, warnings and counts enter, an account leaves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from panorama.query.explain import PictureStep, Step
+from panorama.query.matches import UNCERTAIN, Matches
+from panorama.query.terms import Budget
+
+
+@dataclass(slots=True)
+class Run:
+    """One statement being answered.
+
+    Attributes:
+        cursor: a connection of its own, so that what is made for one statement is seen by no other.
+        before: how many characters of blanks and comments stand before the statement. DuckDB counts places
+            from its first word but shows them in the whole text, so it gets the statement without them.
+        explained: whether it is to be told what was done.
+        started: when; what may be searched WITHIN a time counts from here.
+        budgets: of the shorthands that ask for one.
+        steps, pictures: what was done.
+        undecided: pairs of entity and track that no exit decided.
+        warnings: for whoever asked.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    before: int
+    explained: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    budgets: list[Budget] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    pictures: list[PictureStep] = field(default_factory=list)
+    undecided: set[tuple[str, int]] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+    def count_undecided(self, matches: Matches, names: set[str] | None = None) -> None:
+        """Note what was left undecided of some entities, None for all."""
+        rows = np.flatnonzero(matches.band == UNCERTAIN)
+        for i in rows.tolist():
+            name = matches.entities[int(matches.entity_index[i])]
+            if names is None or name in names:
+                self.undecided.add((name, int(matches.track_id[i])))
+
+    def account(self, started: float) -> dict[str, Any]:
+        """What a Result says beside its rows."""
+        for budget in self.budgets:
+            if budget.cut:
+                self.warnings.append(
+                    f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
+                )
+        return {
+            "uncertain": len(self.undecided),
+            "warnings": self.warnings,
+            "seconds": time.perf_counter() - started,
+            "complete": not any(budget.cut for budget in self.budgets),
+        }
