@@ -164,9 +164,17 @@ class FakeMatcher:
             (t.crop_id + k, 1 - abs(t.local * 10 + k - wanted) / 100)
             for t in TRACKS
             if request.segments is None or t.segment in request.segments
+            if request.tracks is None or t.track_id in request.tracks
             for k in (0, 1)
         ]
         found = [pair for pair in found if request.min_score is None or pair[1] >= request.min_score]
+        if request.first is not None:
+            best: dict[int, float] = {}
+            for crop_id, value in found:
+                track = crop_id // 10
+                best[track] = max(value, best.get(track, 0.0))
+            last = min(sorted(best.values(), reverse=True)[: request.first], default=2.0)
+            found = [pair for pair in found if pair[1] >= last]
         ids, values = zip(*found, strict=True) if found else ((), ())
         return np.array(ids, np.int64), np.array(values, np.float64)
 

@@ -11,8 +11,10 @@ from query_samples import ENTITIES, FakeMatcher, make_engine, make_library
 
 from panorama.errors import QueryError
 from panorama.query import engine as engine_module
+from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.plain import plain_entities
+from panorama.query.plain_tree import read_statement
 
 
 @pytest.fixture(scope="module")
@@ -122,4 +124,9 @@ def test_random_joins_give_the_same_rows_as_with_all_entities_matched(
 
 
 def test_a_statement_that_cannot_be_read_asks_for_all() -> None:
-    assert plain_entities("SELECT (((", {"sightings"}, ENTITIES) is None
+    assert (
+        plain_entities(
+            "SELECT (((", read_statement("SELECT (((", tokenize("SELECT (((")), {"sightings"}, ENTITIES
+        )
+        is None
+    )

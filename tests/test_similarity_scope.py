@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from panorama.errors import QueryError
 from panorama.query import engine as engine_module
 from panorama.query.engine import Engine
 from panorama.query.matches import MatchRequest
+from panorama.query.relations import RELATION_COLUMNS
 
 LIKE = "similarity('a.jpg')"
 
 
-def asked(engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch) -> MatchRequest:
+def asked(engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch, parameters: Any = None) -> MatchRequest:
     """The request for similarities; the answer is compared with that of all similarities."""
     matcher = engine._matcher
-    answer = engine.query(sql).fetchall()
+    answer = engine.query(sql, parameters).fetchall()
     request = [one for one in matcher.requests if one.keep == "all"][-1]  # type: ignore[attr-defined]
     with monkeypatch.context() as patched:
         patched.setattr(engine_module, "similarity_request", lambda *_: MatchRequest(keep="all"))
-        assert engine.query(sql).fetchall() == answer
+        assert sorted(map(repr, engine.query(sql, parameters).fetchall())) == sorted(map(repr, answer))
     return request
 
 
@@ -77,8 +83,8 @@ def test_elsewhere_every_crop_is_compared(engine: Engine, monkeypatch: pytest.Mo
         (f"SELECT max({LIKE}) FROM crops WHERE video = 'yard.mp4' OR crop_id > 0", None),
         (f"SELECT (SELECT max({LIKE}) FROM crops) FROM crops WHERE video = 'yard.mp4'", None),
         (f"SELECT max({LIKE}) FROM crops AS c(video, crop_id) WHERE video = 1", None),
-        (f"SELECT max({LIKE}) FROM crops JOIN tracks USING (track_id) WHERE crops.video = 'yard.mp4'", None),
-        (f"SELECT {LIKE} FROM crops WHERE video = 'yard.mp4' UNION ALL SELECT 1", None),
+        (f"SELECT max({LIKE}) FROM crops JOIN tracks USING (track_id) WHERE crops.video = 'yard.mp4'", [3]),
+        (f"SELECT {LIKE} FROM crops WHERE video = 'yard.mp4' UNION ALL SELECT 1", [3]),
     ],
 )
 def test_plain_sql_over_some_videos_compares_their_crops_only(
@@ -86,3 +92,200 @@ def test_plain_sql_over_some_videos_compares_their_crops_only(
 ) -> None:
     request = asked(engine, sql, monkeypatch)
     assert (None if request.segments is None else request.segments.tolist()) == segments
+
+
+def track(segment: int, local: int) -> int:
+    return (segment << 32) | local
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "tracks"),
+    [
+        (f"SELECT crop_id, {LIKE} FROM crops WHERE time < 1.2 AND video = ?", ["yard.mp4"], [track(3, 1)]),
+        (
+            f"SELECT max({LIKE}) FROM tracks WHERE start_frame = $at",
+            {"at": 68},
+            [track(1, 4)],
+        ),
+        (
+            f"SELECT DISTINCT track_id, {LIKE} FROM detections"
+            " WHERE (x2 - x1) * (y2 - y1) > 500 AND x1 > 100",
+            None,
+            [track(1, 4), track(1, 5)],
+        ),
+        (
+            f"SELECT c.crop_id, {LIKE} FROM crops c JOIN videos v USING (video)"
+            " WHERE v.camera = 'yard' AND c.frame = 5",
+            None,
+            [track(3, 1)],
+        ),
+        (
+            f"SELECT c.crop_id, {LIKE} FROM crops c, tracks t"
+            " WHERE t.track_id = c.track_id AND t.samples > 4",
+            None,
+            [track(1, 2), track(2, 1)],
+        ),
+        (
+            "SELECT d.track_id, similarity('a.jpg', d)"
+            " FROM detections d JOIN detections e USING (video, frame)"
+            " WHERE d.x1 < 20 AND e.track_id <> d.track_id",
+            None,
+            [track(2, 1), track(3, 1)],
+        ),
+        (
+            "SELECT s.track_id, similarity('a.jpg', c)"
+            " FROM sightings s JOIN crops c ON c.track_id = s.track_id"
+            " WHERE s.entity = 'dog'",
+            None,
+            [track(3, 1)],
+        ),
+        (
+            f"SELECT crop_id, {LIKE} FROM crops WHERE inside('lawn') AND video LIKE 'gate%'",
+            None,
+            [track(1, 2)],
+        ),
+        (
+            f"WITH near AS (SELECT crop_id, {LIKE} AS s FROM crops WHERE frame BETWEEN 70 AND 79)"
+            " SELECT max(s) FROM near",
+            None,
+            [track(1, 4)],
+        ),
+        (f"SELECT video, avg({LIKE}) FROM tracks WHERE samples = 2 GROUP BY video", None, [track(1, 5)]),
+        (
+            f"SELECT crop_id FROM crops WHERE (frame = 50 OR frame = 55) AND {LIKE} > 0.1",
+            None,
+            [track(1, 5)],
+        ),
+    ],
+)
+def test_what_where_says_of_time_place_size_and_joined_rows_restricts_the_tracks(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str, parameters: object, tracks: list[int]
+) -> None:
+    request = asked(engine, sql, monkeypatch, parameters)
+    assert request.tracks is not None, sql
+    assert [t for t in request.tracks.tolist() if t >> 32 != 9] == tracks
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT v.video, {LIKE} FROM videos v LEFT JOIN crops c ON c.video = v.video WHERE c.time IS NULL",
+        f"SELECT {LIKE} FROM crops WHERE time < random() + 9",
+        f"SELECT {LIKE} FROM crops c JOIN crops d USING (crop_id) WHERE time < (SELECT 1)",
+        f"WITH crops AS (SELECT 1 AS crop_id, 2 AS time) SELECT {LIKE} FROM crops WHERE time = 2",
+        f"SELECT {LIKE} FROM crops POSITIONAL JOIN tracks WHERE crops.time < 1",
+        f"SELECT {LIKE} FROM crops RIGHT JOIN tracks USING (track_id) WHERE crops.time < 1",
+        f"SELECT {LIKE} FROM crops TABLESAMPLE 100% WHERE time < 1",
+        f"SELECT (SELECT {LIKE}) FROM crops WHERE time < 1",
+        f"SELECT {LIKE} FROM crops WHERE list_any_value([time]) < 1",
+        f"SELECT {LIKE} FROM tracks WHERE time < '10:00'",
+    ],
+)
+def test_what_could_change_the_answer_is_not_pushed_down(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    try:
+        request = asked(engine, sql, monkeypatch)
+    except QueryError:
+        return
+    assert (request.tracks, request.segments) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "least", "first"),
+    [
+        (f"SELECT crop_id, {LIKE} AS s FROM crops ORDER BY s DESC LIMIT 3", None, 3),
+        (f"SELECT track_id FROM tracks WHERE samples > 2 ORDER BY {LIKE} DESC, 1 LIMIT 2 OFFSET 1", None, 3),
+        (f"SELECT crop_id FROM crops WHERE video = 'yard.mp4' ORDER BY {LIKE} DESC, 1 LIMIT 1", None, 1),
+        (f"SELECT crop_id FROM crops WHERE time < 3 ORDER BY {LIKE} DESC, 1 LIMIT 1", None, None),
+        (f"SELECT crop_id FROM crops ORDER BY {LIKE}, 1 LIMIT 1", None, None),
+        (f"SELECT video, max({LIKE}) FROM crops GROUP BY 1 ORDER BY max({LIKE}) DESC, 1 LIMIT 1", None, None),
+        (f"SELECT DISTINCT track_id, {LIKE} AS s FROM crops ORDER BY s DESC, 1 LIMIT 2", None, None),
+        (f"SELECT crop_id, {LIKE} FROM crops WHERE {LIKE} >= 0.97", 0.97, None),
+        (f"SELECT crop_id FROM crops WHERE 0.97 < {LIKE} AND time < 2", 0.97, None),
+        (f"SELECT crop_id FROM crops WHERE {LIKE} > 0.97 OR time < 2", None, None),
+        (
+            "SELECT c.crop_id FROM crops c JOIN crops d USING (track_id)"
+            " WHERE similarity('a.jpg', c) > 0.97 AND similarity('a.jpg', d) > 0.2",
+            0.2,
+            None,
+        ),
+        (f"SELECT {LIKE} FROM crops WHERE {LIKE} > 0.97 UNION ALL SELECT {LIKE} FROM crops", None, None),
+    ],
+)
+def test_plain_sql_that_asks_for_the_most_similar_ones_stops_early(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str, least: float | None, first: int | None
+) -> None:
+    request = asked(engine, sql, monkeypatch)
+    assert (request.min_score, request.first) == (least, first)
+
+
+SOURCES = {name: RELATION_COLUMNS[name] for name in ("crops", "tracks", "detections", "videos", "sightings")}
+SOURCES["part"] = frozenset(("track_id", "video", "time"))
+TESTS = {
+    "video": ("{0}.video = 'yard.mp4'", "{0}.video LIKE 'gate%'", "{0}.video = $video"),
+    "time": ("{0}.time < 2", "coalesce({0}.time, 0) < 1", "{0}.time IS NULL", "time > 1"),
+    "frame": ("{0}.frame % 10 = 0", "({0}.frame = 5 OR {0}.frame > 40)"),
+    "x1": ("({0}.x2 - {0}.x1) > 10 AND {0}.x1 > 40", "inside('lawn', {0})", "NOT {0}.x1 BETWEEN 0 AND 30"),
+    "samples": ("{0}.samples > 3", "{0}.start_time BETWEEN $low AND 3"),
+    "entity": ("{0}.entity = 'dog'", "{0}.score > 0.85"),
+    "camera": ("{0}.camera = 'gate'", "{0}.camera <> 'yard'"),
+    "track_id": (
+        *("NOT {0}.track_id % 2 = 0", "similarity('a.jpg', {0}) > 0.9", "0.95 <= similarity('a.jpg', {0})"),
+        f"{LIKE} > 0.9",
+    ),
+    "clock": ("{0}.clock < '2026-03-02'",),
+}
+WAYS = ("JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "SEMI JOIN", "ANTI JOIN", "FULL JOIN")
+PARTS = (
+    *("SELECT * FROM crops", "SELECT track_id, video, time FROM detections WHERE time < 3"),
+    *("SELECT tracks WHERE samples > 2", "SELECT crops WHERE entity = 'red-van'"),
+)
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    """SELECTs over one relation or two joined ones; most of them can be answered."""
+    pick = lambda items: draw(st.sampled_from(sorted(items)))  # noqa: E731
+    tracked = [name for name, columns in SOURCES.items() if "track_id" in columns]
+    names, source = {"a": pick(tracked)}, ""
+    if draw(st.booleans()):
+        names["b"] = pick(SOURCES)
+        keys = sorted(SOURCES[names["a"]] & SOURCES[names["b"]] & {"video", "track_id"})
+        ons = [f"ON a.{key} = b.{key}" for key in keys] + [f"USING ({', '.join(keys)})"] * 2
+        source = f" {draw(st.sampled_from(WAYS))} {names['b']} b {pick(ons)}"
+    seen = {n: r for n, r in names.items() if n == "a" or not source.startswith((" SEMI", " ANTI"))}
+    asked = []
+    for name in draw(st.lists(st.sampled_from(sorted(seen)), max_size=3)):
+        column = pick(SOURCES[seen[name]] & TESTS.keys())
+        asked.append(pick(TESTS[column]).format(name))
+    of = pick(name for name, relation in seen.items() if relation in tracked)
+    call = pick([f"similarity('a.jpg', {of})", LIKE])
+    picked = pick(["{0} AS s, a.track_id", "count(*) AS n, max({0}) AS s", "a.video, min({0}) AS s"])
+    sql = f"SELECT {picked.format(call)} FROM {names['a']} a{source} WHERE {' AND '.join(asked) or 'true'}"
+    sql += " GROUP BY 1" if picked.startswith("a.") else ""
+    sql += pick(["", "", " ORDER BY s DESC, 1, 2 LIMIT 2", " ORDER BY s, 1, 2 LIMIT 3"])
+    sql = pick([sql, sql, f"SELECT max(s) FROM ({sql})", f"FROM ({sql}) WHERE s > 0.9"])
+    return f"WITH part AS ({pick(PARTS)}) {sql}"
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sql=statements())
+def test_random_selects_give_the_same_rows_as_with_all_crops_compared(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    parameters = {"video": "gate-1.mp4", "low": 0.5}
+    parameters = {name: value for name, value in parameters.items() if f"${name}" in sql}
+    try:
+        answer = values(engine.query(sql, parameters).fetchall())
+    except QueryError:
+        return  # ambiguous or missing columns
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_module, "similarity_request", lambda *_: MatchRequest(keep="all"))
+        patched.setattr(engine_module, "plain_videos", lambda *_: [])
+        assert answer == values(engine.query(sql, parameters).fetchall())
+
+
+def values(rows: list[tuple]) -> list[str]:
+    """The rows without an order."""
+    return sorted(map(repr, rows))

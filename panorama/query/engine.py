@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import AccuracyError, QueryError, QueryTimeout
@@ -23,8 +25,9 @@ from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
-from panorama.query.needs import match_request, narrowed, similarity_request
-from panorama.query.plain import plain_entities
+from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
+from panorama.query.plain import plain_entities, plain_videos
+from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import (
     MATCHED_COLUMNS,
@@ -111,7 +114,8 @@ class Engine:
         if dry or not (find_extensions(tokens) or wanted):
             return
         verify = self._by_example.verifier(run, sql, dry=True)
-        rewritten = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify).rewrite()
+        rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
+        rewritten = rewriter.rewrite()
         for query in rewritten.queries:
             # What has an accuracy or a time of its own is matched by itself.
             own = query.contract is not None or query.budget_seconds is not None
@@ -119,7 +123,7 @@ class Engine:
             if request is not None and _possible(request):
                 yield from self._entities if request.entities is None else request.entities
         if wanted:
-            names = plain_entities(sql, wanted, self._entities)
+            names = plain_entities(sql, rewriter.plain, wanted, self._entities)
             yield from self._entities if names is None else names
 
     def _read(self, sql: str) -> tuple[str, list[Token]]:
@@ -202,11 +206,11 @@ class Engine:
         for query in rewritten.queries:
             self._match(query, run, dry)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
+        if wanted:  # before similarity, which may be asked of some of their rows only
+            self._matched_views(wanted, sql, rewriter, run, dry)
         for call in rewritten.similarities:
-            request = similarity_request(sql, rewritten.queries, calls, call.table, run.cursor)
+            request = similarity_request(rewritten, call, calls, run.cursor)
             self._by_example.similarity(call, request, run, sql, dry)
-        if wanted:
-            self._matched_views(wanted, sql, tokens, run, dry)
         if explain:
             return self._explain(rewritten, sql, run, analyze, started)
         return self._execute(rewritten, sql, run, started)
@@ -300,12 +304,14 @@ class Engine:
                 " can match; see: panorama clock"
             )
 
-    def _matched_views(self, wanted: set[str], sql: str, tokens: list[Token], run: Run, dry: bool) -> None:
+    def _matched_views(self, wanted: set[str], sql: str, rewriter: Rewriter, run: Run, dry: bool) -> None:
         """The relations sightings and moments, for this statement only."""
-        names = plain_entities(sql, wanted, self._entities)
-        request = MatchRequest(entities=names, keep="accepted")
+        names = plain_entities(sql, rewriter.plain, wanted, self._entities)
+        needs = plain_videos(sql, rewriter.plain, wanted, rewriter.select)
+        request = MatchRequest(entities=names, segments=self._segments(needs, run), keep="accepted")
         everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
-        matches = self._step(everything, request, run, dry or not self._entities or names == ())
+        skipped = dry or not self._entities or not _possible(request)
+        matches = self._step(everything, request, run, skipped)
         run.count_undecided(matches)
         accepted = matches[matches.band == ACCEPTED]
         hand_over(run.cursor, "_p0_matches", accepted, self._matcher, views="moments" in wanted)
@@ -313,6 +319,14 @@ class Engine:
             run.cursor.execute(SIGHTINGS)
         if "moments" in wanted:
             run.cursor.execute(MOMENTS.format(moments=compile_query(everything)))
+
+    @staticmethod
+    def _segments(needs: list[Need], run: Run) -> NDArray[np.int32] | None:
+        """Of which segments the rows of sightings and moments are needed, None for all."""
+        try:
+            return segments_of(needs, run.cursor) if needs else None
+        except duckdb.Error:
+            return None  # the statement itself will say what is wrong with its condition
 
     def _explain(self, rewritten: Rewritten, sql: str, run: Run, analyze: bool, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""

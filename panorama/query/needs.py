@@ -19,9 +19,10 @@ from sqlglot import exp
 from panorama.query.compile import compile_query
 from panorama.query.handing import give_tracks
 from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
-from panorama.query.plain import plain_videos
+from panorama.query.plain_scope import Need
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
+from panorama.query.rewrite import Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos, whole_number
 from panorama.query.shapes import touching
 from panorama.query.shorthand import constant
@@ -83,18 +84,18 @@ def _narrows(query: Query) -> bool:
 
 
 def similarity_request(
-    sql: str, queries: Sequence[Query], calls: int, table: str, cursor: duckdb.DuckDBPyConnection
+    rewritten: Rewritten, call: SimilarityCall, calls: int, cursor: duckdb.DuckDBPyConnection
 ) -> MatchRequest:
-    """Of which crops a statement needs the similarity: of fewer where one shorthand or SELECT asks it.
+    """Of which crops a statement needs the similarity.
 
     Args:
-        sql: the statement as typed.
+        call: about one picture.
         calls: how often the statement says `similarity`.
-        table: the one of the similarities asked for.
     """
     everything = MatchRequest(keep="all")
-    if not queries and (videos := plain_videos(sql)) is not None:
-        return MatchRequest(segments=_segments_of(videos, cursor), keep="all")
+    if all(need is not None for need in call.needs):
+        return _plain_request([need for need in call.needs if need is not None], cursor)
+    queries, table = rewritten.queries, call.table
     if len(queries) != 1:
         return everything
     query = queries[0]
@@ -113,6 +114,35 @@ def similarity_request(
         return _first_similar(query, cursor) if ordered else everything
     except duckdb.Error:
         return everything  # the statement itself will say what is wrong with its condition
+
+
+def _plain_request(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
+    """What the calls outside of shorthands need together."""
+    least = [need.least for need in needs]
+    request = MatchRequest(
+        keep="all", min_score=None if None in least else min(value for value in least if value is not None)
+    )
+    if len(set(needs)) == 1:
+        request = replace(request, first=needs[0].first)
+    try:
+        if all(need.videos is not None and need.tracks is None for need in needs):
+            return replace(request, segments=segments_of(needs, cursor))
+        if all(need.tracks is not None for need in needs):
+            sql = " UNION ".join(f"({need.tracks})" for need in needs)
+            found = cursor.execute(f"SELECT DISTINCT track_id FROM ({sql}) ORDER BY 1").fetchnumpy()
+            return replace(request, tracks=np.asarray(found["track_id"], np.int64))
+    except duckdb.Error:
+        # Comparing all is right, too; the statement itself will say what is wrong with its condition.
+        return replace(request, first=None)
+    if any(need.videos or need.tracks for need in needs):
+        request = replace(request, first=None)
+    return request
+
+
+def segments_of(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
+    """The segments of the videos that plain SQL needs."""
+    asked = " UNION ".join(f"(SELECT video FROM {need.videos})" for need in needs)
+    return _segments_of(f"video IN ({asked})", cursor)
 
 
 def _least_similarity(query: Query, table: str) -> float | None:

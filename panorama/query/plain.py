@@ -1,4 +1,4 @@
-"""Plain SQL enters; the only entities that it can ask of sightings and moments leave, where that is certain.
+"""Plain SQL enters; what it can ask of sightings and moments leaves: entities and videos, if certain.
 
 A test of an entity is followed down through joins, subqueries and CTEs, as far as leaving out the rows of
 others early cannot change the answer. Whatever is not known to be safe ends the search.
@@ -6,13 +6,13 @@ others early cannot change the answer. Whatever is not known to be safe ends the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from panorama.query.dialect import Panorama, tokenize
-from panorama.query.relations import MATCHED_COLUMNS, RELATIONS, quote_text
+from panorama.query.plain_scope import Need, Select
+from panorama.query.plain_tree import Statement, conjuncts, is_followed
+from panorama.query.relations import MATCHED_COLUMNS, RELATIONS
 from panorama.query.shorthand import constant
 
 _WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
@@ -23,37 +23,13 @@ _NAMES_HIDDEN = frozenset(
 _NOT_ROW_BY_ROW = ("group", "having", "qualify", "limit", "offset", "windows", "sample", "joins", "laterals")
 
 
-@dataclass(slots=True)
-class _Statement:
-    """A parsed statement.
-
-    Attributes:
-        words: of the text, in lower case.
-    """
-
-    tree: exp.Expr
-    words: frozenset[str]
-    ctes: dict[str, list[exp.Expr]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for cte in self.tree.find_all(exp.CTE):
-            self.ctes.setdefault(cte.alias.lower(), []).append(cte)
-
-
-def plain_entities(sql: str, wanted: set[str], entities: tuple[str, ...]) -> tuple[str, ...] | None:
+def plain_entities(
+    sql: str, statement: Statement | None, wanted: set[str], entities: tuple[str, ...]
+) -> tuple[str, ...] | None:
     """The only entities that plain SQL can ask of the relations `wanted`, None where that is not certain."""
-    try:
-        tree = Panorama().parse(sql)[0]
-    except (SqlglotError, RecursionError, IndexError):
+    tables = _mentions(sql, statement, wanted)
+    if statement is None or tables is None:
         return None
-    if tree is None:
-        return None
-    tables = [table for table in tree.find_all(exp.Table) if table.name.lower() in wanted]
-    mentions = sum(sql.lower().count(name) for name in wanted)
-    # A mention that the parser did not take for a table may be one to DuckDB (TABLE sightings, COLUMNS, ...).
-    if not tables or mentions != len(tables):
-        return None
-    statement = _Statement(tree, frozenset(token.text.lower() for token in tokenize(sql)))
     found: set[str] = set()
     for table in tables:
         names = _asked_of(table, statement)
@@ -63,39 +39,38 @@ def plain_entities(sql: str, wanted: set[str], entities: tuple[str, ...]) -> tup
     return tuple(sorted(name for name in found if name in entities))
 
 
-def plain_videos(sql: str) -> str | None:
-    """A condition on the video that all rows of a plain SELECT from one relation satisfy; None without one.
-
-    Only of a statement that is this one SELECT, so that whatever it computes is of those rows.
-    """
-    try:
-        tree = Panorama().parse(sql)[0]
-    except (SqlglotError, RecursionError, IndexError):
-        return None
-    if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Query))) != 1:
-        return None
-    start, where = tree.args.get("from_"), tree.args.get("where")
-    if start is None or where is None or any(tree.args.get(name) for name in ("joins", "laterals", "sample")):
-        return None
-    table, words = start.this, frozenset(token.text.lower() for token in tokenize(sql))
-    if not isinstance(table, exp.Table) or table.name.lower() not in ("crops", "tracks", "detections"):
-        return None
-    alias = table.args.get("alias")
-    named = alias is not None and alias.args.get("columns")
-    if (
-        named
-        or words & _NAMES_HIDDEN
-        or any(table.args.get(name) for name in ("db", "sample", "pivots", "joins"))
-    ):
-        return None
-    for part in _conjuncts(where.this):
-        texts = _texts(part, "video", table.alias_or_name.lower(), alone=True)
-        if texts is not None:
-            return f"video IN ({', '.join(quote_text(text) for text in sorted(texts))})"
-    return None
+def plain_videos(
+    sql: str, statement: Statement | None, wanted: set[str], select: Callable[[exp.Expr], Select]
+) -> list[Need]:
+    """For every mention of the relations `wanted`, of which videos it is; empty where it may be of all."""
+    found: list[Need] = []
+    for table in _mentions(sql, statement, wanted) or ():
+        place = table.parent
+        around = place.parent if isinstance(place, (exp.From, exp.Join)) else None
+        if not isinstance(around, exp.Select):
+            return []
+        inside = select(around)
+        source = inside.called(table.alias_or_name)
+        need = Need() if source is None or source.node is not table else inside.videos(source)
+        if need.videos is None:
+            return []
+        found.append(need)
+    return found
 
 
-def _asked_of(source: exp.Expr, statement: _Statement) -> set[str] | None:
+def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[exp.Expr] | None:
+    """The tables of some names; None where a mention may be one to DuckDB without being one to the parser."""
+    if statement is None:
+        return None
+    tables: list[exp.Expr] = [
+        table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted
+    ]
+    mentions = sum(sql.lower().count(name) for name in wanted)
+    # TABLE sightings, COLUMNS, ...
+    return list(tables) if tables and mentions == len(tables) else None
+
+
+def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
     """The entities that a table or subquery in FROM is asked for; None for possibly all."""
     place = source.parent
     select = place.parent if isinstance(place, (exp.From, exp.Join)) else None
@@ -113,12 +88,12 @@ def _asked_of(source: exp.Expr, statement: _Statement) -> set[str] | None:
     conditions: list[exp.Expr] = []
     where = select.args.get("where")
     if where is not None and visible:
-        conditions += _conjuncts(where.this)
+        conditions += conjuncts(where.this)
     for join in joins:
         # A left join keeps the rows of its left side whatever it is ON.
         inner = not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
         if join.args.get("on") is not None and (join is place or (inner and visible)):
-            conditions += _conjuncts(join.args["on"])
+            conditions += conjuncts(join.args["on"])
     alone = _alone(source, select, statement)
     for condition in conditions:
         names = _texts(condition, "entity", source.alias_or_name.lower(), alone)
@@ -128,16 +103,12 @@ def _asked_of(source: exp.Expr, statement: _Statement) -> set[str] | None:
 
 
 def _is_plain(join: exp.Expr) -> bool:
-    """Whether leaving out rows of one of its sides leaves out the rows made of them, and no others."""
-    if join.args.get("method") or any(name.name.lower() == "entity" for name in join.args.get("using") or []):
-        return False
-    side, kind = join.args.get("side") or "", join.args.get("kind") or ""
-    if not isinstance(join.this, (exp.Table, exp.Subquery)):
-        return False
-    return side in ("", "LEFT") and kind in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+    """Whether a join is followed, and does not make one `entity` of those of its sides."""
+    using = join.args.get("using") or []
+    return is_followed(join) and not any(name.name.lower() == "entity" for name in using)
 
 
-def _alone(source: exp.Expr, select: exp.Expr, statement: _Statement) -> bool:
+def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
     """Whether no other source of a SELECT has a column `entity`, so that it needs no name before it."""
     others = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
     return all(
@@ -152,7 +123,7 @@ def _alone(source: exp.Expr, select: exp.Expr, statement: _Statement) -> bool:
     )
 
 
-def _asked_outside(select: exp.Expr, statement: _Statement) -> set[str] | None:
+def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
     """The entities that the rows of a SELECT are asked for by those around it."""
     distinct = select.args.get("distinct")
     if any(select.args.get(name) for name in _NOT_ROW_BY_ROW) or (
@@ -195,14 +166,6 @@ def _passes_entity(select: exp.Expr) -> bool:
                 return False
             passed += 1
     return passed == 1
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        return _conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [part for operand in node.flatten() for part in _conjuncts(operand)]
-    return [node]
 
 
 def _texts(part: exp.Expr, name: str, source: str, alone: bool) -> set[str] | None:

@@ -36,6 +36,21 @@ MATCHED_COLUMNS = {
 }
 """Relations that exist only after matching: the engine makes them when a statement names one."""
 
+_BOXED = ("x1", "y1", "x2", "y2")
+RELATION_COLUMNS: dict[str, frozenset[str]] = {
+    "videos": frozenset(
+        ("video", "uri", "camera", "duration", "width", "height", "frames", "start_clock", "time_zone")
+    ),
+    "frames": frozenset(("video", "frame", "time", "pts", "clock")),
+    "tracks": frozenset(("video", "track_id", "start_frame", "end_frame", "samples", *_SPAN, *_CLOCKS)),
+    "detections": frozenset(("video", "frame", "time", "track_id", *_BOXED, "score", "clock")),
+    "crops": frozenset(("crop_id", "video", "track_id", "frame", "time", *_BOXED, "quality", "clock")),
+    "entities": frozenset(("entity", "exemplars", "negatives")),
+    "zones": frozenset(("zone", "camera", "kind", "points")),
+    **{name: frozenset(columns) for name, columns in MATCHED_COLUMNS.items()},
+}
+"""What each relation shows; the views below are held to it by a test."""
+
 SCHEMA = "_panorama"
 """Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import decimal
-import math
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import duckdb
+from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
@@ -20,14 +17,15 @@ from panorama.query.compile import compile_query
 from panorama.query.conditions import leaves
 from panorama.query.dialect import Extension, find_extensions, parse_shorthand
 from panorama.query.guard import readable
+from panorama.query.parameters import Parameters, literal, parameter_places, parameter_values, with_constants
+from panorama.query.plain_scope import Need, Select
+from panorama.query.plain_tree import Source, Statement, read_statement
 from panorama.query.plan import Query
-from panorama.query.relations import SCHEMA, quote_text
+from panorama.query.relations import SCHEMA, quote_name
 from panorama.query.rules import Context, apply_rules
 from panorama.query.shapes import shape_kinds
 from panorama.query.shorthand import Reading, read_shorthand
 from panorama.query.space import PREDICATES, Call, Name, call_sql
-
-Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,13 @@ class SimilarityCall:
         table: the table of similarities that the engine makes for it: crop_id, track_id, similarity.
         picture: the path as written, or the id of a crop.
         start: its place in the statement.
+        needs: of every call for this picture, in plain SQL; None stands for one in a shorthand.
     """
 
     table: str
     picture: str | int
     start: int
+    needs: tuple[Need | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ class Rewriter:
         self._entities = entities
         self._connection = connection
         self._verify = verify
-        self._places = _parameter_places(tokens)
-        self._values = _parameter_values(self._places, parameters, sql)
+        self._places = parameter_places(tokens)
+        self._values = parameter_values(self._places, parameters, sql)
         # The parser sees constants; text outside of shorthands keeps its parameters.
-        self._tokens = _with_constants(tokens, self._places, self._values)
+        self._tokens = with_constants(tokens, self._places, self._values)
         self._extensions = find_extensions(tokens)
         self._queries: list[Query] = []
         self._similarities: list[SimilarityCall] = []
@@ -168,7 +168,7 @@ class Rewriter:
                 found.append(extension)
         return found
 
-    def _render(self, start: int, stop: int, inside: Extension) -> str:
+    def _render(self, start: int, stop: int, inside: Extension | None = None) -> str:
         """Text of [start, stop) for DuckDB: inner extensions replaced, parameters filled in."""
         changes = [(e.start, e.stop, self._replacement(e)) for e in self._outermost(start, stop, inside)]
         covered = [(a, b) for a, b, _ in changes]
@@ -206,7 +206,10 @@ class Rewriter:
         query = read_shorthand(node, extension, len(self._queries) + 1, reading)
         query = replace(query, number=len(self._queries) + 1)
         if len(self._similarities) > before and query.target in ("tracks", "crops"):
-            query = replace(query, similarity=self._lookup(self._similarities[before], query.target))
+            shown = self._similarities[before]
+            query = replace(query, similarity=self._lookup(shown, query.target))
+            # It is shown of every row, also where only a SELECT inside of the condition asks for it.
+            self._similarities[before] = replace(shown, needs=(*shown.needs, None))
         first, last = node.meta.get("ORDER_BY", (0, 0))
         ranked = any(e.kind == "similarity" and first <= e.start < last for e in self._extensions)
         query = replace(query, by_similarity=ranked)
@@ -284,29 +287,113 @@ class Rewriter:
         raise QueryError(usage, self._sql, first.start)
 
     def _similarity(self, extension: Extension) -> str:
-        usage = "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant"
-        (picture,) = self._arguments(extension, 1, usage)
+        picture, relation = self._compared(extension)
+        target = self._target_around(extension)
+        if target is not None and relation is not None:
+            raise QueryError("in a shorthand similarity takes a picture only", self._sql, extension.start)
+        place = next((i for i, c in enumerate(self._similarities) if c.picture == picture), None)
+        if place is None:
+            place = len(self._similarities)
+            self._similarities.append(SimilarityCall(f"_similarity{place + 1}", picture, extension.start))
+        call = self._similarities[place]
+        if target is not None:
+            need, lookup = None, self._lookup(call, target)
+        else:
+            need, lookup = self._plain_similarity(extension, call)
+        self._similarities[place] = replace(call, needs=(*call.needs, need))
+        return lookup
+
+    def _compared(self, extension: Extension) -> tuple[str | int, str | None]:
+        """The picture or crop that a call of similarity names, and the relation whose rows are meant."""
+        usage = (
+            "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant; behind"
+            " it, where there are several, the name of a relation"
+        )
+        groups = self._argument_tokens(extension)
+        if not 1 <= len(groups) <= 2 or not all(groups):
+            raise QueryError(usage, self._sql, extension.start)
+        picture = self._constant(groups[0], usage)
         if not isinstance(picture, (str, int)) or isinstance(picture, bool):
             raise QueryError(usage, self._sql, extension.start)
-        call = next((c for c in self._similarities if c.picture == picture), None)
-        if call is None:
-            call = SimilarityCall(f"_similarity{len(self._similarities) + 1}", picture, extension.start)
-            self._similarities.append(call)
-        return self._lookup(call, self._scope(extension))
+        if len(groups) == 1:
+            return picture, None
+        if len(groups[1]) != 1 or groups[1][0].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+            raise QueryError(usage, self._sql, groups[1][0].start)
+        return picture, groups[1][0].text
 
-    def _scope(self, extension: Extension) -> str:
-        """Whose similarity is meant: of each crop where crops are asked, else of each track."""
-        around = [e for e in self._extensions if e.kind == "shorthand" and e.start < extension.start < e.stop]
-        if around:
-            return self._typed[around[-1].first + 1].text.lower()
+    def _plain_similarity(self, extension: Extension, call: SimilarityCall) -> tuple[Need, str]:
+        """What a call outside of a shorthand needs, and the SQL that looks it up."""
+        select = self._select_around(extension)
+        _, relation = compared = self._compared(extension)
         named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
-        return "crops" if named & {"crops", "crop_id"} else "tracks"
+        target = "crops" if named & {"crops", "crop_id"} else "tracks"
+        prefix = "" if relation is None else f"{quote_name(relation)}."
+        if select is None:
+            return Need(), self._lookup(call, target, prefix)
+        source = None if relation is None else select.called(relation)
+        if relation is not None and source is None and select.is_known:
+            raise QueryError(f"there is no relation {relation!r} in this FROM", self._sql, extension.start)
+        if select.is_known or (source is not None and source.columns is not None):
+            target = self._asked_of(select, source, extension)
+        if source is None and relation is None:
+            source = select.meant("crop_id" if target == "crops" else "track_id")
+        alike = {
+            other.start
+            for other in self._extensions
+            if other.kind == "similarity" and self._compared(other) == compared
+        }
 
-    def _lookup(self, call: SimilarityCall, target: str) -> str:
+        def same(node: exp.Expr) -> bool:
+            return isinstance(node, exp.Anonymous) and node.meta.get("start") in alike
+
+        need = Need() if source is None else select.need(source, same)
+        return need, self._lookup(call, target, prefix)
+
+    def _asked_of(self, select: Select, source: Source | None, extension: Extension) -> str:
+        """Whether the similarity of crops or of tracks is asked in a SELECT whose columns are known."""
+        for target, column in (("crops", "crop_id"), ("tracks", "track_id")):
+            having = select.having(column)
+            if source is not None and source in having:
+                return target
+            if source is None and len(having) > 1 and not select.is_one(column):
+                names = ", ".join(f"similarity(..., {s.node.alias_or_name})" for s in having)
+                raise QueryError(f"say of which relation: {names}", self._sql, extension.start)
+            if source is None and having:
+                return target
+        if source is not None or select.is_outermost:
+            raise QueryError(
+                "similarity is that of a crop or a track: ask it of crops, tracks, detections, sightings or"
+                " moments",
+                self._sql,
+                extension.start,
+            )
+        return "tracks"
+
+    def _select_around(self, extension: Extension) -> Select | None:
+        """The SELECT of plain SQL that a call stands in; None where the statement cannot be read."""
+        if self.plain is None:
+            return None
+        for node in self.plain.tree.find_all(exp.Anonymous):
+            if node.meta.get("start") == extension.start:
+                around = node.find_ancestor(exp.Select)
+                return None if around is None else self.select(around)
+        return None
+
+    def select(self, node: exp.Expr) -> Select:
+        """A SELECT of the plain statement, as `plain_scope` sees it."""
+        assert self.plain is not None
+        return Select(node, self.plain, self._sql, lambda start, stop: self._render(start, stop))
+
+    @cached_property
+    def plain(self) -> Statement | None:
+        """The statement as plain SQL, parameters filled in; None where it cannot be read."""
+        filled = with_constants(self._typed, self._places, self._values, TokenType.PLACEHOLDER)
+        return read_statement(self._sql, filled)
+
+    def _lookup(self, call: SimilarityCall, target: str, prefix: str = "") -> str:
         # The inner columns have names that no relation has, so that the outer ones are found.
-        if target == "crops":
-            return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._crop = crop_id)"
-        return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._track = track_id)"
+        column = "crop" if target == "crops" else "track"
+        return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._{column} = {prefix}{column}_id)"
 
     def _verified(self, extension: Extension) -> str:
         usage = "verify takes two pictures in single quotes: verify('a.jpg', 'b.jpg')"
@@ -358,96 +445,3 @@ class Rewriter:
 
 _OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSERS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A parameter in the text: its key is the index of its value, or its name."""
-
-    key: int | str
-    start: int
-    stop: int
-    token: int
-
-
-def _parameter_places(tokens: list[Token]) -> list[Place]:
-    places: list[Place] = []
-    asked = 0
-    for i, token in enumerate(tokens):
-        key: int | str
-        if token.token_type == TokenType.PLACEHOLDER:
-            key = asked
-            asked += 1
-        elif token.token_type == TokenType.PARAMETER and token.text.startswith("$") and len(token.text) > 1:
-            name = token.text[1:]
-            key = int(name) - 1 if name.isdigit() else name
-        else:
-            continue
-        places.append(Place(key, token.start, token.end + 1, i))
-    return places
-
-
-def _parameter_values(places: list[Place], parameters: Parameters, sql: str) -> dict[int | str, Any]:
-    """The value of every parameter in the text.
-
-    Raises:
-        QueryError: one has none.
-    """
-    if isinstance(parameters, (str, bytes)):
-        raise QueryError("parameters are a list, a tuple or a dict")
-    given: dict[int | str, Any] = {}
-    if isinstance(parameters, Mapping):
-        given = {str(key): value for key, value in parameters.items()}
-    elif parameters is not None:
-        given = dict(enumerate(parameters))
-    for place in places:
-        if place.key not in given:
-            name = f"${place.key}" if isinstance(place.key, str) else f"number {place.key + 1}"
-            raise QueryError(f"parameter {name} has no value; {len(given)} given", sql, place.start)
-    return given
-
-
-def _with_constants(tokens: list[Token], places: list[Place], values: dict[int | str, Any]) -> list[Token]:
-    """The tokens with every parameter as the constant it stands for."""
-    changed = list(tokens)
-    for place in places:
-        value, old = values[place.key], tokens[place.token]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        kind = TokenType.NUMBER if number else TokenType.NULL if value is None else TokenType.STRING
-        changed[place.token] = Token(kind, str(value), old.line, old.col, old.start, old.end)
-    return changed
-
-
-def literal(value: Any, sql: str, position: int) -> str:
-    """A Python value as SQL writes it.
-
-    Raises:
-        QueryError: SQL has no constant for it.
-    """
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"({value})"
-    if isinstance(value, float):
-        return f"({value!r})" if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise QueryError("a text parameter holds a NUL character", sql, position)
-        return quote_text(value)
-    if isinstance(value, decimal.Decimal) and value.is_finite():
-        return f"({value:f})"
-    kinds = {
-        datetime.datetime: "TIMESTAMP",
-        datetime.date: "DATE",
-        datetime.time: "TIME",
-        uuid.UUID: "UUID",
-    }
-    for kind, name in kinds.items():
-        if isinstance(value, kind):
-            name = "TIMESTAMPTZ" if getattr(value, "tzinfo", None) and name == "TIMESTAMP" else name
-            return f"CAST({quote_text(str(value))} AS {name})"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(literal(item, sql, position) for item in value)}]"
-    raise QueryError(f"a parameter of type {type(value).__name__} cannot stand in a shorthand", sql, position)
