@@ -13,6 +13,7 @@ from query_samples import TRACKS, make_engine, make_library
 from test_matching import DEEP, SHALLOW, TwoExits, source
 
 import panorama
+from panorama.errors import QueryError
 from panorama.query.engine import Engine
 from panorama.query.ledger import noting
 from panorama.query.matches import MatchRequest
@@ -50,6 +51,60 @@ def test_rows_in_and_out_of_matching_and_of_duckdb_are_told(engine: Engine) -> N
     assert re.search(r"    1 row out in \d+\.\d ms: 1 accepted, 0 uncertain, 0 rejected", plan)
     assert re.search(r"DuckDB does: 4 rows out in \d+\.\d ms", plan)
     assert len(engine.query(sql)) == 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT frames WHERE entity = 'red-van' AND entity = 'blue-van' AND inside('lawn') LIMIT 3",
+        "SELECT moments WHERE (entity = 'dog' AND crosses('kerb')) FOLLOWED BY entity = 'red-van'",
+        "SELECT entity, count(*) FROM sightings GROUP BY ALL HAVING count(*) > 1 ORDER BY 2 DESC",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 9)"
+        " SELECT n FROM t JOIN moments ON true",
+        "SELECT similarity('a.jpg', a) FROM crops a LEFT JOIN crops b ON a.time < b.time ORDER BY 1",
+    ],
+)
+def test_a_plan_is_a_list_of_operators_no_wider_than_a_page(engine: Engine, sql: str) -> None:
+    for words in ("EXPLAIN", "explain analyze"):
+        rows = [row[0] for row in engine.query(f" -- a remark\n{words} {sql};")]
+        assert max(map(len, rows)) <= 100
+        done = rows[next(i for i, row in enumerate(rows) if row.startswith("DuckDB does")) + 1 :]
+        assert done and all(
+            re.search(r"\d ms$" if "analyze" in words else r"~\d+ rows?$|\w", r) for r in done
+        )
+        assert any(re.search(r"rows? +\d+\.\d ms$", row) for row in done) == ("analyze" in words)
+
+
+def test_the_rows_of_each_operator_are_those_that_it_gave(engine: Engine) -> None:
+    plan = told(engine, "EXPLAIN ANALYZE SELECT count(*) FROM crops WHERE video = 'yard.mp4'")
+    assert re.search(r"aggregate: count_star\(\) +1 row", plan)
+    assert re.search(r"table scan: read_parquet of crops.* \d+ rows", plan)
+    assert "DuckDB does: 1 row out" in plan
+
+
+def test_an_error_in_what_is_explained_points_at_its_place(engine: Engine) -> None:
+    sql = "EXPLAIN ANALYZE SELECT nothing FROM crops"
+    with pytest.raises(QueryError) as caught:
+        engine.query(sql)
+    assert (caught.value.sql, caught.value.position) == (sql, sql.index("nothing"))
+    with pytest.raises(QueryError, match="expected EXPLAIN or EXPLAIN ANALYZE"):
+        engine.query("EXPLAIN (FORMAT json) SELECT 1")
+
+
+def test_what_plain_sql_pushes_down_is_told(engine: Engine) -> None:
+    plan = told(
+        engine,
+        "EXPLAIN ANALYZE SELECT crop_id FROM crops c JOIN videos v USING (video) WHERE v.camera = 'yard'"
+        " AND time < 1.2 AND similarity('a.jpg') > 0.5",
+    )
+    assert "pushed below comparing: time < 1.2, v.camera = 'yard'" in plan
+    assert f"1 of {len(TRACKS)} tracks in scope" in plan
+    assert "only similarities of 0.5 or more" in plan
+    plan = told(engine, "EXPLAIN SELECT crop_id FROM crops ORDER BY similarity('a.jpg') DESC LIMIT 3")
+    assert "pushed below comparing: nothing" in plan and "only what the 3 most similar tracks need" in plan
+    plan = told(engine, "EXPLAIN SELECT * FROM moments WHERE entity = 'dog' AND video LIKE 'gate%'")
+    assert "pushed below matching: entity dog, video LIKE 'gate%'" in plan
+    assert "match 1 entity in 2 segments" in plan
 
 
 def test_the_matched_relations_similarity_and_verify_are_explained_too(engine: Engine) -> None:

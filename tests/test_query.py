@@ -234,3 +234,35 @@ def test_explain_shows_the_plan_and_asks_the_matcher_nothing(tmp_path: Path) -> 
     counted = "\n".join(row[0] for row in engine.query(f"EXPLAIN ANALYZE {sql.replace('yard', 'gate-1')}"))
     assert "3 accepted, 0 uncertain" in counted  # bands come first; DuckDB applies the bound
     assert "exit 2 had decided 3" in counted
+
+
+def test_a_negative_number_is_one_also_as_a_parameter(engine: Engine) -> None:
+    for target in ("moments", "frames", "tracks"):
+        sql = f"SELECT {target} WHERE entity = 'dog' AND time > {{}}"
+        assert engine.query(sql.format("?"), [-0.5]).fetchall() == engine.query(sql.format(-0.5)).fetchall()
+        assert engine.query(sql.format("$from"), {"from": 9.5}).fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "at"),
+    [
+        ("SELECT similarity('a.jpg') FROM videos", "ask it of crops, tracks, detections", "similarity"),
+        ("SELECT similarity('a.jpg', d) FROM crops c", "no relation 'd' in this FROM", "similarity"),
+        (
+            "SELECT similarity('a.jpg', v) FROM crops JOIN videos v USING (video)",
+            "ask it of crops",
+            "similarity",
+        ),
+        (
+            "SELECT similarity('a.jpg') FROM crops c, crops d",
+            r"similarity\(..., c\), similarity\(..., d\)",
+            "sim",
+        ),
+        ("SELECT similarity('a.jpg', 3) FROM crops", "similarity takes one picture", "3"),
+        ("SELECT frames WHERE similarity('a.jpg', d) > 0.5", "takes a picture only", "similarity"),
+    ],
+)
+def test_similarity_says_of_what_it_can_be_asked(engine: Engine, sql: str, message: str, at: str) -> None:
+    with pytest.raises(QueryError, match=message) as caught:
+        engine.query(sql)
+    assert caught.value.position == sql.index(at)

@@ -12,7 +12,7 @@ from query_samples import FakeMatcher, Tables, make_engine, make_library
 
 from panorama.query.engine import Engine
 from panorama.query.matches import MatchRequest
-from panorama.query.relations import Limits, connect
+from panorama.query.relations import RELATION_COLUMNS, RELATIONS, Limits, connect
 
 SELECTS = [
     line
@@ -107,3 +107,9 @@ def test_parameters_of_plain_sql_are_bound_by_duckdb(
 def test_a_trailing_semicolon_and_comment_change_nothing(engine: Engine) -> None:
     assert engine.query("SELECT 1; -- done").fetchall() == [(1,)]
     assert engine.query("  /* first */ SELECT 1 ;; ").fetchall() == [(1,)]
+
+
+def test_the_columns_of_the_relations_are_those_that_push_down_knows(engine: Engine) -> None:
+    assert set(RELATION_COLUMNS) == set(RELATIONS)
+    for name, columns in RELATION_COLUMNS.items():
+        assert set(engine.query(f"SELECT * FROM {name} LIMIT 0").columns) == columns, name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,8 @@ from panorama.errors import AccuracyError, QueryError, QueryTimeout
 from panorama.query.by_example import ByExample
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
-from panorama.query.explain import Done, Step, explain_text
+from panorama.query.duckdb_plan import read_plan
+from panorama.query.explain import Done, Step, explain_text, similarity_lines
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
 from panorama.query.ledger import noting
@@ -37,7 +37,7 @@ from panorama.query.relations import (
     connect,
 )
 from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Parameters, Rewriter, Rewritten, leaf_place
+from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
@@ -198,7 +198,10 @@ class Engine:
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
             check_single_select(run.cursor, sql, tokens)
-            return self._execute(Rewritten(sql, parameters, (), (), ()), sql, run, started)
+            rewritten = Rewritten(sql, parameters, (), (), ())
+            if analyze:
+                return self._explain(rewritten, sql, tokens, run, started)
+            return self._execute(rewritten, sql, run, started)
         verify = self._by_example.verifier(run, sql, dry)
         rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
@@ -211,18 +214,21 @@ class Engine:
         for call in rewritten.similarities:
             request = similarity_request(rewritten, call, calls, run.cursor)
             self._by_example.similarity(call, request, run, sql, dry)
+            if explain:
+                self._tell_similarity(call, request, run)
         if explain:
-            return self._explain(rewritten, sql, run, analyze, started)
+            return self._explain(rewritten, sql, tokens, run, started)
         return self._execute(rewritten, sql, run, started)
 
     def _execute(self, rewritten: Rewritten, sql: str, run: Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
-        cursor, before = run.cursor, run.before
+        cursor, text = run.cursor, run.prefix + rewritten.text[run.before :]
+        shift = run.before - len(run.prefix)
         check_stopped()
         try:
             # A SELECT can hold an INSERT in a WITH; here nothing can be written.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            cursor.execute(rewritten.text[before:], rewritten.parameters or None)
+            cursor.execute(text, rewritten.parameters or None)
             types = [str(column[1]) for column in cursor.description or []]
             with warnings.catch_warnings():
                 # A relation saves a copy of the rows, but is planned twice and knows no place of an error.
@@ -231,8 +237,8 @@ class Engine:
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(exc, rewritten.text[before:])
-            position = None if error.position is None else self._typed(rewritten, error.position + before)
+            error = readable(exc, text)
+            position = None if error.position is None else self._typed(rewritten, error.position + shift)
             raise type(error)(error.args[0], sql, position) from exc
         kind = Plan if run.explained else Result
         return kind(table, types, **run.account(started))
@@ -312,6 +318,10 @@ class Engine:
         everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
         skipped = dry or not self._entities or not _possible(request)
         matches = self._step(everything, request, run, skipped)
+        if run.explained:
+            told = [f"entity {', '.join(names)}"] if names is not None else []
+            told += dict.fromkeys(text for need in needs for text in need.told)
+            run.steps[-1] = replace(run.steps[-1], told=tuple(told))
         run.count_undecided(matches)
         accepted = matches[matches.band == ACCEPTED]
         hand_over(run.cursor, "_p0_matches", accepted, self._matcher, views="moments" in wanted)
@@ -321,6 +331,14 @@ class Engine:
             run.cursor.execute(MOMENTS.format(moments=compile_query(everything)))
 
     @staticmethod
+    def _tell_similarity(call: SimilarityCall, request: MatchRequest, run: Run) -> None:
+        """Note of what a similarity was asked, beside what came of it."""
+        told = dict.fromkeys(text for need in call.needs if need is not None for text in need.told)
+        within, everything = (_count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
+        lines = similarity_lines(request, list(told), within, everything)
+        run.pictures[-1] = replace(run.pictures[-1], needs=lines)
+
+    @staticmethod
     def _segments(needs: list[Need], run: Run) -> NDArray[np.int32] | None:
         """Of which segments the rows of sightings and moments are needed, None for all."""
         try:
@@ -328,13 +346,19 @@ class Engine:
         except duckdb.Error:
             return None  # the statement itself will say what is wrong with its condition
 
-    def _explain(self, rewritten: Rewritten, sql: str, run: Run, analyze: bool, started: float) -> Result:
+    def _explain(
+        self, rewritten: Rewritten, sql: str, tokens: list[Token], run: Run, started: float
+    ) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
         begun = time.perf_counter()
+        analyze = tokens[1].text.upper() == "ANALYZE"
+        run.prefix = f"EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) "
+        run.before = tokens[2 if analyze else 1].start
         answer = self._execute(rewritten, sql, run, started)
         seconds = time.perf_counter() - begun
-        plan = "\n".join(str(value) for row in answer for value in row[1:])
-        done = Done(plan, _rows_out(plan) if analyze else None, seconds)
+        plan = [operator for row in answer for operator in read_plan(str(row[-1]))]
+        done = Done(plan, seconds)
+        rewritten = replace(rewritten, text=rewritten.text[run.before :])
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
         return Plan(table, ["VARCHAR"], **run.account(started))
@@ -361,12 +385,6 @@ def _count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> i
         counted += " WHERE list_contains(?, segment)"
         return int(cursor.execute(counted, [request.segments.tolist()]).fetchall()[0][0])
     return int(cursor.execute(counted).fetchall()[0][0])
-
-
-def _rows_out(plan: str) -> int | None:
-    """How many rows the topmost operator of DuckDB's executed plan gave."""
-    found = re.search(r"([\d,]+) rows?\b", plan)
-    return int(found[1].replace(",", "")) if found else None
 
 
 def _possible(request: MatchRequest) -> bool:

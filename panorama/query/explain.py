@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from panorama.query.cost import Choice
+from panorama.query.duckdb_plan import WIDTH, Operator, plan_lines, rows_out
 from panorama.query.ledger import Ledger
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.plan import Branch, PlannedSequence, Query, Seen
@@ -25,6 +27,7 @@ class Step:
         tracks_in, tracks_all: tracks that the request admits, and those of the library.
         choices: by entity, how it was to be found and what every way was estimated to take.
         ledger: what was done.
+        told: of plain SQL, what was pushed down, as typed.
     """
 
     query: Query
@@ -35,23 +38,30 @@ class Step:
     tracks_all: int = 0
     choices: Mapping[str, Choice] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PictureStep:
-    """One similarity or verify: the call as people know it, what came of it, and the time that took."""
+    """One similarity or verify.
+
+    Attributes:
+        call: as people know it.
+        outcome, seconds: what came of it, and the time that took.
+        needs: lines on what it was asked of.
+    """
 
     call: str
     outcome: str
     seconds: float
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What DuckDB made of the statement: its plan in its own words, and for ANALYZE rows out and time."""
+    """What DuckDB made of the statement: its plan, and for ANALYZE the time."""
 
-    plan: str
-    rows: int | None
+    plan: Sequence[Operator]
     seconds: float
 
 
@@ -65,14 +75,44 @@ def explain_text(
         lines += [line for step in steps if step.query is query for line in _step_lines(step, analyze)]
     for step in steps:
         if step.query.number == 0:
-            lines += ["relations sightings, moments", *_step_lines(step, analyze)]
+            pushed = ", ".join(step.told) or "nothing"
+            lines += ["relations sightings, moments", f"  pushed below matching: {pushed}"]
+            lines += _step_lines(step, analyze)
     for picture in pictures:
         told = f": {picture.outcome} in {_ms(picture.seconds)}" if analyze else ""
-        lines.append(f"{picture.call}{told}")
-    lines += ["DuckDB gets", *(f"  {line}" for line in rewritten.text.split("\n"))]
-    rows = "" if done.rows is None else f": {_count(done.rows, 'row')} out in {_ms(done.seconds)}"
-    lines += [f"DuckDB does{rows}", *(f"  {line}" for line in done.plan.rstrip().split("\n"))]
+        lines += [f"{picture.call}{told}", *(f"  {line}" for line in picture.needs)]
+    lines = [part for line in lines for part in _folded(line)]
+    lines.append("DuckDB gets")
+    lines += [f"  {line}" for line in _wrapped(rewritten.text)]
+    rows = rows_out(done.plan)
+    told = f": {_count(rows, 'row')} out in {_ms(done.seconds)}" if analyze and rows is not None else ""
+    lines += [f"DuckDB does{told}", *(f"  {line}" for line in plan_lines(done.plan))]
     return "\n".join(lines)
+
+
+def similarity_lines(
+    request: MatchRequest, told: Sequence[str], tracks_in: int, tracks_all: int
+) -> tuple[str, ...]:
+    """Of what a similarity is asked: what was pushed below it, and how many tracks that leaves."""
+    lines = [f"pushed below comparing: {', '.join(told) or 'nothing'}"]
+    lines.append(f"{tracks_in} of {_count(tracks_all, 'track')} in scope")
+    if request.min_score is not None:
+        lines.append(f"only similarities of {request.min_score:g} or more")
+    if request.first is not None:
+        lines.append(f"only what the {_count(request.first, 'most similar track')} need")
+    return tuple(lines)
+
+
+def _wrapped(sql: str) -> list[str]:
+    """A statement in lines of a page's width."""
+    lines = [textwrap.wrap(line, WIDTH, break_on_hyphens=False) for line in sql.split("\n")]
+    return [part for parts in lines for part in parts or [""]]
+
+
+def _folded(line: str) -> list[str]:
+    """A line as one or several of a page's width, what follows further in."""
+    inner = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, WIDTH, subsequent_indent=inner, break_on_hyphens=False) or [line]
 
 
 def query_lines(query: Query) -> list[str]:

@@ -57,6 +57,9 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
     start = 0
     if tokens[0].text.upper() == "EXPLAIN":
         start = 2 if len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE" else 1
+        words = [token.text.upper() for token in tokens[1:3]]
+        if words in (["(", "ANALYZE"], ["(", "FORMAT"]):
+            raise QueryError("expected EXPLAIN or EXPLAIN ANALYZE and a SELECT", sql, tokens[1].start)
     if start < len(tokens):
         first = tokens[start]
         if first.text.upper() in _REFUSED and first.token_type not in (

@@ -22,6 +22,7 @@ class Run:
         cursor: a connection of its own, so that what is made for one statement is seen by no other.
         before: how many characters of blanks and comments stand before the statement. DuckDB counts places
             from its first word but shows them in the whole text, so it gets the statement without them.
+        prefix: what DuckDB gets in the place of that, EXPLAIN for one.
         explained: whether it is to be told what was done.
         started: when; what may be searched WITHIN a time counts from here.
         budgets: of the shorthands that ask for one.
@@ -32,6 +33,7 @@ class Run:
 
     cursor: duckdb.DuckDBPyConnection
     before: int
+    prefix: str = ""
     explained: bool = False
     started: float = field(default_factory=time.perf_counter)
     budgets: list[Budget] = field(default_factory=list)
