@@ -34,6 +34,10 @@ class LibraryWriteError(PanoramaError):
     """The library could not be written: full disk, no permission. Nothing half-written is visible."""
 
 
+class LibraryDiskFull(LibraryWriteError):
+    """Not even the few kB that readers and writers share fit on the library's disk."""
+
+
 class LibraryDamaged(PanoramaError):
     """A data file that the catalog lists is missing or cannot be read."""
 

@@ -110,6 +110,17 @@ def test_a_reader_that_leaves_early_is_no_error(archive):
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_output_that_finds_no_room_is_an_error_of_the_disk_and_not_a_defect(archive):
+    assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
+    for words in (("videos",), ("query", "SELECT frames", "--format", "csv")):
+        with Path("/dev/full").open("w") as full:
+            child = start_panorama(*words, cwd=archive, stdout=full)
+            told = child.communicate(timeout=60)[1]
+        assert (child.returncode, told.count("\n")) == (1, 1)
+        assert told.startswith("OSError: the output cannot be written: No space left on device; free")
+
+
 @contextlib.contextmanager
 def files_at_most(count_bytes):
     """No file may grow past so many bytes: to the program it looks like a full disk."""
@@ -171,6 +182,19 @@ def test_a_full_disk_registers_nothing_and_writes_no_half_answer(archive, run):
     assert not list((archive / "clips").glob("*"))
     assert run("entities", "--json").json == []
     assert list((archive / "panorama-library" / "album").rglob("*.jpg")) == []
+
+
+def test_a_disk_without_a_free_byte_still_answers_and_says_why_it_keeps_nothing(archive, run):
+    run("index", "v", "--model", "color-bands")
+    run("register", "red", "red.png")
+    moments = SQL.replace("frames", "moments")
+    answer = run("query", moments, "--format", "csv").out
+    with files_at_most(8_000):
+        asked = run("query", moments, "--format", "csv")
+        kept = run("register", "thing", "red.png")
+    assert (asked.status, asked.out) == (0, answer) and answer.count("\n") > 1
+    assert kept.status == 1 and "the disk is full; free some space" in kept.err
+    assert run("register", "thing", "red.png").status == 0
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ from panorama.lines import one_line
 
 INTERRUPTED = 130
 FAILED = 1
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _COMMANDS = {
     "index": ("indexing", "Index videos: files, folders or globs."),
@@ -140,12 +142,25 @@ def main() -> None:
         limit.__cause__ = exc
         status = _report(limit, FAILED, state)
     except (BrokenPipeError, ReaderGoneError):
-        # What Python still holds for the reader goes nowhere, so that flushing at exit does not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         status = 0
+    except OSError as exc:
+        if exc.errno in NO_ROOM and exc.filename is None:
+            # The library's own files have errors of their own: this is stdout, sent to a file.
+            _drop_output()
+            told = f"the output cannot be written: {exc.strerror}; free some space and try again"
+            click.echo(f"OSError: {told}", err=True)
+            status = FAILED
+        else:
+            status = _report(exc, FAILED, state)
     except Exception as exc:
         status = _report(exc, FAILED, state)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """What Python still holds for stdout goes nowhere, so that flushing at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(exc: Exception, status: int, state: dict[str, Any]) -> int:

@@ -18,7 +18,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from panorama.errors import LibraryNotFound, LibraryVersionError, LibraryWriteError, PanoramaError
+from panorama.errors import (
+    LibraryDiskFull,
+    LibraryNotFound,
+    LibraryVersionError,
+    LibraryWriteError,
+    PanoramaError,
+)
 from panorama.store.migrations import MIGRATIONS
 
 CATALOG_NAME = "catalog.sqlite"
@@ -28,6 +34,7 @@ _SELECT_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
 _SET_META = """
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
+_DISK_FULL = "the disk is full; free some space and run the same command again"
 _BUMP = "UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value"
 
 
@@ -86,11 +93,13 @@ class Catalog:
     Args:
         root: the library's directory.
         writable: False opens the file read-only, also where the directory cannot be written.
+        disk_full: with `writable` False, whether that is so because there is no room for what SQLite writes.
     """
 
-    def __init__(self, root: Path, writable: bool = True) -> None:
+    def __init__(self, root: Path, writable: bool = True, disk_full: bool = False) -> None:
         self.path = root / CATALOG_NAME
         self.writable = writable
+        self._disk_full = disk_full
         self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
         sa.event.listen(self._engine, "begin", _begin)
 
@@ -100,9 +109,7 @@ class Catalog:
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         else:
-            # Without its -wal file nobody is writing, and a directory that we cannot write cannot hold one.
-            quiet = not self.path.with_name(CATALOG_NAME + "-wal").exists()
-            frozen = "&immutable=1" if quiet and not os.access(self.path.parent, os.W_OK) else ""
+            frozen = "&immutable=1" if self._is_frozen() else ""
             connection = sqlite3.connect(
                 f"{self.path.resolve().as_uri()}?mode=ro{frozen}",
                 uri=True,
@@ -116,17 +123,27 @@ class Catalog:
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
+    def _is_frozen(self) -> bool:
+        """Whether nobody can be writing: without a -wal file, where none can be made or filled."""
+        log = self.path.with_name(CATALOG_NAME + "-wal")
+        if self._disk_full:
+            return not log.exists() or not log.stat().st_size
+        return not log.exists() and not os.access(self.path.parent, os.W_OK)
+
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One consistent view; never waits for a writer.
 
         Raises:
+            LibraryDiskFull: there is no room for what readers share.
             PanoramaError: the file is damaged, or cannot be read.
         """
         try:
             with self._engine.connect() as connection, connection.begin():
                 yield Transaction(connection)
         except sa.exc.DBAPIError as exc:
+            if getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_IOERR_SHMSIZE":
+                raise LibraryDiskFull(f"cannot read {self.path}: {_DISK_FULL}") from exc
             raise PanoramaError(
                 f"cannot read {self.path}: {exc.orig}; check that it is readable and undamaged"
             ) from exc
@@ -142,6 +159,8 @@ class Catalog:
             LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
         """
         with write_errors(self.path):
+            if self._disk_full:
+                raise LibraryDiskFull(f"cannot write {self.path}: {_DISK_FULL}")
             if not self.writable:
                 raise LibraryWriteError(
                     f"{self.path.parent} is open for reading only; open it where you have write permission"
@@ -174,12 +193,15 @@ class Catalog:
 
         Raises:
             LibraryNotFound: the file is not a catalog.
+            LibraryDiskFull: see `read`.
         """
         try:
             with self.read() as tx:
                 if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
                     return 0
                 return int(tx.scalar(_SELECT_VERSION))
+        except LibraryDiskFull:
+            raise
         except PanoramaError as exc:
             raise LibraryNotFound(f"no library at {self.path.parent}: {exc}") from exc
 

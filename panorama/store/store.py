@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
+from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
 from panorama.store import (
     album,
     crops,
@@ -116,6 +116,7 @@ class Store:
             LibraryNotFound: there is none.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
             LibraryDamaged: its catalog was emptied.
+            LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
         """
         root = Path(path).expanduser().absolute()
         catalog_path = root / CATALOG_NAME
@@ -126,7 +127,12 @@ class Store:
         if not found:
             raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {root} index VIDEO...")
         catalog = Catalog(root, writable=write and _can_write(root))
-        version = catalog.schema_version()
+        try:
+            version = catalog.schema_version()
+        except LibraryDiskFull:
+            # What is there can be read all the same, where nobody is writing.
+            catalog = Catalog(root, writable=False, disk_full=True)
+            version = catalog.schema_version()
         if version == 0 and not catalog.writable:
             raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
         if version == 0 and next(root.glob("data/*/*.parquet"), None) is not None:
