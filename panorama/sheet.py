@@ -13,7 +13,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.errors import (
+    LibraryWriteError,
+    QueryError,
+    UnknownVideo,
+    UsageError,
+    VideoError,
+    VideoOpenError,
+    unknown,
+)
 from panorama.video import VideoFrame, VideoReader, open_video, write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
@@ -111,7 +119,7 @@ class SheetReport:
 def check_sheet_suffix(out: Path) -> None:
     """Raise UsageError where no picture format goes with the file's suffix."""
     if out.suffix.lower() not in SHEET_SUFFIXES:
-        raise UsageError(f"a contact sheet is written as {', '.join(SHEET_SUFFIXES)}, got {out.name!r}")
+        raise UsageError(f"a picture is written as {', '.join(SHEET_SUFFIXES)}, got {out.name!r}")
 
 
 def write_sheet(
@@ -142,7 +150,8 @@ def write_sheet(
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
         _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
     if not tiles:
-        cv2.putText(sheet, "no hits", (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
+        told = f"none of {len(hits)} hits could be drawn" if hits else "no hits"
+        cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
     _, data = cv2.imencode(out.suffix.lower(), sheet[:, :, ::-1])
     partial = out.with_name(f".{out.name}.part")
     try:
@@ -160,7 +169,8 @@ def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | No
         with open_video(_path(hit.video, paths)) as reader:
             rgb = _shown(reader, hit).rgb()
     except (UnknownVideo, VideoError) as exc:
-        report.failed.append(f"{hit.video}: {exc}")
+        if (failure := f"{hit.video}: {exc}") not in report.failed:
+            report.failed.append(failure)
         return None
     height, width = rgb.shape[:2]
     factor = min(TILE_WIDTH / width, TILE_HEIGHT / height)
@@ -187,6 +197,8 @@ def _shown(reader: VideoReader, hit: Hit) -> VideoFrame:
 def _path(video: str, paths: Mapping[str, str]) -> str:
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
+    if not Path(paths[video]).exists():
+        raise VideoOpenError(f"{paths[video]} is gone; if it was moved, index it where it is now")
     return paths[video]
 
 

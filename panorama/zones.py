@@ -145,7 +145,8 @@ class Zones:
         if len({row["camera"] for row in chosen}) > 1 and camera is None:
             cameras = ", ".join(repr(name) for name in self._cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
-        return dict(chosen[0])
+        # Those whose files are gone are passed over where another one of the camera is there.
+        return dict(next((row for row in chosen if Path(row["uri"]).exists()), chosen[0]))
 
     def _cameras(self) -> list[str]:
         return sorted(set(self._videos().column("camera").to_pylist()))

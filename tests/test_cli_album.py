@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from fakes import Thing, scene, thing_picture, write_album, write_film, write_picture
@@ -123,6 +126,11 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
         "nosuch.png": "no image at",
         "hollow": "holds no image",
     }
+    whole = (indexed / "red.png").read_bytes()
+    (indexed / "cut.png").write_bytes(whole[:33])
+    words = [sys.executable, "-m", "panorama", "register", "x", "cut.png"]
+    told = subprocess.run(words, cwd=indexed, capture_output=True, text=True).stderr
+    assert told.startswith("BadImage: cut.png is not a picture") and told.count("\n") == 1  # OpenCV is silent
     for name, reason in reasons.items():
         done = run("register", "x", "red.png", name)
         assert done.status == 1

@@ -96,6 +96,12 @@ def test_formats_and_files_agree(run, asked, tmp_path):
     assert run("query", RED, "--format", "parquet").status == 2
     assert run("query", RED, "--format", "parquet", "--out", "y.bin").status == 0
     assert pq.read_table(tmp_path / "y.bin").num_rows == len(expected)
+    unknown = run("query", RED, "--out", "x.xlsx")
+    assert unknown.status == 2 and "ends in .csv, .json, .parquet or .txt, got 'x.xlsx'" in unknown.err
+    assert not (tmp_path / "x.xlsx").exists()
+    assert run("why", "red", "a.mp4", "--at", "1", "--out", "x.pdf").err.startswith(
+        "UsageError: a picture is"
+    )
     missing = run("query", RED, "--out", "nosuch/x.csv")
     assert missing.status == 1 and "cannot be written" in missing.err
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".x")]
@@ -236,7 +242,8 @@ def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tm
     (tmp_path / "v" / "gate" / "a.mp4").unlink()
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
     assert done.status == 0
-    assert "not drawn: gate/a.mp4" in done.err and "1 clips written" in done.err
+    assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clips written" in done.err
+    assert "gate/a.mp4 is gone; if it was moved, index it where it is now" in done.err
     assert "not written: gate-a.mp4" in done.err
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")
     assert strange.status == 0 and "no video 'nosuch'" in strange.err

@@ -189,6 +189,9 @@ def test_show_draws_the_shapes_of_the_camera(run: Any, indexed: Path) -> None:
     inside, above = picture[100, 120].astype(int), picture[45, 120].astype(int)
     assert np.ptp(inside) > 10 > np.ptp(above)  # the zone is tinted, the grey ground is not
     assert "kerb\n" in run("zones", "show", "--video", "yard/c.mp4", "--out", "z.jpg").err
+    assert ".." not in run("zones", "--help").out.split("Commands:")[1]  # nothing is cut off
+    (indexed / "gate" / "a.mp4").unlink()
+    assert run("zones", "show", "--camera", "gate").status == 0  # there is another one
     assert "say which camera" in run("zones", "show", "--out", "zones.png").err
     assert "Did you mean 'gate/a.mp4'" in run("zones", "show", "--video", "gate/a", "--out", "z.png").err
     assert run("zones", "show", "--camera", "gate", "--out", "zones.xyz").status == 2

@@ -186,11 +186,19 @@ def statements(text: str) -> list[Statement]:
     return found or [Statement(text, 0, text)]
 
 
+_FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
+
+
 def _format(form: str | None, out: str | None) -> str:
     if form is not None:
         return form
-    suffix = Path(out).suffix.lower().lstrip(".") if out else ""
-    return suffix if suffix in ("json", "csv", "parquet") else "table"
+    suffix = Path(out).suffix.lower() if out else ""
+    if suffix not in _FORMS:
+        raise click.UsageError(
+            f"--out takes a name that ends in .csv, .json, .parquet or .txt, got {out!r}; "
+            "--format says what to write into another"
+        )
+    return _FORMS[suffix]
 
 
 def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:

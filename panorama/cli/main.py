@@ -126,6 +126,9 @@ def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
 def main() -> None:
     """Run the command line and leave with its exit status."""
     state: dict[str, Any] = {}
+    os.environ.setdefault(
+        "OPENCV_LOG_LEVEL", "ERROR"
+    )  # its remarks on a damaged picture are no message of ours
     try:
         status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()

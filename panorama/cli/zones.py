@@ -68,7 +68,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     print_rows(["camera", "name", "kind", "points"], rows, as_json)
 
 
-@zones_command.command("show")
+@zones_command.command("show", short_help="Draw the shapes of a camera on a frame of it.")
 @click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
 @_camera_option
 @click.option("--video", help="A video of the library. Default: the camera's first.")
@@ -101,7 +101,7 @@ def drop_command(ctx: click.Context, name: str, camera: str | None) -> None:
     say(f"dropped {name}")
 
 
-@zones_command.command("export")
+@zones_command.command("export", short_help="Write all shapes as JSON.")
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
 @click.pass_context
 def export_command(ctx: click.Context, file: str | None) -> None:
@@ -116,7 +116,7 @@ def export_command(ctx: click.Context, file: str | None) -> None:
         raise LibraryWriteError(f"{file} cannot be written: {exc.strerror or exc}") from exc
 
 
-@zones_command.command("import")
+@zones_command.command("import", short_help="Read shapes from JSON; all or none.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--camera", help="Of the shapes that name none. Default: every camera.")
 @click.pass_context
