@@ -85,6 +85,62 @@ def test_a_moment_is_returned_if_it_is_part_of_a_whole_chain(engine: Engine, see
 
 
 @pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (f"{RED} NOT FOLLOWED BY {BLUE}", [SECOND]),
+        (f"{RED} NOT FOLLOWED BY {RED}", [SECOND]),
+        (f"{RED} NOT FOLLOWED BY {RED} WITHIN INTERVAL 1 SECOND", [FIRST, SECOND]),
+        (f"{BLUE} not followed by {BLUE}", [BETWEEN]),
+        (f"{BLUE} NOT DURING {RED}", []),
+        (f"{RED} NOT DURING {BLUE}", [FIRST, SECOND]),
+        (f"{RED} NOT OVERLAPS {BLUE}", [SECOND]),
+        (f"{RED} NOT BEFORE entity = 'dog'", [FIRST, SECOND]),
+        (f"{RED} FOLLOWED BY {BLUE} NOT FOLLOWED BY {RED}", []),
+        (f"{RED} FOLLOWED BY {BLUE} NOT FOLLOWED BY {BLUE}", [FIRST, BETWEEN]),
+        (f"({RED} NOT FOLLOWED BY {BLUE}) AND start_time > 7", []),
+        (f"({RED} NOT FOLLOWED BY {RED}) OR {BLUE}", [BETWEEN, SECOND]),
+        (f"{BLUE} BEFORE ({RED} NOT FOLLOWED BY {RED})", [BETWEEN, SECOND]),
+        (f"NOT {RED} NOT FOLLOWED BY {BLUE}", [(0, 6.8, None), (8.8, 10, None)]),
+    ],
+)
+def test_not_before_an_operator_keeps_what_has_no_counterpart(
+    engine: Engine, condition: str, expected: list[Any]
+) -> None:
+    assert spans(engine, condition) == expected
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_chain_that_ends_in_not_is_one_without_what_is_behind(engine: Engine, seed: int) -> None:
+    rng = random.Random(seed)
+    left, right = rng.choice(SIDES), rng.choice(SIDES)
+    kind, within = rng.choice(list(RELATIONS)), rng.choice(["", " WITHIN INTERVAL 2 SECONDS"])
+    asked = f"{left} {{}} {right}{within}"
+    every = engine.query(f"SELECT moments WHERE {left}").fetchall()
+    others = engine.query(f"SELECT moments WHERE {right}").fetchall()
+    expected = [
+        a
+        for a in every
+        if not any(
+            a[0] == b[0]
+            and RELATIONS[kind](a, b)
+            and (not within or b[1] - a[2] <= 2)
+            and (a[3], a[1], a[5]) != (b[3], b[1], b[5])
+            for b in others
+        )
+    ]
+    found = engine.query(f"SELECT moments WHERE {asked.format(f'NOT {kind}')}").fetchall()
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_a_chain_goes_on_behind_not_in_brackets_only(engine: Engine) -> None:
+    sql = f"SELECT moments WHERE {RED} NOT FOLLOWED BY {BLUE} FOLLOWED BY {RED}"
+    with pytest.raises(QueryError, match="a chain ends with NOT FOLLOWED BY"):
+        engine.query(sql)
+    with pytest.raises(QueryError, match="need the whole search"):
+        engine.query(f"SELECT moments WHERE ({RED} NOT FOLLOWED BY {BLUE}) WITHIN 3 SECONDS")
+
+
+@pytest.mark.parametrize(
     ("condition", "message"),
     [
         ("entity = 'red-van' AND inside('lawn') FOLLOWED BY entity = 'dog'", "binds tighter than AND"),

@@ -10,7 +10,10 @@ from sqlglot import exp
 
 from panorama.query.clock import ClockTest
 
-SequenceKind = Literal["FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS"]
+SequenceKind = Literal[
+    "FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS",
+    "NOT FOLLOWED BY", "NOT BEFORE", "NOT DURING", "NOT OVERLAPS",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Sequence:
     """Conditions on moments and how the intervals of each must lie to those of the next.
 
     Attributes:
-        kinds: the operators between the sides, one fewer than these.
+        kinds: the operators between the sides, one fewer than these; only the last may begin with NOT.
         within_seconds: the longest gap at each operator, None for any.
         start: place of the first operator in the statement.
     """

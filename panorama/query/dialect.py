@@ -25,6 +25,9 @@ _TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
+_BETWEEN_MOMENTS = ("FOLLOWED", "BEFORE", "DURING", "OVERLAPS")
+_BEFORE_OPERAND = ("AND", "OR", "NOT", "WHERE", "IS", "(", ",")
+
 _UNIT_SECONDS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60}
 
 
@@ -35,7 +38,7 @@ class Shorthand(exp.Expression):
 
 
 class Sequenced(exp.Expression):
-    """a FOLLOWED BY b, a DURING b, a OVERLAPS b, a BEFORE b."""
+    """a FOLLOWED BY b, a DURING b, a OVERLAPS b, a BEFORE b, and each behind NOT."""
 
     arg_types = {"this": True, "expression": True, "within": False}  # noqa: RUF012
 
@@ -147,6 +150,11 @@ class Panorama(DuckDB):
                 right = super()._parse_equality(*args, **kwargs)
                 if right is None:
                     self.raise_error(f"Expected a condition after {kind}")
+                if str(node.meta.get("kind", "")).startswith("NOT "):
+                    self.raise_error(
+                        f"A chain ends with {node.meta['kind']}; for what goes on, put it in brackets:"
+                        f" (a {node.meta['kind']} b) {kind} c"
+                    )
                 right.meta["span"] = (end, self._prev.end + 1)
                 sequence = Sequenced(this=node, expression=right, within=self._parse_within())
                 sequence.meta.update(kind=kind, at=operator.start, span=(first.start, self._prev.end + 1))
@@ -154,11 +162,12 @@ class Panorama(DuckDB):
 
         def _match_sequence(self) -> str | None:
             """The operator between moments that stands here, if one does."""
-            if self._match_text_seq("FOLLOWED", "BY"):
-                return "FOLLOWED BY"
-            for word in ("BEFORE", "DURING", "OVERLAPS"):
-                if self._match_text_seq(word):
-                    return word
+            for negation in ("", "NOT "):
+                if self._match_text_seq(f"{negation}FOLLOWED", "BY"):
+                    return f"{negation}FOLLOWED BY"
+                for word in _BETWEEN_MOMENTS[1:]:
+                    if self._match_text_seq(f"{negation}{word}"):
+                        return f"{negation}{word}"
             return None
 
         def _parse_within(self) -> exp.Expr | None:
@@ -256,7 +265,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
     Raises:
         QueryError: with the place and what was expected.
     """
-    piece = tokens[extension.first : extension.last]
+    piece = _joined_negations(tokens[extension.first : extension.last])
     try:
         parsed = Panorama().parser().parse_into(Shorthand, piece, sql)
     except ParseError as exc:
@@ -268,6 +277,21 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
     if len(parsed) != 1 or not isinstance(parsed[0], Shorthand):
         raise QueryError("expected a condition", sql, extension.start)
     return parsed[0]
+
+
+def _joined_negations(tokens: list[Token]) -> list[Token]:
+    """NOT and the operator between moments right behind it as one token: sqlglot expects IN or LIKE there."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        operand = len(joined) > 1 and joined[-2].text.upper() not in _BEFORE_OPERAND
+        negated = last is not None and last.token_type == TokenType.NOT and operand
+        if last is not None and negated and token.text.upper() in _BETWEEN_MOMENTS:
+            text = f"NOT {token.text.upper()}"
+            joined[-1] = Token(TokenType.VAR, text, last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
 
 
 def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:

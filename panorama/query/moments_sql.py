@@ -139,10 +139,11 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
     """Moments of all sides that are part of a whole chain.
 
     From the first side to the last those that have a counterpart before; then back, those with one behind.
+    The side behind a NOT has no moments to show: of those before it, the ones without a counterpart are kept.
     """
     sides = [moments_union([moments_branch(b, rows, videos) for b in side]) for side in chain.sides]
     steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
-    ahead, last = ["_side0"], len(sides) - 1
+    ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):
         ahead.append(f"_ahead{i}")
         found = (
@@ -150,6 +151,10 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
         )
         steps.append(f"_ahead{i} AS MATERIALIZED ({found})")
     kept = [ahead[last]]
+    if chain.lacks_last:
+        lacking = f"NOT EXISTS (FROM _side{last + 1} b WHERE {_relation(chain, last)})"
+        steps.append(f"_lacking AS MATERIALIZED (SELECT a.* FROM {ahead[last]} a WHERE {lacking})")
+        kept = ["_lacking"]
     for i in range(last - 1, -1, -1):
         found = f"SELECT a.* FROM {ahead[i]} a WHERE EXISTS (FROM {kept[0]} b WHERE {_relation(chain, i)})"
         kept.insert(0, f"_kept{i}")
@@ -160,7 +165,7 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
 
 def _relation(chain: PlannedSequence, i: int) -> str:
     """How a moment a of side i and b of the next must lie."""
-    relation, within = _RELATIONS[chain.kinds[i]], chain.within_seconds[i]
+    relation, within = _RELATIONS[chain.kinds[i].removeprefix("NOT ")], chain.within_seconds[i]
     if within is not None:
         relation += f" AND b.start_time - a.end_time <= {within!r}"
     # A moment is not its own counterpart where both sides name one entity.

@@ -151,7 +151,10 @@ class Branch:
         """Whether it holds only where something is not found."""
         sides = [side for sequence in self.sequences for sides in sequence.sides for side in sides]
         unknown = any(seen.source == "unknown" for seen in self.seen)
-        return bool(self.unseen or self.unsequenced or unknown) or any(side.needs_absence for side in sides)
+        lacking = any(sequence.lacks_last for sequence in self.sequences)
+        return bool(self.unseen or self.unsequenced or unknown or lacking) or any(
+            side.needs_absence for side in sides
+        )
 
     def every_seen(self) -> tuple[Seen, ...]:
         """All things to look for, those of its chains included."""
@@ -174,6 +177,11 @@ class PlannedSequence:
     sides: tuple[tuple[Branch, ...], ...]
     within_seconds: tuple[float | None, ...]
     finals: tuple[Leaf, ...] = ()
+
+    @property
+    def lacks_last(self) -> bool:
+        """Whether the last side is what must not be there, as in a NOT FOLLOWED BY b."""
+        return self.kinds[-1].startswith("NOT ")
 
 
 @dataclass(frozen=True, slots=True)
