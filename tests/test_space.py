@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import cv2
 import duckdb
@@ -466,3 +468,44 @@ def test_points_in_any_polygon_agree_with_opencv(corners: list[tuple[int, int]],
         distance = cv2.pointPolygonTest(outline, (float(x), float(y)), True)
         if abs(distance) > 1e-3:
             assert inside == (distance > 0), (around, x, y)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("video LIKE 'gate%'", lambda row: row["video"].startswith("gate")),
+        ("time < 3 AND frame % 10 = 0", lambda row: row["time"] < 3 and row["frame"] % 10 == 0),
+        ("x1 > 30 AND (y2 - y1) > 5", lambda row: row["x1"] > 30),
+        ("track_id % 2 = ?", lambda row: row["track_id"] % 2 == 1),
+        ("video IN (SELECT video FROM videos WHERE camera = 'gate')", lambda row: row["video"][:4] == "gate"),
+        ("inside('mat')", None),
+    ],
+)
+@pytest.mark.parametrize("shape", ["'kerb'", "'mat'", "'lawn', 'in'", "'mat', 'out'"])
+def test_conditions_beside_crosses_only_leave_out_rows(
+    engine: Engine, shape: str, condition: str, holds: Callable[[Any], bool] | None
+) -> None:
+    every = engine.query(f"SELECT * FROM detections WHERE crosses({shape})").fetchall()
+    if holds is None:
+        allowed = set(engine.query(f"SELECT * FROM detections WHERE {condition}").fetchall())
+        expected = [row for row in every if row in allowed]
+    else:
+        expected = [row for row in every if holds(row)]
+    parameters = [1] if "?" in condition else None
+    sql = f"SELECT * FROM detections WHERE crosses({shape}) AND {condition}"
+    assert sorted(map(repr, engine.query(sql, parameters).fetchall())) == sorted(map(repr, expected))
+    joined = "SELECT d.* FROM videos v JOIN detections d USING (video) WHERE v.camera = 'gate'"
+    joined += f" AND crosses({shape}, d)"
+    gates = [row for row in every if row["video"].startswith("gate")]
+    assert sorted(map(repr, engine.query(joined).fetchall())) == sorted(map(repr, gates))
+
+
+def test_crosses_looks_at_the_tracks_that_come_near_only(engine: Engine) -> None:
+    """The window over all boxes of a library took seconds."""
+    plan = engine.query(
+        "EXPLAIN ANALYZE SELECT * FROM detections WHERE crosses('kerb') AND video = 'gate-2.mp4'"
+    )
+    rows = [re.search(r"window +(\d+) rows?", row[0]) for row in plan]
+    windowed = [int(found[1]) for found in rows if found]
+    boxes = sum(len(track.samples()) for track in TRACKS if track.segment == 2)
+    assert windowed and max(windowed) <= boxes

@@ -254,7 +254,21 @@ class Rewriter:
                 arguments.append(self._constant(group, usage))
         target = self._target_around(extension)
         shapes = partial(shape_kinds, self._connection)
-        return call_sql(Call(extension.kind, arguments, target, shapes, self._sql, extension.start))
+        call = Call(extension.kind, arguments, target, shapes, self._sql, extension.start)
+        if target is None and PREDICATES[extension.kind].kind == "step":
+            need = self._needed_steps(extension, arguments)
+            videos = None if need.videos is None else f"SELECT video FROM {need.videos}"
+            call = replace(call, videos=videos, tracks=need.tracks)
+        return call_sql(call)
+
+    def _needed_steps(self, extension: Extension, arguments: list[Any]) -> Need:
+        """Of which tracks plain SQL asks where they came from."""
+        select = self._select_around(extension)
+        last = arguments[-1] if arguments else None
+        if select is None:
+            return Need()
+        source = select.called(last.text) if isinstance(last, Name) else select.meant("track_id")
+        return Need() if source is None else select.need(source, lambda _: False)
 
     def _target_around(self, extension: Extension) -> str | None:
         """The target of the shorthand around a call, None where a SELECT of its own lies between them."""

@@ -94,13 +94,6 @@ _STATEMENTS = (
     CREATE MACRO _panorama.has_shape(zone, video) AS video IN
         (SELECT s._video FROM _panorama.shapes s WHERE s._zone = zone)
     """,
-    """
-    CREATE VIEW _panorama.steps AS SELECT v.video, b.* EXCLUDE (segment)
-    FROM (SELECT segment, track_id, frame, x1, y1, x2, y2, lag(x1) OVER w AS from_x1,
-          lag(y1) OVER w AS from_y1, lag(x2) OVER w AS from_x2, lag(y2) OVER w AS from_y2
-          FROM _panorama.boxes WINDOW w AS (PARTITION BY segment, track_id ORDER BY frame)) b
-    JOIN _panorama.videos v ON v.segment = b.segment
-    """,
 )
 
 _TOUCHING = """
@@ -112,6 +105,14 @@ SELECT b.track_id FROM (
 JOIN {videos} v ON v.segment = b.segment
 JOIN _panorama.shapes s ON s._video = v.video AND s._zone IN ({zones})
 WHERE b.x2 >= s._left AND b.x1 <= s._right AND b.y2 >= s._top AND b.y1 <= s._bottom
+"""
+_STEPS = """
+SELECT v.video, b.* EXCLUDE (segment)
+FROM (SELECT segment, track_id, frame, x1, y1, x2, y2, lag(x1) OVER w AS from_x1,
+      lag(y1) OVER w AS from_y1, lag(x2) OVER w AS from_x2, lag(y2) OVER w AS from_y2
+      FROM _panorama.boxes WHERE track_id IN ({tracks})
+      WINDOW w AS (PARTITION BY segment, track_id ORDER BY frame)) b
+JOIN {videos} v ON v.segment = b.segment
 """
 _KINDS = "SELECT zone, kind FROM _panorama.zones"
 
@@ -150,3 +151,15 @@ def touching(zones: Sequence[str], videos: str = "_panorama.videos", tracks: str
     listed = ", ".join("'" + name.replace("'", "''") + "'" for name in zones)
     among = f" AND track_id IN (SELECT track_id FROM {tracks})" if tracks is not None else ""
     return " ".join(_TOUCHING.format(zones=listed, videos=videos, among=among).split())
+
+
+def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> str:
+    """SQL of the boxes of tracks that come near a shape, each with the box before it, from_x1 to from_y2.
+
+    Args:
+        videos: SQL of the names of the videos that matter, None for all.
+        tracks: SQL of the track_ids that matter, None for all.
+    """
+    of = "_panorama.videos" if videos is None else f"(FROM _panorama.videos WHERE video IN ({videos}))"
+    near = touching((zone,), of, None if tracks is None else f"({tracks})")
+    return " ".join(_STEPS.format(tracks=near, videos=of).split())

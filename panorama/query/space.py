@@ -11,6 +11,7 @@ from sqlglot import exp
 from panorama.errors import QueryError, unknown
 from panorama.query.conditions import Leaf
 from panorama.query.relations import SCHEMA, quote_name, quote_text
+from panorama.query.shapes import steps
 
 PLACE = "a place"
 """What a leaf with a predicate on a shape reads, beside its columns: a box of a track at a frame."""
@@ -70,6 +71,7 @@ class Call:
         target: of the shorthand whose condition it stands in, None in plain SQL.
         shapes: named shapes of the library -> their kinds.
         sql, start: the statement and its place there, for errors.
+        videos, tracks: in plain SQL, SQL of the names and ids of those that can matter, None for all.
     """
 
     name: str
@@ -78,6 +80,8 @@ class Call:
     shapes: Callable[[], Mapping[str, frozenset[str]]]
     sql: str
     start: int
+    videos: str | None = None
+    tracks: str | None = None
 
     def refuse(self, message: str) -> NoReturn:
         """Raise with the place of the call."""
@@ -133,7 +137,7 @@ def _crossing(call: Call, shape: str, way: str, of: str) -> str:
         return f"{SCHEMA}.crosses({arguments})"
     key = f"({of}video, {of}track_id, {of}frame)"
     return (
-        f"({key} IN (SELECT (video, track_id, frame) FROM {SCHEMA}.steps"
+        f"({key} IN (SELECT (video, track_id, frame) FROM ({steps(shape, call.videos, call.tracks)})"
         f" WHERE {SCHEMA}.crosses({arguments})))"
     )
 
