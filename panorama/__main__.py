@@ -1,6 +1,40 @@
-"""`python -m panorama`: the command line, where its script is not on the PATH."""
+"""`panorama` and `python -m panorama`: the command line, from its first moment to a quick end."""
 
-from panorama.cli import main
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Load the command line, run it, and leave with its exit status."""
+    # Where the caller ignores the signal (nohup, a script's background job), so do we.
+    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeded:
+        signal.signal(signal.SIGINT, _leave)
+    from panorama.cli import run
+
+    state: dict[str, object] = {}
+    status = run(state)
+    if heeded:
+        signal.signal(signal.SIGINT, _leave)
+    sys.stderr.flush()
+    if state.get("debug"):
+        sys.exit(status)  # with all that profilers and the like do at the end of Python
+    # The library is closed and what was said is written. To take torch apart, module by module, would cost as
+    # much again as half of its import.
+    os._exit(status)
+
+
+def _leave(_: int, __: FrameType | None) -> None:
+    """While the command line is loaded, and at its end, nothing is open that would have to be closed."""
+    os.write(2, b"panorama: interrupted\n")
+    os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

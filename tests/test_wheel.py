@@ -109,7 +109,7 @@ def test_the_wheel_names_its_licence_and_its_command(wheel: Path) -> None:
         metadata = archive.read(files["METADATA"]).decode()
         assert "License-Expression: Apache-2.0" in metadata
         assert "Requires-Python: >=3.11" in metadata
-        assert b"panorama = panorama.cli:main" in archive.read(files["entry_points.txt"])
+        assert b"panorama = panorama.__main__:main" in archive.read(files["entry_points.txt"])
         assert archive.read(files["licenses/LICENSE"]) == (ROOT / "LICENSE").read_bytes()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -125,11 +127,19 @@ def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
-    state: dict[str, Any] = {}
-    os.environ.setdefault(
-        "OPENCV_LOG_LEVEL", "ERROR"
-    )  # its remarks on a damaged picture are no message of ours
+    sys.exit(run({}))
+
+
+def run(state: dict[str, Any]) -> int:
+    """Run the command line; its exit status.
+
+    Args:
+        state: empty; what the options before the command say is put into it.
+    """
+    # Its remarks on a damaged picture are no message of ours.
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
+        _interrupts_raise()
         status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -158,7 +168,13 @@ def main() -> None:
             status = _report(exc, FAILED, state)
     except Exception as exc:
         status = _report(exc, FAILED, state)
-    sys.exit(status if isinstance(status, int) else 0)
+    return status if isinstance(status, int) else 0
+
+
+def _interrupts_raise() -> None:
+    """Ctrl-C raises KeyboardInterrupt, by which commands put away what is open; before, it just ended us."""
+    if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _drop_output() -> None:
