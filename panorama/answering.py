@@ -93,8 +93,11 @@ class Answering:
         self._idle: list[_Idle] = []
         self._indexes = KeptIndexes()
 
-    def query(self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits) -> Result:
+    def query(
+        self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits | None = None
+    ) -> Result:
         """The answer to one SELECT."""
+        limits = limits or Limits()
         threads = Threads.here().apply()
         if limits.threads is None:
             limits = replace(limits, threads=threads.duckdb)
@@ -104,9 +107,10 @@ class Answering:
         return result
 
     def query_each(
-        self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits
+        self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """The answers to several SELECTs, each as it is found, all of one snapshot and one matching pass."""
+        limits = limits or Limits()
         asked = [(query, None) if isinstance(query, str) else query for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             engine.prepare(asked)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -120,6 +122,7 @@ class Indexer:
         self.proposer = proposer.at_side(settings.proposal_side)
         self.settings = settings
         self.work = work or Work()
+        self._loading: threading.Thread | None = None
 
     def line(
         self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
@@ -135,11 +138,37 @@ class Indexer:
         )
         return Line(jobs, stages, side_by_side, wait)
 
+    def _begin_loading(self) -> None:
+        """Load the networks beside the first frames that are decoded; where nothing is to be done, never."""
+
+        def load() -> None:
+            with contextlib.suppress(Exception):  # the stage that needs the network meets it again
+                self.proposer.load()
+                self.embedder.load()
+
+        if self._loading is None:
+            self._loading = threading.Thread(target=load, name="panorama load", daemon=True)
+            self._loading.start()
+
+    def _ready(
+        self, parcels: Iterator[Any], model: Proposer | Embedder, needs: Callable[[Parcel], Any]
+    ) -> Iterator[Any]:
+        """The parcels, the first that needs a model once it is loaded; the wait is the stage 'load'."""
+        loaded = False
+        for parcel in parcels:
+            if not loaded and isinstance(parcel, Parcel) and needs(parcel):
+                with parcel.job.progress.stage("load"):
+                    model.load()
+                    self.work.threads.apply()
+                loaded = True
+            yield parcel
+
     def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:
         for job in jobs:
             if not isinstance(job, Job):
                 yield job
                 continue
+            self._begin_loading()
             decoder = _Decoder(job, self.settings.keyframes_only)
             while not decoder.over and job.error is None:
                 parcel = Parcel(job)
@@ -171,7 +200,8 @@ class Indexer:
             for parcel in some:
                 parcel.regions = [next(found) for _ in parcel.samples]
 
-        yield from batched(parcels, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
+        ready = self._ready(parcels, self.proposer, lambda p: p.samples)
+        yield from batched(ready, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
 
     def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
         followers: dict[Job, _Follower] = {}
@@ -204,7 +234,12 @@ class Indexer:
                 start, stop = stop, stop + len(parcel.pictures)
                 parcel.vectors, parcel.pictures = vectors[:, start:stop], []
 
-        yield from batched(parcels, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
+        ready = self._ready(parcels, self.embedder, lambda p: p.pictures)
+        try:
+            yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
+        finally:
+            if self._loading is not None:
+                self._loading.join()  # nothing may be half loaded when Python ends
 
 
 class _Decoder:

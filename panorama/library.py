@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama import registering, vocabulary, why
-from panorama.answering import Answering, Asked, Entity, Verdict, entity_statement
+from panorama import registering
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
@@ -22,8 +21,6 @@ from panorama.library_models import LibraryModels
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import load_embedder
 from panorama.query.decide import Calibration
-from panorama.query.relations import Limits
-from panorama.query.result import Result
 from panorama.recording import (
     RecordingReport,
     RecordingRule,
@@ -33,15 +30,18 @@ from panorama.recording import (
     remember,
     remembered,
 )
-from panorama.source import SnapshotVectors
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
 from panorama.video import find_videos
 from panorama.zones import Zones
 
+# What answers, and the engines that it brings, are loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
+    from panorama.answering import Answering, Asked, Entity, Verdict
     from panorama.archive import Hooks, IndexReport
     from panorama.ingest import IngestSettings
     from panorama.query.matching import AlbumMatcher
+    from panorama.query.relations import Limits
+    from panorama.query.result import Result
     from panorama.why import Why
 
 DEFAULT_PATH = "panorama-library"
@@ -181,6 +181,8 @@ class Library:
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)
         # Large libraries search through an index: made here, so that no query has to wait for it.
+        from panorama.source import SnapshotVectors
+
         SnapshotVectors(self._store, self.snapshot(), self.embedder).prepare()
         told = apply_rule(self._store, rule, {f.video for f in report.files if f.video})
         return replace(report, embedded=report.embedded + embedded, recording=told)
@@ -321,11 +323,15 @@ class Library:
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""
+        from panorama.answering import Entity
+
         rows = self.snapshot().entities.to_pylist()
         return [Entity(r["entity"], r["exemplars"], r["negatives"]) for r in rows]
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
+        from panorama.answering import Entity
+
         known = self._store.exemplars(name)
         negatives = sum(e.negative for e in known)
         return Entity(name.strip(), len(known) - negatives, negatives)
@@ -380,11 +386,14 @@ class Library:
         Raises:
             QueryError: the statement cannot be answered; it points at the place.
         """
+        from panorama import vocabulary
+        from panorama.answering import entity_statement
+
         root = Path.cwd() if picture_root is None else picture_root
         statement = entity_statement(sql, parameters)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
-        return self._answering.query(sql, parameters, root, limits or Limits())
+        return self._answering.query(sql, parameters, root, limits)
 
     def query_many(
         self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
@@ -396,11 +405,13 @@ class Library:
         self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """As `query_many`, each answer as soon as it is there."""
-        return self._answering.query_each(queries, picture_root or Path.cwd(), limits or Limits())
+        return self._answering.query_each(queries, picture_root or Path.cwd(), limits)
 
     @property
     def _answering(self) -> Answering:
         if self._answerer is None:
+            from panorama.answering import Answering
+
             self._answerer = Answering(self._store, lambda: self.embedder)
         return self._answerer
 
@@ -418,6 +429,8 @@ class Library:
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
+        from panorama import why
+
         where = why.Place(video, seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
 

@@ -1,4 +1,4 @@
-"""The models of one library: a store enters, its embedder and proposer leave, loaded when first needed."""
+"""The models of one library: a store enters, its embedder and proposer leave, their networks loaded when first needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import embedder_names, late_embedder, load_embedder
+from panorama.models.registry import embedder_names, late_embedder, late_proposer
 from panorama.store import ModelRow, Store
 
 _EMBEDDER_SETTING = "embedder"
@@ -28,18 +28,14 @@ class LibraryModels:
     def embedder(self) -> Embedder:
         """The model that the library is searched with."""
         if self._embedder is None:
-            chosen = self._store().setting(_EMBEDDER_SETTING)
-            self._embedder = late_embedder() if chosen is None else load_embedder(chosen)
+            self._embedder = late_embedder(self._store().setting(_EMBEDDER_SETTING))
         return self._embedder
 
     @property
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
         if self._proposer is None:
-            # torch takes seconds to import; a query does not need it.
-            from panorama.models.proposer import load_proposer
-
-            self._proposer = load_proposer()
+            self._proposer = late_proposer()
         return self._proposer
 
     def switch(self, model: Embedder, name: str) -> int:

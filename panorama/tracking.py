@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from panorama.regions import Regions, iou
 
@@ -181,6 +180,9 @@ class Tracker:
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
         near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= least)
         good = sure | near
+        # Here, so that it loads beside the first frames: it takes a third of a second.
+        from scipy.optimize import linear_sum_assignment
+
         # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)
         rows, columns = linear_sum_assignment(-gain)

@@ -140,8 +140,13 @@ def run_panorama() -> None:
         import encodings.cp437  # noqa: F401  names in zip files, which numpy writes
         import mmap  # noqa: F401
 
+        import scipy.optimize  # noqa: F401
+
         import panorama.archive
-        import panorama.sheet  # noqa: F401
+        import panorama.sheet
+        import panorama.vocabulary
+        import panorama.why  # noqa: F401
+        from panorama.store import inverted  # noqa: F401
 
         os.setgroups([])
         os.setgid(65534)

@@ -134,7 +134,7 @@ def test_plain_sql_needs_no_model(library, monkeypatch):
     def fail(name=None):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("panorama.library_models.load_embedder", fail)
+    monkeypatch.setattr("panorama.library_models.late_embedder", fail)
     with panorama.open(library.path) as other:
         assert other.query("SELECT count(*) AS n FROM tracks").fetchall()[0].n >= 1
         with pytest.raises(AssertionError):

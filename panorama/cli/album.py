@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from panorama.answering import Entity
 from panorama.cli.common import json_option, opened, print_rows, say
-from panorama.library import Entity
 
 
 class GreedyNot(click.Command):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.precision import Precision
 from panorama.regions import Regions
 
 Image = NDArray[np.uint8]
@@ -25,9 +26,11 @@ class Embedder(ABC):
         exits: how many exits there are; exit numbers run from 1 (cheapest) to `exits` (deepest).
         macs: multiply-adds per picture up to and including each exit.
         folder: where its recipe, weights and calibration lie; None for what is not made of files.
+        precision: the number format that its network runs in, and why not the fastest; None without one.
     """
 
     folder: Path | None = None
+    precision: Precision | None = None
     name: str
     hash: str
     dim: int
@@ -45,6 +48,13 @@ class Embedder(ABC):
             raise ValueError(f"{self.name} has exits 1 to {self.exits}, got {number}")
         return self.embed_all(images)[number - 1]
 
+    def load(self) -> None:  # noqa: B027  most models are ready once they are made
+        """Make ready what the first picture would otherwise wait for.
+
+        Raises:
+            ModelError: the weights are missing or not those of the recipe.
+        """
+
     def cohort(self) -> NDArray[np.float32]:
         """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
 
@@ -55,14 +65,18 @@ class Embedder(ABC):
 
 
 class Proposer(ABC):
-    """Finds regions that may hold an entity, whatever it is."""
+    """Finds regions that may hold an entity, whatever it is; for `precision` and `load` see Embedder."""
 
     name: str
     hash: str
+    precision: Precision | None = None
 
     @abstractmethod
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in that picture's own pixels, best first, already suppressed."""
+
+    def load(self) -> None:  # noqa: B027
+        """Make ready what the first picture would otherwise wait for."""
 
     def at_side(self, side: int) -> Proposer:
         """The same model for pictures of that longest side; itself where its work does not depend on it."""

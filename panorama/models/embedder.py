@@ -17,7 +17,7 @@ from panorama.models.color import color_bands
 from panorama.models.device import choose_device, send
 from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
-from panorama.models.precision import choose, why_no_int8
+from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.quantized import KINDS, Trunk8
 from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import ModelFolder
@@ -49,6 +49,7 @@ class PanoramaNet(Embedder):
     """
 
     exits = EXITS
+    precision: Precision
 
     def __init__(self, folder: ModelFolder, precision: str | None = None, device: str | None = None) -> None:
         self._folder = folder

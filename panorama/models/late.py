@@ -6,14 +6,16 @@ Most queries need a model's hash and cohort and never a picture: they should not
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image
+from panorama.models.precision import Precision
 from panorama.models.weights import WEIGHTS, ModelFolder
 
 if TYPE_CHECKING:
@@ -22,6 +24,23 @@ if TYPE_CHECKING:
 CODE_VERSION = "2"  # 2: exits add up
 COHORT = "cohort.safetensors"
 EXITS = 3
+
+Made = TypeVar("Made")
+
+
+class Late(Generic[Made]):
+    """What is made when it is first asked for, and once, whichever thread asks."""
+
+    def __init__(self, make: Callable[[], Made]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Made | None = None
+
+    def __call__(self) -> Made:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
 
 
 def net_hash(folder: ModelFolder) -> str:
@@ -63,7 +82,7 @@ class LateEmbedder(Embedder):
 
     def __init__(self, folder: ModelFolder) -> None:
         self._model_folder = folder
-        self._net: PanoramaNet | None = None
+        self._late = Late(self._loaded)
         self.folder = folder.path
         self.name = folder.name
         self.hash = net_hash(folder)
@@ -77,11 +96,21 @@ class LateEmbedder(Embedder):
     @property
     def net(self) -> PanoramaNet:
         """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
-        if self._net is None:
-            from panorama.models.embedder import PanoramaNet
+        return self._late()
 
-            self._net = PanoramaNet(self._model_folder)
-        return self._net
+    def _loaded(self) -> PanoramaNet:
+        from panorama.models.embedder import PanoramaNet
+
+        return PanoramaNet(self._model_folder)
+
+    @property
+    def precision(self) -> Precision:  # type: ignore[override]
+        """What it runs in; loads it."""
+        return self.net.precision
+
+    def load(self) -> None:
+        """Load and check the network, unless that is done."""
+        self._late()
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32."""

@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-
-import torch
+from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
 from panorama.models.device import gpu_bfloat16
 
 PRECISIONS = ("int8", "bfloat16", "float32")
 ENVIRONMENT = "PANORAMA_PRECISION"
+
+# torch takes seconds to import; what a format is called, and why, does not need it.
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Precision:
     @property
     def dtype(self) -> torch.dtype:
         """What the floating-point part of the network computes in."""
+        import torch
+
         return torch.bfloat16 if self.name == "bfloat16" else torch.float32
 
 
@@ -67,6 +72,8 @@ def choose(wanted: str | None, why_not_int8: str, device: torch.device) -> Preci
 @cache
 def native_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 itself; emulated, it is slower than float32."""
+    import torch
+
     # Private in torch, and absent from some builds: then float32 is the safe answer.
     by_processor = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
     by_library = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
@@ -75,6 +82,8 @@ def native_bfloat16() -> bool:
 
 def why_no_int8() -> str:
     """What this build of torch lacks for convolutions of 8 bits; '' where it has them."""
+    import torch
+
     try:
         torch.ops.onednn.qconv_pointwise, torch.ops.onednn.qconv_prepack  # noqa: B018  looked up by name
         torch.ops.onednn.qconv2d_pointwise.binary  # noqa: B018

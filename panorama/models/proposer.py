@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,54 +16,17 @@ from torch import Tensor
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.device import choose_device, send
-from panorama.models.precision import choose, why_no_int8
+from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, ProposalSettings
+from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
 from panorama.models.quantized import KINDS, Proposer8
 from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.registry import DEFAULT_PROPOSER
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import DETECTOR, Regions, suppress
 
-DEFAULT_PROPOSER = "proposer"
-
-CODE_VERSION = 1
-"""Raised when this module gives other regions for the same weights; part of the hash."""
-
-GREY = 114
-"""What fills the canvas beside the picture; the network's zero."""
-
-MAX_ENLARGE = 4.0
-"""A picture smaller than a quarter of the input is not enlarged further: there is nothing more to see."""
-
 BATCH = 8
 """Frames that go through the network at once; more gains nothing on a few cores and takes memory."""
-
-CANDIDATES = 160
-"""Points kept before suppression, a few for each region that can come out."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalSettings:
-    """What the recipe's [inference] table says.
-
-    Attributes:
-        side: long side of the network's input in pixels, a multiple of 32.
-        floor: least objectness of a region.
-        max_iou: overlap above which the weaker of two regions is dropped.
-        limit: most regions a picture.
-    """
-
-    side: int
-    floor: float
-    max_iou: float
-    limit: int
-
-    def __post_init__(self) -> None:
-        if self.side < 32 or self.side % 32:
-            raise ModelError(f"the proposer's side is a multiple of 32, got {self.side}")
-        if not (0 <= self.floor < 1 and 0 < self.max_iou <= 1):
-            raise ModelError(f"floor is in [0, 1) and max_iou in (0, 1], got {self.floor} and {self.max_iou}")
-        if self.limit < 1:
-            raise ModelError(f"limit is at least 1, got {self.limit}")
 
 
 class PanoramaProposer(Proposer):
@@ -79,6 +43,8 @@ class PanoramaProposer(Proposer):
         device: where it runs.
     """
 
+    precision: Precision
+
     def __init__(
         self,
         folder: ModelFolder,
@@ -88,15 +54,11 @@ class PanoramaProposer(Proposer):
         precision: str | None = None,
         device: str | None = None,
     ) -> None:
-        recipe = folder.recipe
+        given = {"side": side, "floor": floor, "limit": limit}
+        changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self.settings = replace(ProposalSettings.of(folder), **changed)
         try:
-            shape, given = recipe["network"], recipe["inference"]
-            self.settings = ProposalSettings(
-                side=int(given["side"] if side is None else side),
-                floor=float(given["floor"] if floor is None else floor),
-                max_iou=float(given["max_iou"]),
-                limit=int(given["limit"] if limit is None else limit),
-            )
+            shape = folder.recipe["network"]
             net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
         except KeyError as exc:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
@@ -124,9 +86,7 @@ class PanoramaProposer(Proposer):
                 self._net8 = Proposer8(self._net, ZERO, SPREAD, ranges)
             except KeyError as exc:
                 raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
-        # Not the precision: processors differ by rounding only, and a library moves between them.
-        facts = (CODE_VERSION, folder.sha256(), self.settings, GREY, MAX_ENLARGE, CANDIDATES)
-        self.hash = hashlib.sha256(repr(facts).encode()).hexdigest()
+        self.hash = self.settings.hash(folder)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in its own pixels, best first, overlaps removed, at most `settings.limit`.
@@ -159,12 +119,11 @@ class PanoramaProposer(Proposer):
 
     def at_side(self, side: int) -> PanoramaProposer:
         """The proposer with an input of that side, rounded up to a multiple of 32; itself where it has it."""
-        side = -(-side // 32) * 32
-        if side == self.settings.side:
+        settings = self.settings.at_side(side)
+        if settings == self.settings:
             return self
-        floor, limit = self.settings.floor, self.settings.limit
-        other = PanoramaProposer(self._folder, side, floor, limit, self.precision.name, str(self.device))
-        other.precision = self.precision  # the same name, and why it is that
+        other = copy.copy(self)  # with the same network: its weights fit pictures of any size
+        other.settings, other.hash = settings, settings.hash(self._folder)
         return other
 
     def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:

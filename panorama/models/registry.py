@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from panorama.models.base import Embedder
+from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import LateEmbedder
+from panorama.models.late_proposer import LateProposer
 from panorama.models.weights import model_names, open_model
 
 DEFAULT_EMBEDDER = "panoramanet"
+DEFAULT_PROPOSER = "proposer"
 
 
 def embedder_names() -> tuple[str, ...]:
@@ -15,13 +17,25 @@ def embedder_names() -> tuple[str, ...]:
     return (*model_names("embedder"), ColorEmbedder.name)
 
 
-def late_embedder() -> Embedder:
-    """The default embedder, whose network is loaded and checked when the first picture comes.
+def late_embedder(name: str | None = None) -> Embedder:
+    """The embedder called `name` (None: the default), its network loaded and checked when it is needed.
+
+    Raises:
+        ModelError: no such embedder, or its recipe is malformed.
+    """
+    wanted = DEFAULT_EMBEDDER if name is None else name
+    if wanted == ColorEmbedder.name:
+        return ColorEmbedder()
+    return LateEmbedder(open_model(wanted, "embedder", also=(ColorEmbedder.name,)))
+
+
+def late_proposer() -> Proposer:
+    """The shipped proposer, its network loaded and checked when it is needed.
 
     Raises:
         ModelError: its recipe is missing or malformed.
     """
-    return LateEmbedder(open_model(DEFAULT_EMBEDDER, "embedder"))
+    return LateProposer(open_model(DEFAULT_PROPOSER, "proposer"))
 
 
 def load_embedder(name: str | None = None) -> Embedder:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
 
 AGAIN_SECONDS = 0.05
 """DuckDB forgets an interrupt that comes between two statements, so it is repeated."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.store.inverted import InvertedFile
 from panorama.store.vector_table import VectorTable, read_crop_ids
+
+if TYPE_CHECKING:
+    from panorama.store.inverted import InvertedFile
 
 __all__ = ["Neighbours", "Restriction", "VectorIndex", "VectorTable", "read_crop_ids"]
 
@@ -75,6 +78,9 @@ class VectorIndex:
         self._exact_rows = exact_rows
         self._ivf: InvertedFile | None = None
         if len(table) > flat_rows:
+            # FAISS is loaded where there is something for it to do.
+            from panorama.store.inverted import InvertedFile
+
             self._ivf = InvertedFile.load(table)
             if build and (self._ivf is None or self._ivf.worn):
                 self._ivf = InvertedFile.build(table, self._ivf)

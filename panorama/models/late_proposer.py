@@ -1,0 +1,136 @@
+"""A proposer's folder enters; a proposer leaves that loads its network when told to, or for a picture.
+
+What indexing asks first, whether a video is to be indexed at all, needs the model's hash and no network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from panorama.errors import ModelError
+from panorama.models.base import Image, Proposer
+from panorama.models.late import Late
+from panorama.models.precision import Precision
+from panorama.models.weights import ModelFolder
+from panorama.regions import Regions
+
+if TYPE_CHECKING:
+    from panorama.models.proposer import PanoramaProposer
+
+CODE_VERSION = 1
+"""Raised when the code gives other regions for the same weights; part of the hash."""
+
+GREY = 114
+"""What fills the canvas beside the picture; the network's zero."""
+
+MAX_ENLARGE = 4.0
+"""A picture smaller than a quarter of the input is not enlarged further: there is nothing more to see."""
+
+CANDIDATES = 160
+"""Points kept before suppression, a few for each region that can come out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalSettings:
+    """What the recipe's [inference] table says.
+
+    Attributes:
+        side: long side of the network's input in pixels, a multiple of 32.
+        floor: least objectness of a region.
+        max_iou: overlap above which the weaker of two regions is dropped.
+        limit: most regions a picture.
+    """
+
+    side: int
+    floor: float
+    max_iou: float
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.side < 32 or self.side % 32:
+            raise ModelError(f"the proposer's side is a multiple of 32, got {self.side}")
+        if not (0 <= self.floor < 1 and 0 < self.max_iou <= 1):
+            raise ModelError(f"floor is in [0, 1) and max_iou in (0, 1], got {self.floor} and {self.max_iou}")
+        if self.limit < 1:
+            raise ModelError(f"limit is at least 1, got {self.limit}")
+
+    @classmethod
+    def of(cls, folder: ModelFolder) -> ProposalSettings:
+        """Those of a recipe.
+
+        Raises:
+            ModelError: it lacks one.
+        """
+        try:
+            given = folder.recipe["inference"]
+            return cls(
+                int(given["side"]), float(given["floor"]), float(given["max_iou"]), int(given["limit"])
+            )
+        except KeyError as exc:
+            raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+
+    def at_side(self, side: int) -> ProposalSettings:
+        """The same for pictures of that longest side, rounded up to a multiple of 32."""
+        return replace(self, side=-(-side // 32) * 32)
+
+    def hash(self, folder: ModelFolder) -> str:
+        """Hex digest of all that changes the regions of a model with these settings.
+
+        The format that it runs in is no part: processors differ by rounding only, and a library moves
+        between them.
+        """
+        facts = (CODE_VERSION, folder.sha256(), self, GREY, MAX_ENLARGE, CANDIDATES)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+class LateProposer(Proposer):
+    """PanoramaProposer, loaded on first use; what its files say can be had before.
+
+    Args:
+        folder: a model folder of kind 'proposer'.
+        settings: None for those of its recipe.
+        whole: what loads it with the recipe's settings, where others share the network.
+    """
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        settings: ProposalSettings | None = None,
+        whole: Late[PanoramaProposer] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._whole = whole or Late(self._loaded)
+        self.name = folder.name
+        self.settings = settings or ProposalSettings.of(folder)
+        self.hash = self.settings.hash(folder)
+
+    def _loaded(self) -> PanoramaProposer:
+        from panorama.models.proposer import PanoramaProposer
+
+        return PanoramaProposer(self._folder)
+
+    @property
+    def net(self) -> PanoramaProposer:
+        """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
+        return self._whole().at_side(self.settings.side)
+
+    @property
+    def precision(self) -> Precision:  # type: ignore[override]
+        """What it runs in; loads it."""
+        return self._whole().precision
+
+    def load(self) -> None:
+        """Load and check the network, unless that is done."""
+        self._whole()
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        """Regions of each picture in its own pixels; see PanoramaProposer."""
+        return self.net.propose(images)
+
+    def at_side(self, side: int) -> LateProposer:
+        """The proposer with an input of that side; one network serves all sides."""
+        other = self.settings.at_side(side)
+        return self if other == self.settings else LateProposer(self._folder, other, self._whole)

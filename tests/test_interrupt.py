@@ -1,0 +1,67 @@
+"""Ctrl-C while the command line itself is being loaded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+INTERRUPTED_HERE = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(20)
+"""
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent to oneself")
+
+
+def run_with(module: str, text: str, folder: Path, *words: str, ignored: bool = False) -> tuple[int, str]:
+    """Exit status and stderr of a command that finds a module of ours in the place of an installed one."""
+    (folder / f"{module}.py").write_text(text)
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);" if ignored else ""
+    code += "from panorama.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+def test_an_interrupt_while_the_command_line_is_loaded_is_one_line(tmp_path: Path) -> None:
+    status, err = run_with("click", INTERRUPTED_HERE, tmp_path, "--help")
+    assert (status, err) == (130, "panorama: interrupted\n")
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_one_line(tmp_path: Path) -> None:
+    status, err = run_with("av", INTERRUPTED_HERE, tmp_path, "index", "nothing.mp4")
+    assert (status, err.strip()) == (130, "panorama: interrupted")
+    assert not (tmp_path / "panorama-library").exists()
+
+
+def test_where_the_caller_ignores_interrupts_so_does_the_command(tmp_path: Path) -> None:
+    harmless = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('went on')\n"
+    status, err = run_with("av", harmless, tmp_path, "index", "nothing.mp4", ignored=True)
+    assert status == 1 and "went on" in err
+
+
+def test_a_defect_while_a_command_is_loaded_leaves_with_its_status(tmp_path: Path) -> None:
+    status, err = run_with("av", "raise ImportError('no av')\n", tmp_path, "index", "nothing.mp4")
+    assert status == 1 and err.startswith("ImportError: no av")
+
+
+def test_all_that_was_said_is_written_though_python_is_left_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "panorama", "--help"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.startswith("Usage: panorama") and "demo" in done.stdout
