@@ -43,6 +43,7 @@ class FileOutcome:
             before) and blocked (waiting for the one behind), and the mean length of its queue.
         paused_seconds: how long indexing stood back for queries.
         unchanged: sampled frames that the change gate passed over.
+        networks: by stage, the model and the format and device it runs in, and why not in a faster one.
         note: what was lost, or why it failed or was skipped.
         damage: what could not be decoded of a file that the library holds, None where nothing was lost.
     """
@@ -60,6 +61,7 @@ class FileOutcome:
     stage_seconds: dict[str, float] = field(default_factory=dict)
     line: dict[str, dict[str, float]] = field(default_factory=dict)
     paused_seconds: float = 0.0
+    networks: dict[str, dict[str, str]] = field(default_factory=dict)
     note: str | None = None
     damage: str | None = None
 
@@ -105,6 +107,11 @@ class IndexReport:
     def of(self, status: str) -> tuple[FileOutcome, ...]:
         """The outcomes with one status."""
         return tuple(f for f in self.files if f.status == status)
+
+    @property
+    def networks(self) -> dict[str, dict[str, str]]:
+        """What the networks of what was indexed ran in; nothing where none ran."""
+        return next((file.networks for file in self.files if file.networks), {})
 
     @property
     def complete(self) -> bool:

@@ -244,6 +244,7 @@ class _Run:
             unchanged=progress.unchanged,
             video_seconds=progress.end_seconds,
             stage_seconds=dict(progress.stage_seconds),
+            networks=self._indexer.networks,
             note=damage,
             damage=damage,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import UsageError
-from panorama.models.base import Embedder, Proposer
+from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.parcels import Job, Parcel, batched, guard
 from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
@@ -123,6 +123,12 @@ class Indexer:
         self.settings = settings
         self.work = work or Work()
         self._loading: threading.Thread | None = None
+
+    @property
+    def networks(self) -> dict[str, dict[str, str]]:
+        """What the networks run in, by stage; for a model without one nothing. It loads them."""
+        told = {"propose": network_facts(self.proposer), "embed": network_facts(self.embedder)}
+        return {stage: facts for stage, facts in told.items() if facts is not None}
 
     def line(
         self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None

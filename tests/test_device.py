@@ -8,6 +8,7 @@ import torch
 from test_quantized import scenes
 
 from panorama.errors import ModelError
+from panorama.models import device as device_module
 from panorama.models import precision as precision_module
 from panorama.models.device import ENVIRONMENT, choose_device, send
 from panorama.models.embedder import BATCH, PanoramaNet
@@ -67,7 +68,7 @@ def test_the_models_tell_of_a_device_that_is_not_here(monkeypatch: pytest.Monkey
 def test_a_gpu_counts_in_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda")
     for able, name in ((True, "bfloat16"), (False, "float32")):
-        monkeypatch.setattr(precision_module, "gpu_bfloat16", lambda able=able: able)
+        monkeypatch.setattr(device_module, "gpu_bfloat16", lambda able=able: able)
         chosen = choose(None, "", gpu)
         assert chosen.name == name and "processor only" in chosen.why
     with pytest.raises(ModelError, match=r"no int8 here: .*this is cuda"):

@@ -6,6 +6,8 @@ import json
 import shutil
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -130,6 +132,7 @@ def _rule(
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
 @click.option("--redo", is_flag=True, help="Also what was indexed with an earlier profile (panorama tune).")
+@click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options
 @json_option
@@ -141,6 +144,7 @@ def index_command(
     every: int | None,
     quick: bool,
     redo: bool,
+    verbose: bool,
     model: str | None,
     time_from: str | None,
     zone: str,
@@ -178,6 +182,11 @@ def index_command(
         say(f"{kept} videos are done and kept; the same command goes on with the others")
         raise
     _summary(report, as_json, time.perf_counter() - started)
+    for text in _networks(report, verbose):
+        say(text)
+    if verbose:
+        for text in _stages(report):
+            say(text)
     if not report.complete:
         ctx.exit(INCOMPLETE)
 
@@ -211,6 +220,24 @@ def _summary(report: IndexReport, as_json: bool, seconds: float) -> None:
                 say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
     for path, note in nothing:
         say(f"  {path}: {note}")
+
+
+def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:
+    """What the networks ran in: always told where they could have been faster, else if asked for."""
+    for facts in report.networks.values():
+        slower = bool(facts["why"]) and facts["device"] == "cpu"
+        if verbose or slower:
+            why = f"; not int8: {facts['why']}" if facts["why"] else ""
+            yield f"{facts['model']} ran in {facts['precision']} on {facts['device']}{why}"
+
+
+def _stages(report: IndexReport) -> Iterator[str]:
+    """Time at work by stage, over all files that were indexed; stages work at the same time."""
+    total: Counter[str] = Counter()
+    for file in report.of(INDEXED):
+        total.update(file.stage_seconds)
+    if total:
+        yield "seconds by stage: " + ", ".join(f"{name} {spent:.2f}" for name, spent in total.items())
 
 
 def _profile(library: Library) -> Profile:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -9,16 +11,41 @@ import click
 from panorama.calibrate import calibrate
 from panorama.calibration import SETTING, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say
-from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names
+from panorama.errors import ModelError
+from panorama.models.base import Embedder, Proposer, network_facts
+from panorama.models.registry import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_PROPOSER,
+    embedder_names,
+    late_embedder,
+    late_proposer,
+)
 from panorama.promises import SETTING as EVIDENCE
+
+FACTS = ("precision", "device", "why")
+"""What `models` tells of a network."""
 
 
 @click.command("models")
 @json_option
 def models_command(as_json: bool) -> None:
-    """List the embedders that `panorama index --model` takes."""
-    rows = [[name, "default" if name == DEFAULT_EMBEDDER else ""] for name in embedder_names()]
-    print_rows(["model", ""], rows, as_json)
+    """List the models: embedders that `panorama index --model` takes, and what proposes regions.
+
+    Each is loaded, to tell the number format and the device that its network runs in here, and why not int8.
+    """
+    found: list[tuple[str, Callable[[], Embedder | Proposer]]] = [
+        ("embedder", partial(late_embedder, name)) for name in embedder_names()
+    ]
+    rows = []
+    for kind, load in [*found, ("proposer", late_proposer)]:
+        model = load()
+        try:
+            facts = network_facts(model) or {}
+        except ModelError as exc:
+            facts = {"why": str(exc)}  # the others are listed all the same
+        default = "yes" if model.name in (DEFAULT_EMBEDDER, DEFAULT_PROPOSER) else ""
+        rows.append([model.name, kind, default, *(facts.get(name, "") for name in FACTS)])
+    print_rows(["model", "kind", "default", *FACTS], rows, as_json)
 
 
 @click.command("calibrate")

@@ -27,10 +27,12 @@ class Embedder(ABC):
         macs: multiply-adds per picture up to and including each exit.
         folder: where its recipe, weights and calibration lie; None for what is not made of files.
         precision: the number format that its network runs in, and why not the fastest; None without one.
+        device: where its network runs.
     """
 
     folder: Path | None = None
     precision: Precision | None = None
+    device: object = "cpu"
     name: str
     hash: str
     dim: int
@@ -64,12 +66,25 @@ class Embedder(ABC):
         return np.zeros((self.exits, 0, self.dim), np.float32)
 
 
+def network_facts(model: Embedder | Proposer) -> dict[str, str] | None:
+    """What a model's network runs in, where, and why not in the fastest format; None without a network.
+
+    It loads the network, to know.
+    """
+    precision = model.precision
+    if precision is None:
+        return None
+    told = {"model": model.name, "precision": precision.name, "device": str(model.device)}
+    return told | {"why": precision.why}
+
+
 class Proposer(ABC):
-    """Finds regions that may hold an entity, whatever it is; for `precision` and `load` see Embedder."""
+    """Finds regions that may hold an entity, whatever it is; for what is not told see Embedder."""
 
     name: str
     hash: str
     precision: Precision | None = None
+    device: object = "cpu"
 
     @abstractmethod
     def propose(self, images: Sequence[Image]) -> list[Regions]:

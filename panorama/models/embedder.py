@@ -50,6 +50,7 @@ class PanoramaNet(Embedder):
 
     exits = EXITS
     precision: Precision
+    device: torch.device
 
     def __init__(self, folder: ModelFolder, precision: str | None = None, device: str | None = None) -> None:
         self._folder = folder

@@ -108,6 +108,11 @@ class LateEmbedder(Embedder):
         """What it runs in; loads it."""
         return self.net.precision
 
+    @property
+    def device(self) -> object:  # type: ignore[override]
+        """Where it runs; loads it."""
+        return self.net.device
+
     def load(self) -> None:
         """Load and check the network, unless that is done."""
         self._late()

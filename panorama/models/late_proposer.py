@@ -122,6 +122,11 @@ class LateProposer(Proposer):
         """What it runs in; loads it."""
         return self._whole().precision
 
+    @property
+    def device(self) -> object:  # type: ignore[override]
+        """Where it runs; loads it."""
+        return self._whole().device
+
     def load(self) -> None:
         """Load and check the network, unless that is done."""
         self._whole()

@@ -13,7 +13,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
-from panorama.models.device import gpu_bfloat16
 
 PRECISIONS = ("int8", "bfloat16", "float32")
 ENVIRONMENT = "PANORAMA_PRECISION"
@@ -54,6 +53,8 @@ def choose(wanted: str | None, why_not_int8: str, device: torch.device) -> Preci
         ModelError: there is no such format, or int8 was asked for by name and cannot be had.
     """
     name = wanted or os.environ.get(ENVIRONMENT) or "auto"
+    from panorama.models.device import gpu_bfloat16
+
     on_gpu = device.type != "cpu"
     if on_gpu:
         why_not_int8 = f"convolutions of 8 bits run on the processor only, and this is {device}"

@@ -44,6 +44,7 @@ class PanoramaProposer(Proposer):
     """
 
     precision: Precision
+    device: torch.device
 
     def __init__(
         self,

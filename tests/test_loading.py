@@ -1,0 +1,154 @@
+"""When networks are loaded, and what is told of the format that they run in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Ran
+from fakes import ColoredThings, Thing, write_film
+
+from panorama.content import content_dir
+from panorama.errors import ModelError
+from panorama.ingest import Indexer, IngestSettings
+from panorama.models import embedder as embedder_module
+from panorama.models import proposer as proposer_module
+from panorama.models.color import ColorEmbedder
+from panorama.models.late import Late
+from panorama.models.proposer import load_proposer
+from panorama.models.ranges import RANGES
+from panorama.models.registry import late_proposer
+
+Run = Callable[..., Ran]
+LACKING = "this torch has no such convolutions"
+
+
+@pytest.fixture
+def no_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine, or a build of torch, without convolutions of 8 bits."""
+    monkeypatch.delenv("PANORAMA_PRECISION", raising=False)
+    monkeypatch.setenv("PANORAMA_DEVICE", "cpu")
+    for module in (embedder_module, proposer_module):
+        monkeypatch.setattr(module, "why_no_int8", lambda: LACKING)
+
+
+def loaded_by(code: str, folder: Path) -> str:
+    """What a fresh interpreter says at the end, after some code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint('torch' in sys.modules)"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_indexing_what_has_not_changed_loads_no_network(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    index = "import panorama\nreport = panorama.open('library').index('a.mp4')\nprint(report.files[0].status)"
+    assert loaded_by(index, tmp_path) == "True"
+    assert loaded_by(index, tmp_path) == "False"
+
+
+def test_a_query_about_an_entity_needs_no_network_where_all_vectors_are_stored(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    make = """
+import numpy as np, panorama
+library = panorama.open('library')
+library.index('a.mp4')
+library.register('red', np.random.default_rng(0).integers(0, 255, (40, 40, 3), np.uint8))
+"""
+    assert loaded_by(make, tmp_path) == "True"
+    ask = """
+import panorama
+print(panorama.open('library').query("SELECT frames WHERE entity = 'red' AND score >= 0").fetchall())
+"""
+    assert loaded_by(ask, tmp_path) == "False"
+
+
+def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:
+    late, whole = late_proposer(), load_proposer()
+    assert (late.name, late.hash) == (whole.name, whole.hash)
+    assert late.at_side(300).hash == whole.at_side(300).hash != late.hash
+    assert late.at_side(416) is late and late.precision == whole.precision
+    Indexer(ColorEmbedder(), late, IngestSettings(proposal_side=256))
+
+
+def test_two_threads_that_need_a_network_load_it_once() -> None:
+    made: list[int] = []
+    both = threading.Barrier(2)
+
+    def make() -> list[int]:
+        made.append(1)
+        return made
+
+    late = Late(make)
+
+    def ask() -> None:
+        both.wait()
+        assert late() is made
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1]
+
+
+def test_weights_that_cannot_be_loaded_end_indexing_with_their_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    def damaged(folder: object) -> object:
+        raise ModelError("the weights have another SHA-256")
+
+    monkeypatch.setattr(embedder_module, "PanoramaNet", damaged)
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    done = run("index", "a.mp4")
+    assert done.status == 1 and "ModelError: the weights have another SHA-256" in done.err
+    assert run("info", "--json").json["counts"]["videos"] == 0
+
+
+def test_the_list_of_models_tells_what_they_run_in_and_why(run: Run, no_int8: None) -> None:
+    rows = {row["model"]: row for row in run("models", "--json").json}
+    assert set(rows) >= {"panoramanet", "color-bands", "proposer"}
+    assert [rows[name]["kind"] for name in ("panoramanet", "proposer")] == ["embedder", "proposer"]
+    for name in ("panoramanet", "proposer"):
+        assert rows[name]["precision"] in ("bfloat16", "float32") and rows[name]["device"] == "cpu"
+        assert rows[name]["why"] == LACKING
+    assert rows["color-bands"]["precision"] == ""
+
+
+def test_an_index_that_could_be_faster_says_why_it_is_not(
+    tmp_path: Path, run: Run, fake_proposer: ColoredThings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PANORAMA_PRECISION", raising=False)
+    monkeypatch.setenv("PANORAMA_DEVICE", "cpu")
+    folder = Path(shutil.copytree(content_dir("embeddings") / "panoramanet", tmp_path / "mine"))
+    (folder / RANGES).unlink()
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    done = run("index", "a.mp4", "--model", str(folder), "--json")
+    assert f"not int8: panoramanet has no {RANGES}" in done.err
+    (facts,) = done.json_lines[0]["networks"].values()
+    assert facts["model"] == "panoramanet" and facts["precision"] != "int8" and RANGES in facts["why"]
+
+
+def test_verbose_tells_the_format_and_what_each_stage_took(
+    tmp_path: Path, run: Run, fake_proposer: ColoredThings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PANORAMA_PRECISION", "float32")
+    monkeypatch.setenv("PANORAMA_DEVICE", "cpu")
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    plain = run("index", "a.mp4")
+    assert plain.status == 0 and "float32" not in plain.err  # asked for, so there is nothing to explain
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 15)], frames=20)
+    told = run("index", "b.mp4", "-v").err
+    assert "panoramanet ran in float32 on cpu\n" in told
+    assert "seconds by stage: " in told and "embed " in told.split("seconds by stage: ")[1]
