@@ -33,6 +33,7 @@ from panorama.tuning import (
     DENSEST,
     SIDES,
     SPARSEST,
+    USUAL,
     CostModel,
     Timed,
     Trial,
@@ -45,11 +46,13 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 SAMPLE_SECONDS = 60.0
-MOST_LOSS = 0.02
+MARGIN = 0.02
+"""What the choice may lose more than the usual settings do, where nobody says how much it may lose."""
+
 PROPOSAL_BATCHES = (4, PROPOSAL_BATCH)
 EMBED_BATCHES = (16, EMBED_BATCH)
-TURNS = 2
-"""Every setting is run so often and its best times count: something else may be running."""
+TURNS = 3
+"""The choice is timed so often, in turn with the runs that predict it: something else may be running."""
 
 WORTH = 0.9
 """Batches and threads other than the usual are taken where they need less than this share of the time."""
@@ -60,7 +63,7 @@ def tune(
     paths: Sequence[str | Path] | str | Path,
     *,
     seconds: float = SAMPLE_SECONDS,
-    most_loss: float = MOST_LOSS,
+    most_loss: float | None = None,
     least_speed: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> TuneReport:
@@ -70,7 +73,8 @@ def tune(
         library: whose models are used; it need not exist yet.
         paths: files, folders and globs, as for `index`.
         seconds: length of the sample.
-        most_loss: share of the densest setting's answers that may be lost; the cheapest such is chosen.
+        most_loss: share of the densest setting's answers that may be lost; the cheapest such is chosen. None
+            for what the usual settings lose, and `MARGIN` more: the choice then never does more than these.
         least_speed: choose what loses least among settings predicted to reach so many times real time.
         tell: called with a line about each step.
 
@@ -78,7 +82,7 @@ def tune(
         UsageError: a number is out of range, no setting is as fast, or the sample shows nothing to judge by.
         VideoError: no video, or none that can be read.
     """
-    if not 0 <= most_loss < 1:
+    if most_loss is not None and not 0 <= most_loss < 1:
         raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
     if not 1 <= seconds <= 3600:
         raise UsageError(f"--seconds is between 1 and 3600, got {seconds:g}")
@@ -93,10 +97,12 @@ def tune(
     networks = time_networks(library.proposer, embedder, decoded.pictures)
     with tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder:
         bench = _Bench(Path(folder), stretches, decoded, embedder, library.proposer, networks, tell)
-        if least_speed is None:
+        if least_speed is not None:
+            chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
+        elif most_loss is not None:
             chosen = cheapest(bench.loss, most_loss)
         else:
-            chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
+            chosen = cheapest(bench.loss, bench.loss(USUAL) + MARGIN, USUAL)
         profile = bench.confirm(chosen)
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(
@@ -105,7 +111,7 @@ def tune(
 
 
 class _Bench:
-    """Runs settings over the sample; every setting once, the chosen one once more."""
+    """Runs settings over the sample, each once for its answers; the chosen one again for its speed."""
 
     def __init__(
         self,
@@ -126,15 +132,20 @@ class _Bench:
         self._tell = tell
         self._runs = 0
         self.trials: dict[IngestSettings, Trial] = {}
+        self._proposal_seconds = networks.proposal_seconds
+        self._best: dict[IngestSettings, Timed] = {}
         dense, sparse = self._index(DENSEST), self._index(SPARSEST)
-        self.model = CostModel(
-            dense.timed, sparse.timed, networks.proposal_seconds, networks.work.threads.cores
-        )
         self._album: dict[str, list[NewExemplar]] = album_of(dense.examples(), embedder)
         self._dense = self._answers(dense)
         self.things = sum(bool(frames) for frames in self._dense.found.values())
         self._keep(dense.timed, None, self._dense)
         self._keep(sparse.timed, None, self._answers(sparse))
+
+    @property
+    def model(self) -> CostModel:
+        """The cost model, by the best times so far of the two runs at the ends."""
+        ends = self._best[DENSEST], self._best[SPARSEST]
+        return CostModel(*ends, self._proposal_seconds, self._work.threads.cores)
 
     def loss(self, settings: IngestSettings) -> float:
         """What a setting loses against the densest."""
@@ -145,31 +156,34 @@ class _Bench:
         return self.trials[settings].loss
 
     def confirm(self, settings: IngestSettings) -> Profile:
-        """The profile of a setting: its speed is measured once more, in a run that chose nothing."""
+        """The profile of a setting, its speed predicted and measured at the same time.
+
+        What predicts it is run in turn with it: a machine that is busier now than it was before is so for
+        both. Of all turns the best times count.
+        """
         loss = self.loss(settings)
-        scratch = self._index(settings)
-        scratch.store.close()
-        return Profile(
-            settings, self._work, self.model.cores, self.model.speed(settings), scratch.timed.speed, loss
-        )
+        self._tell(f"timing {describe(settings)} in turn with what predicts it ...")
+        for _ in range(TURNS):
+            for each in dict.fromkeys((DENSEST, settings, SPARSEST)):
+                self._turn(each).store.close()
+        predicted, measured = self.model.speed(settings), self._best[settings].speed
+        return Profile(settings, self._work, self.model.cores, predicted, measured, loss)
 
     def _index(self, settings: IngestSettings) -> Scratch:
-        """The library of the last turn, with the best times of all."""
         self._tell(f"trying {describe(settings)} ...")
-        indexer = Indexer(self._embedder, self._proposer, settings, self._work)
-        scratch = self._turn(indexer)
-        for _ in range(TURNS - 1):
-            scratch.store.close()
-            again = self._turn(indexer)
-            scratch = replace(again, timed=again.timed.better(scratch.timed))
-        return scratch
+        return self._turn(settings)
 
-    def _turn(self, indexer: Indexer) -> Scratch:
+    def _turn(self, settings: IngestSettings) -> Scratch:
+        """A library of the sample, with the best times so far."""
         self._runs += 1
+        indexer = Indexer(self._embedder, self._proposer, settings, self._work)
         scratch = index_sample(self._folder / str(self._runs), self._stretches, indexer)
         # Decoding has threads of its own; these were timed while nothing else ran.
         stages = {**scratch.timed.stage_seconds, "decode": self._decoded.processor_seconds}
-        return replace(scratch, timed=replace(scratch.timed, stage_seconds=stages))
+        timed = replace(scratch.timed, stage_seconds=stages)
+        best = self._best.get(settings)
+        self._best[settings] = timed if best is None else timed.better(best)
+        return replace(scratch, timed=timed)
 
     def _answers(self, scratch: Scratch) -> Answers:
         try:

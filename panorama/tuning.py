@@ -16,6 +16,8 @@ CROPS = (2, 4)
 
 DENSEST = IngestSettings(max(RATES), crops_per_track=max(CROPS), proposal_side=max(SIDES))
 SPARSEST = replace(DENSEST, samples_per_second=min(RATES))
+USUAL = IngestSettings()
+"""What `index` does where nobody tuned; it is in the grid."""
 
 TRIES_FOR_SPEED = 4
 """Settings of the speed asked for that are tried, the slowest first: they look at most."""
@@ -171,29 +173,37 @@ def grid() -> list[IngestSettings]:
     ]
 
 
-def cheapest(loss_of: Callable[[IngestSettings], float], most_loss: float) -> IngestSettings:
-    """The cheapest setting whose loss is at most `most_loss`; the densest where no other is as good.
+def cheapest(
+    loss_of: Callable[[IngestSettings], float], most_loss: float, start: IngestSettings = DENSEST
+) -> IngestSettings:
+    """The cheapest setting whose loss is at most `most_loss`; `start` where none that does less is as good.
 
-    It assumes that less work never answers better, and so tries few: the sparsest, between it and the densest
-    the lowest rate by halving, then the smallest side at that rate, then fewer crops.
+    It assumes that less work never answers better, and so tries few: the lowest rate, between it and that of
+    `start` the lowest by halving, then the smallest side at that rate, then fewer crops.
 
     Args:
         loss_of: runs a setting and says what it loses; called for few of the grid.
+        start: of the grid; nothing that does more is looked at.
     """
-    # RATES[high] is good enough, all below RATES[low] are not. The lowest comes first: it was run anyway.
-    low, high = (0, 0) if loss_of(SPARSEST) <= most_loss else (1, len(RATES) - 1)
+    rates = [rate for rate in RATES if rate <= start.samples_per_second]
+
+    def loss_at(rate: float) -> float:
+        return loss_of(replace(start, samples_per_second=rate))
+
+    # rates[high] is good enough, all below rates[low] are not. The lowest comes first: it was run anyway.
+    low, high = (0, 0) if loss_at(rates[0]) <= most_loss else (1, len(rates) - 1)
     while low < high:
         middle = (low + high) // 2
-        if loss_of(replace(DENSEST, samples_per_second=RATES[middle])) <= most_loss:
+        if loss_at(rates[middle]) <= most_loss:
             high = middle
         else:
             low = middle + 1
-    chosen = replace(DENSEST, samples_per_second=RATES[high])
-    for side in sorted(SIDES, reverse=True)[1:]:
+    chosen = replace(start, samples_per_second=rates[high])
+    for side in sorted((side for side in SIDES if side < start.proposal_side), reverse=True):
         if loss_of(replace(chosen, proposal_side=side)) > most_loss:
             break
         chosen = replace(chosen, proposal_side=side)
-    for crops in sorted(CROPS, reverse=True)[1:]:
+    for crops in sorted((count for count in CROPS if count < start.crops_per_track), reverse=True):
         if loss_of(replace(chosen, crops_per_track=crops)) > most_loss:
             break
         chosen = replace(chosen, crops_per_track=crops)

@@ -16,8 +16,8 @@ from panorama.profile import Profile, profile_in, remember
 from panorama.sample import Answers, choose_stretches, loss_between
 from panorama.store import Store
 from panorama.threads import cores_here
-from panorama.tune import tune
-from panorama.tuning import DENSEST, SPARSEST
+from panorama.tune import MARGIN, tune
+from panorama.tuning import DENSEST, SPARSEST, USUAL
 from panorama.video import StretchReader, find_videos, open_video
 
 Run = Callable[..., Ran]
@@ -114,6 +114,19 @@ def test_a_real_run_tries_both_ends_and_chooses_by_loss(tmp_path: Path, library:
     assert library.videos().num_rows == 0, "the sample is indexed elsewhere"
     assert report.as_dict()["ratio"] == pytest.approx(report.ratio, abs=1e-3)
     assert any(line.startswith("predicted ") for line in report.lines())
+
+
+def test_without_a_bound_the_choice_does_no_more_than_the_default(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    report = tune(library, films(tmp_path / "films"), seconds=8.0)
+    tried = {trial.settings: trial.loss for trial in report.trials}
+    chosen = report.profile.settings
+    assert tried[chosen] <= tried[USUAL] + MARGIN
+    assert chosen.samples_per_second <= USUAL.samples_per_second
+    assert {s.samples_per_second for s in tried} <= {DENSEST.samples_per_second, 1.0, 2.0, 3.0, 5.0}
+    line = "it is the default" if chosen == USUAL else "times as fast"
+    assert any(line in told for told in report.lines())
 
 
 def test_footage_in_which_nothing_happens_is_no_ground_to_choose_on(

@@ -14,6 +14,7 @@ from panorama.tuning import (
     RATES,
     SIDES,
     SPARSEST,
+    USUAL,
     CostModel,
     Timed,
     Trial,
@@ -140,6 +141,21 @@ def test_the_cheapest_that_is_good_enough_is_found_with_few_trials(
 
 def test_where_everything_loses_too_much_the_densest_is_chosen() -> None:
     assert cheapest(lambda settings: 0.5, 0.02) == DENSEST
+
+
+def test_the_usual_setting_is_in_the_grid_and_bounds_the_search_that_begins_at_it() -> None:
+    assert USUAL in grid()
+    losses = Losses(RATES[0], SIDES[0], CROPS[0])
+    chosen = cheapest(losses, 0.02, USUAL)
+    assert (chosen.samples_per_second, chosen.proposal_side, chosen.crops_per_track) == (
+        RATES[0],
+        SIDES[0],
+        CROPS[0],
+    )
+    greedy = Losses(99, 0, 0)  # nothing is good enough
+    assert cheapest(greedy, 0.02, USUAL) == USUAL
+    for asked in (losses.asked, greedy.asked):
+        assert all(settings.samples_per_second <= USUAL.samples_per_second for settings in asked)
 
 
 def test_a_speed_takes_what_loses_least_of_those_that_reach_it() -> None:

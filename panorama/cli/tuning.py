@@ -9,12 +9,17 @@ import click
 from panorama.cli.common import json_option, opened, say
 from panorama.library import open_library
 from panorama.profile import remember
-from panorama.tune import MOST_LOSS, SAMPLE_SECONDS, tune
+from panorama.tune import SAMPLE_SECONDS, tune
 
 
 @click.command("tune")
 @click.argument("paths", nargs=-1)
-@click.option("--loss", default=MOST_LOSS, show_default=True, help="Share of the answers that may be lost.")
+@click.option(
+    "--loss",
+    type=float,
+    default=None,
+    help="Share of the densest setting's answers that may be lost. Default: as with the default settings.",
+)
 @click.option(
     "--speed", type=float, default=None, help="Reach N times real time, losing as little as possible."
 )
@@ -26,17 +31,18 @@ from panorama.tune import MOST_LOSS, SAMPLE_SECONDS, tune
 def tune_command(
     ctx: click.Context,
     paths: tuple[str, ...],
-    loss: float,
+    loss: float | None,
     speed: float | None,
     seconds: float,
     dry_run: bool,
     reset: bool,
     as_json: bool,
 ) -> None:
-    """Find the cheapest settings that answer as well as the densest, on a sample of the footage.
+    """Find the cheapest settings that answer as well as the default ones, on a sample of the footage.
 
     \b
     panorama tune archive/
+    panorama tune archive/ --loss 0.02
     panorama tune archive/ --speed 30
     panorama tune --reset
 
