@@ -31,6 +31,9 @@ PARCEL_FRAMES = 16
 PARCEL_BYTES = 24 << 20
 """What decoding hands to the gate at once: enough to hide the handing over, few enough to be held."""
 
+KEPT_BYTES = 64 << 20
+"""Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
+
 CODE_VERSION = "4"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
@@ -122,7 +125,7 @@ class Indexer:
         self.proposer = proposer.at_side(settings.proposal_side)
         self.settings = settings
         self.work = work or Work()
-        self._loading: threading.Thread | None = None
+        self._loading: dict[Proposer | Embedder, threading.Thread] = {}
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:
@@ -146,28 +149,51 @@ class Indexer:
 
     def _begin_loading(self) -> None:
         """Load the networks beside the first frames that are decoded; where nothing is to be done, never."""
-
-        def load() -> None:
-            with contextlib.suppress(Exception):  # the stage that needs the network meets it again
-                self.proposer.load()
-                self.embedder.load()
-
-        if self._loading is None:
-            self._loading = threading.Thread(target=load, name="panorama load", daemon=True)
-            self._loading.start()
+        before = None
+        for model in () if self._loading else (self.proposer, self.embedder):
+            thread = threading.Thread(
+                target=_load, args=(model, before), name=f"panorama {model.name}", daemon=True
+            )
+            self._loading[model] = before = thread
+            thread.start()
 
     def _ready(
-        self, parcels: Iterator[Any], model: Proposer | Embedder, needs: Callable[[Parcel], Any]
+        self, parcels: Iterator[Any], model: Proposer | Embedder, weight: Callable[[Parcel], int]
     ) -> Iterator[Any]:
-        """The parcels, the first that needs a model once it is loaded; the wait is the stage 'load'."""
-        loaded = False
+        """The parcels, once the model is loaded; until then some are kept, so that those before go on.
+
+        Args:
+            weight: bytes of what a parcel has for the model. The first that has any waits; the time is told
+                as a stage, 'load'.
+        """
+        kept: list[Any] = []
+        held, needy = 0, None
+        ready = False
         for parcel in parcels:
-            if not loaded and isinstance(parcel, Parcel) and needs(parcel):
-                with parcel.job.progress.stage("load"):
-                    model.load()
-                    self.work.threads.apply()
-                loaded = True
-            yield parcel
+            kept.append(parcel)
+            if not ready:
+                more = weight(parcel) if isinstance(parcel, Parcel) else 0
+                held, needy = held + more, needy or (parcel if more else None)
+                if self._is_loading(model) and held < KEPT_BYTES:
+                    continue
+                ready = self._wait_for(model, needy)
+            yield from kept
+            kept = []
+        if not ready:
+            self._wait_for(model, needy)
+        yield from kept
+
+    def _is_loading(self, model: Proposer | Embedder) -> bool:
+        return model in self._loading and self._loading[model].is_alive()
+
+    def _wait_for(self, model: Proposer | Embedder, parcel: Parcel | None) -> bool:
+        """Wait for a model where there is a parcel that needs it."""
+        if parcel is None:
+            return False
+        with parcel.job.progress.stage("load"):
+            model.load()
+            self.work.threads.apply()
+        return True
 
     def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:
         for job in jobs:
@@ -206,7 +232,7 @@ class Indexer:
             for parcel in some:
                 parcel.regions = [next(found) for _ in parcel.samples]
 
-        ready = self._ready(parcels, self.proposer, lambda p: p.samples)
+        ready = self._ready(parcels, self.proposer, _sampled_bytes)
         yield from batched(ready, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
 
     def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
@@ -240,12 +266,26 @@ class Indexer:
                 start, stop = stop, stop + len(parcel.pictures)
                 parcel.vectors, parcel.pictures = vectors[:, start:stop], []
 
-        ready = self._ready(parcels, self.embedder, lambda p: p.pictures)
+        ready = self._ready(parcels, self.embedder, lambda p: sum(picture.nbytes for picture in p.pictures))
         try:
             yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
         finally:
-            if self._loading is not None:
-                self._loading.join()  # nothing may be half loaded when Python ends
+            for thread in self._loading.values():
+                thread.join()  # nothing may be half loaded when Python ends
+
+
+def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:
+    """Load a model after another, which is needed sooner."""
+    if before is not None:
+        before.join()
+    with contextlib.suppress(Exception):  # the stage that needs the model meets it again
+        model.load()
+
+
+def _sampled_bytes(parcel: Parcel) -> int:
+    """Of the pictures that the proposer waits for, and of the frames that crops will be cut from."""
+    info = parcel.job.reader.info
+    return sum(sample.small.nbytes + info.width * info.height * 3 // 2 for sample in parcel.samples)
 
 
 class _Decoder:

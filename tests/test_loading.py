@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,15 @@ from panorama.errors import ModelError
 from panorama.ingest import Indexer, IngestSettings
 from panorama.models import embedder as embedder_module
 from panorama.models import proposer as proposer_module
+from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import Late
 from panorama.models.proposer import load_proposer
 from panorama.models.ranges import RANGES
 from panorama.models.registry import late_proposer
+from panorama.parcels import Job
+from panorama.regions import Regions
+from panorama.video import open_video
 
 Run = Callable[..., Ran]
 LACKING = "this torch has no such convolutions"
@@ -152,3 +156,41 @@ def test_verbose_tells_the_format_and_what_each_stage_took(
     told = run("index", "b.mp4", "-v").err
     assert "panoramanet ran in float32 on cpu\n" in told
     assert "seconds by stage: " in told and "embed " in told.split("seconds by stage: ")[1]
+
+
+class SlowThings(ColoredThings):
+    """Coloured things that take a while to load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.seen: list[int] = []
+
+    def load(self) -> None:
+        assert self.go.wait(30), "nothing went on meanwhile"
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        assert self.go.is_set(), "no picture is shown before the model is loaded"
+        self.seen.append(len(images))
+        return super().propose(images)
+
+
+def test_decoding_goes_on_while_a_network_loads_and_the_outcome_is_the_same(tmp_path: Path) -> None:
+    things = [Thing("red", 5, 95), Thing("blue", 120, 210), Thing("green", 250, 340)]
+    film = write_film(tmp_path / "a.mp4", things, frames=400)
+
+    def tracks(proposer: ColoredThings, wait: Callable[[Job], None]) -> list[tuple[int, int]]:
+        job = Job(open_video(film))
+        line = Indexer(ColorEmbedder(), proposer, IngestSettings(10.0)).line([job], wait=lambda: wait(job))
+        return [(len(track.frames), len(track.views)) for parcel in line for track in parcel.tracks]
+
+    slow = SlowThings()
+
+    def let_go(job: Job) -> None:
+        # Every frame is looked at; queues and stages alone hold less than 200.
+        if job.progress.samples >= 300:
+            slow.go.set()
+
+    found = tracks(slow, let_go)
+    assert found == tracks(ColoredThings(), lambda job: None) and len(found) >= 3
+    assert sum(slow.seen) > 0
