@@ -1,4 +1,4 @@
-"""The models of one library: a store enters, its embedder and proposer leave, their networks loaded when first needed."""
+"""The models of one library: a store enters, its embedder and proposer leave, loaded when first needed."""
 
 from __future__ import annotations
 
