@@ -1,8 +1,7 @@
 """What a matching pass would have to look at enters; the cheapest way to do it, with every estimate, leaves.
 
 The figures were measured on one machine; what is compared are ratios, which machines share to within a factor
-that a choice between ways as far apart as these survives. `tests/bench/scale.py` prints them beside what the
-ways take.
+that a choice between ways as far apart as these survives. `tests/bench/scale_costs.py` measures them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class Costs:
     """Seconds of one unit of each kind of work, at 256 numbers a vector.
 
     Attributes:
-        pass_: of starting any pass.
+        pass_: of a pass that looks at next to nothing, bands and places included.
         row: of reading one vector in its place and pooling its track.
         pair: of comparing one vector with one exemplar, exactly.
         gathered: of reading one vector that lies alone.
@@ -28,13 +27,13 @@ class Costs:
         crop: of taking one stored crop to a deeper exit.
     """
 
-    pass_: float = 1e-3
-    row: float = 2.0e-7
-    pair: float = 3.0e-8
-    gathered: float = 1.5e-6
-    code: float = 2.5e-8
-    probe: float = 5e-4
-    cached: float = 1.0e-3
+    pass_: float = 1.4e-3
+    row: float = 1.3e-7
+    pair: float = 2.5e-8
+    gathered: float = 2.5e-6
+    code: float = 8e-8
+    probe: float = 3e-4
+    cached: float = 1.1e-3
     cached_row: float = 5e-8
     crop: float = 5e-3
 

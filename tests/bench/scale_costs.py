@@ -1,0 +1,148 @@
+"""What the units of the cost model take: a library of scale.py enters, fitted constants leave.
+
+    python tests/bench/scale_costs.py /tmp/scale/library-1000
+
+Scans of several sizes and index searches of several depths, with one to twelve exemplars, each as often as
+its least processor time needs to settle; the constants of panorama/query/cost.py are the least squares of
+relative errors over them. Beside what each way took stands what the model says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+import panorama
+from panorama.library import Library
+from panorama.query.cost import COSTS, Work, choose
+from panorama.query.passes import _limits
+from panorama.query.scoring import Sought, score_tracks
+
+RUNS = 7
+EXEMPLARS = (1, 3, 12)
+SCOPES = (1_000, 10_000, 100_000, 400_000)
+SCORES = (0.9, 0.7, 0.5, 0.3, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds that one way of finding an entity's tracks took, and what was known before."""
+
+    way: str
+    work: Work
+    seconds: float
+
+
+def least(run: Callable[[], object]) -> float:
+    """Processor seconds of the quickest of some runs: a busy machine only adds."""
+    taken = []
+    for _ in range(RUNS):
+        started = time.process_time()
+        run()
+        taken.append(time.process_time() - started)
+    return min(taken)
+
+
+def timings(library: Library) -> list[Timing]:
+    """Every scan and every search."""
+    matcher = library._answering.matcher()
+    passes, source, exit = matcher._passes, matcher.source, matcher.first_exit()
+    table, groups = source.stored(exit), passes.groups(exit)
+    calibration = matcher.calibrations[exit - 1]
+    floor = calibration.normalised(calibration.low)
+    found = []
+    for count in EXEMPLARS:
+        one = _with(passes.sought("usual", exit), count)
+        for rows in SCOPES:
+            tracks = np.arange(int(np.searchsorted(groups.starts, rows)))
+            taken = least(lambda one=one, t=tracks: score_tracks([one], table, groups, t, floor))  # type: ignore[misc]
+            found.append(Timing("exact", Work(int(groups.starts[len(tracks)]), count), taken))
+        for score in SCORES:
+            limits = _limits(one, calibration.normalised(score))
+            codes = source.codes(exit, float(limits.min()))
+            if codes is None:
+                continue
+
+            def search(one: Sought = one, limits: NDArray[np.float32] = limits) -> NDArray[np.intp]:
+                near = source.near(exit, one.positive, limits)
+                assert near is not None
+                tracks = groups.of_rows(np.concatenate(near), table.track_ids)
+                score_tracks([one], table, groups, tracks, floor)
+                return tracks
+
+            near = int(groups.counts[search()].sum())
+            found.append(
+                Timing("index", Work(len(table.crop_ids), count, codes * count, near), least(search))
+            )
+    return found
+
+
+def whole_pass(library: Library) -> float:
+    """Seconds of a pass over one video, most of which do not depend on its size."""
+    matcher = library._answering.matcher()
+    video = library.snapshot().live_segments[:1]
+    return least(lambda: matcher._found(["usual"], video, {}))
+
+
+def _with(one: Sought, count: int) -> Sought:
+    """The same entity with so many exemplars, none the same as another."""
+    rng = np.random.default_rng(count)
+    vectors = one.positive[rng.integers(0, len(one.positive), count)]
+    vectors = vectors + rng.normal(0, 0.01, vectors.shape).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    level = np.full(count, one.level[: len(one.positive)].mean(), np.float32)
+    return replace(
+        one, positive=vectors, negative=one.negative[:0], level=level, exemplar_ids=np.arange(count)
+    )
+
+
+def fitted(found: list[Timing]) -> dict[str, float]:
+    """Seconds for a unit of each kind of work."""
+    exact = [t for t in found if t.way == "exact"]
+    index = [t for t in found if t.way == "index"]
+    kinds = np.array([[1, t.work.rows, t.work.rows * t.work.exemplars] for t in exact], np.float64)
+    _, row, pair = _squares(kinds, np.array([t.seconds for t in exact]))
+    kinds = np.array([[t.work.codes or 0, t.work.near] for t in index], np.float64)
+    rest = np.array([t.seconds - t.work.near * (row + t.work.exemplars * pair) for t in index])
+    code, gathered = _squares(kinds, np.maximum(rest, 1e-6))
+    return {"row": row, "pair": pair, "code": code, "gathered": gathered}
+
+
+def _squares(kinds: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
+    """Factors of at least 0 with the least relative error, by coordinate descent."""
+    scaled = kinds / seconds[:, None]
+    factors = np.zeros(kinds.shape[1])
+    for _ in range(20_000):
+        for k, column in enumerate(scaled.T):
+            without = 1 - scaled @ factors + column * factors[k]
+            factors[k] = max(0.0, float(column @ without / max(column @ column, 1e-30)))
+    return [float(factor) for factor in factors]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("library", help="written by scale.py")
+    options = parser.parse_args()
+    with panorama.open(options.library, create=False) as library:
+        found, once = timings(library), whole_pass(library)
+    for name, factor in {"pass_": once, **fitted(found)}.items():
+        print(f"{name:9s} {factor:.2e} (in use {getattr(COSTS, name):.2e})")
+    print(
+        f"{'way':6s} {'rows':>10s} {'exemplars':>9s} {'codes':>10s} {'near':>7s} {'took':>8s} {'says':>8s} ms"
+    )
+    for one in found:
+        said = choose(replace(one.work, near=0)).estimates[one.way]  # type: ignore[index]
+        work = one.work
+        print(
+            f"{one.way:6s} {work.rows:10,d} {work.exemplars:9d} {work.codes or 0:10,d} {work.near:7,d}"
+            f" {1000 * one.seconds:8.1f} {1000 * said:8.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
