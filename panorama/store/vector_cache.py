@@ -28,6 +28,7 @@ MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "vectors")
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
+_MOST_SAMPLES = 1024
 LEAST_USE = 0.8
 """A cache is written anew when less than this share of its rows is still wanted."""
 
@@ -247,7 +248,8 @@ def _checksum(rows: Rows) -> int:
     check = zlib.crc32(rows.track_ids.data, zlib.crc32(rows.crop_ids.data))
     if len(rows):
         flat = rows.vectors.reshape(-1).view(np.uint8)
-        for start in range(0, len(flat), _SAMPLE_EVERY):
+        every = max(_SAMPLE_EVERY, len(flat) // _MOST_SAMPLES // _SAMPLE_BYTES * _SAMPLE_BYTES)
+        for start in range(0, len(flat), every):
             check = zlib.crc32(flat[start : start + _SAMPLE_BYTES].data, check)
         check = zlib.crc32(flat[-_SAMPLE_BYTES:].data, check)
     return check
