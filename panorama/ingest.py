@@ -151,9 +151,8 @@ class Indexer:
         """Load the networks beside the first frames that are decoded; where nothing is to be done, never."""
         before = None
         for model in () if self._loading else (self.proposer, self.embedder):
-            thread = threading.Thread(
-                target=_load, args=(model, before), name=f"panorama {model.name}", daemon=True
-            )
+            # Not a daemon: Python waits for it at its end, where half-loaded libraries crash.
+            thread = threading.Thread(target=_load, args=(model, before), name=f"panorama {model.name}")
             self._loading[model] = before = thread
             thread.start()
 
@@ -267,11 +266,7 @@ class Indexer:
                 parcel.vectors, parcel.pictures = vectors[:, start:stop], []
 
         ready = self._ready(parcels, self.embedder, lambda p: sum(picture.nbytes for picture in p.pictures))
-        try:
-            yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
-        finally:
-            for thread in self._loading.values():
-                thread.join()  # nothing may be half loaded when Python ends
+        yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
 
 
 def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:
