@@ -20,7 +20,7 @@ from panorama.archive import (
     file_state,
     lost,
 )
-from panorama.errors import VideoError
+from panorama.errors import VideoError, VideoOpenError
 from panorama.ingest import Indexer
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
@@ -132,6 +132,8 @@ class _Run:
         self, number: int, video: FoundVideo, started: float, under_way: set[str]
     ) -> Job | _Copy | FileOutcome:
         uri = str(video.path.resolve())
+        if not uri.isascii() and uri != uri.encode(errors="replace").decode():
+            raise VideoOpenError(f"{video.path} has a name that is no text in UTF-8; rename the file")
         size, mtime_ns = file_state(video.path)
         known = self._store.known_file(uri)
         if known is not None and (known.size, known.mtime_ns) == (size, mtime_ns):

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from panorama.archive import FAILED
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.weights import open_model
 from panorama.own_pictures import SOURCE, TABLE, Labelled, from_folders, from_library, write_table
 from panorama.training import TrainingOptions, train_recipe
+from panorama.video import find_videos
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -165,9 +167,15 @@ def _gathered(
     if own.folders:
         parts.append(from_folders(own.folders))
     if own.videos:
+        found = find_videos(own.videos)
+        if found.missing or found.empty:
+            raise UsageError(f"--videos: there is no video at {', '.join([*found.missing, *found.empty])}")
         with scratch(out / "library") as made:
             report = made.index([str(path) for path in own.videos])
-            say(f"indexed {len(report.files)} videos into {out / 'library'}")
+            failed = report.of(FAILED)
+            for file in failed:
+                say(f"failed: {file.note}")
+            say(f"indexed {len(report.files) - len(failed)} videos into {out / 'library'}")
             parts.append(from_library(made, out))
     if own.query:
         parts.append(from_library(library(), out, own.query))

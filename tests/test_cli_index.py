@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 
 import pytest
 from clips import cut_off, write_audio, write_video
@@ -115,6 +116,24 @@ def test_control_characters_in_a_name_are_shown_as_escapes(run, tmp_path):
     assert "two\\nlines \\x1b[2J.mp4" in table
     lost = run("why", "x", "archive\x1b.mp4", "--at", "1")
     assert lost.status == 1 and "\x1b" not in lost.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
+def test_a_name_that_is_no_text_is_reported_and_the_others_are_indexed(run, tmp_path):
+    film = write_film(tmp_path / "v" / "a.mp4", FILM)
+    shutil.copy(film, os.fsdecode(os.fsencode(tmp_path / "v") + b"/bad\xff.mp4"))
+    done = index(run, "v")
+    assert done.status == 3 and "defect" not in done.err
+    assert "bad\\udcff.mp4 has a name that is no text in UTF-8; rename the file" in done.err
+    assert videos(run) == ["a.mp4"]
+
+
+def test_a_demo_says_what_is_no_video_and_makes_nothing(run, tmp_path):
+    lost = run("demo", "nosuch.mp4")
+    assert (lost.status, list(tmp_path.iterdir())) == (1, [])
+    assert lost.err.startswith("VideoError: there is no file nosuch.mp4; name a video")
+    (tmp_path / "photos").mkdir()
+    assert "photos holds no video" in run("demo", "photos").err
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

@@ -224,6 +224,8 @@ def test_the_command_says_what_goes_with_what(run: Any, tmp_path: Path) -> None:
     assert "--data belongs to a recipe" in run("train", "--data", f"a={tmp_path}", "--out", "n").err
     lost = run("train", "--folders", tmp_path / "none", "--out", tmp_path / "n")
     assert lost.status != 0 and "no folder" in lost.err
+    unseen = run("train", "--videos", tmp_path / "none", "--out", tmp_path / "m")
+    assert unseen.status == 2 and "--videos: there is no video at" in unseen.err
     assert "nothing to resume" in run("train", "--folders", tmp_path, "--resume", "--out", tmp_path / "n").err
 
 

@@ -12,7 +12,7 @@ import click
 
 from panorama.archive import Hooks
 from panorama.cli.common import say
-from panorama.cli.indexing import ProgressLine
+from panorama.cli.indexing import NO_VIDEO, ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.library import Library, open_library
@@ -68,6 +68,8 @@ def _sample(place: Path, where: Path) -> None:
 
 
 def _own_video(video: Path, place: Path) -> None:
+    if not video.exists():
+        raise VideoError(f"there is no file {video}; name a video, or none to see the sample archive")
     # A library of its own: what recurs in other videos is not what recurs in this one.
     home = hashlib.sha256(str(video.resolve()).encode()).hexdigest()[:8]
     with open_library(place / f"library-{video.stem}-{home}", create=True) as library:
@@ -94,6 +96,8 @@ def _own_video(video: Path, place: Path) -> None:
 def _index(library: Library, path: Path, recording: RecordingRule | None = None) -> None:
     line = ProgressLine(quiet=False)
     report = library.index(path, recording=recording, hooks=Hooks(line.start, line.progress, line.done))
+    if report.empty:
+        raise VideoError(f"{path} {NO_VIDEO}")
     if not report.complete:
         raise VideoError(f"{path} could not be indexed; see above")
 
