@@ -1,9 +1,11 @@
 """Mutated SQL texts enter; what crashed, hung, wrote, read outside or failed unclearly leaves.
 
-    python tests/fuzz.py 100000 [--seed 1] [--first 0]
+    python tests/fuzz.py 100000 [--seed 1] [--first 0] [--workers 2] [--state fuzz.json]
 
-The texts are answered in a process of their own, so that a crash is seen and the next one goes on behind it.
-A folder beside the library holds a canary: opening it, or anything new anywhere, is a finding.
+The texts are answered in processes of their own, so that a crash or a hang is seen, its text is told, and the
+next process goes on behind it. A folder beside the library holds a canary: opening it, or anything new
+anywhere, is a finding. With --state, what is done is noted after every 2,000 texts, and a run that was
+interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,6 +63,13 @@ SEEDS = [
     "ALTER ENTITY 'dog' ADD NOT 'a.jpg'; DROP ENTITY IF EXISTS 'dog'; FORGET ENTITY 'dog' WITH SIGHTINGS",
     "SELECT crops ORDER BY similarity('link.jpg') LIMIT 3",
     "SHOW ENTITIES; DESCRIBE ENTITY 'dog'",
+    "SELECT moments WHERE entity = 'dog' NOT FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 3 SECONDS",
+    "SELECT c.crop_id, similarity('a.jpg', c) AS s FROM crops c JOIN videos v USING (video) WHERE v.camera ="
+    " 'gate' AND time < 3 AND inside('lawn', c) AND similarity('a.jpg', c) > 0.5 ORDER BY s DESC LIMIT 3",
+    "SELECT count(*) FROM detections d JOIN videos v USING (video) WHERE crosses('kerb', 'in', d) AND camera"
+    " <> 'yard'",
+    "EXPLAIN ANALYZE SELECT s.entity, max(similarity('a.jpg', s)) FROM sightings s JOIN videos USING (video)"
+    " WHERE entity = 'dog' AND camera = 'gate' GROUP BY 1",
 ]
 PIECES = [
     *(
@@ -179,7 +190,7 @@ SWAPS = [
     ],
     ["'dog'", "'red-van'", "'blue-van'", "'uncertain'", "'gate-1.mp4'", "NULL", "''"],
     ["=", "<", ">=", "<>", "IS NOT DISTINCT FROM", "LIKE", "~"],
-    ["AND", "OR", "AND NOT", "OR NOT", "FOLLOWED BY", "DURING", "OVERLAPS", "BEFORE"],
+    ["AND", "OR", "AND NOT", "OR NOT", "FOLLOWED BY", "DURING", "OVERLAPS", "NOT FOLLOWED BY"],
     ["0", "1", "0.5", "3", "9", "30", "60", "90", "1e30"],
     ["inside", "crosses", "left_of", "near", "similarity", "verify", "lower"],
     ["'lawn'", "'kerb'", "'mat'", "'in'", "'out'", "'centre'", "'a.jpg'", "'b.jpg'"],
@@ -286,7 +297,7 @@ def answer(room: Room, seed: int, first: int, count: int) -> None:
     state = os.open(room.root / "now", os.O_RDWR | os.O_CREAT)
     for number, text in texts(seed, first, count):
         typed = room.fill(text)
-        note = json.dumps({"number": number, "text": typed}).encode()
+        note = json.dumps({"number": number, "text": typed, "said": said}).encode()
         os.pwrite(state, struct.pack("<I", len(note)) + note, 0)
         try:
             said["answers"] += 1
@@ -357,28 +368,104 @@ class Findings:
     found: list[dict[str, str]] = field(default_factory=list)
 
 
-def run(count: int, seed: int = 1, first: int = 0, step: int = 2000, show: bool = False) -> Findings:
-    """Answer `count` texts from number `first` on, `step` of them in each process."""
+@dataclass
+class Progress:
+    """What is left of a run and what the rest found; kept in a file, so that it can go on later.
+
+    Attributes:
+        asked: seed, first number, count and texts a piece, which a file must agree with.
+        left: numbers at which the pieces begin that are not done.
+    """
+
+    asked: tuple[int, int, int, int]
+    left: list[int]
+    findings: Findings = field(default_factory=Findings)
+    path: Path | None = None
+
+    @classmethod
+    def begin(cls, seed: int, first: int, count: int, step: int, path: Path | None) -> Progress:
+        asked = (seed, first, count, step)
+        made = cls(asked, list(range(first, first + count, step)), path=path)
+        if path is not None and path.exists():
+            kept = json.loads(path.read_text())
+            if tuple(kept["asked"]) != asked:
+                raise SystemExit(f"{path} is of another run, {kept['asked']}; delete it or name another file")
+            made.left = kept["left"]
+            made.findings = Findings(kept["tried"], Counter(kept["said"]), kept["found"])
+        return made
+
+    def finish(self, piece: int, part: Findings) -> None:
+        """Note that a piece is done."""
+        self.left.remove(piece)
+        self.findings.tried += part.tried
+        self.findings.said.update(part.said)
+        self.findings.found += part.found
+        if self.path is not None:
+            told = {
+                "asked": self.asked,
+                "left": self.left,
+                "tried": self.findings.tried,
+                "said": self.findings.said,
+                "found": self.findings.found,
+            }
+            beside = self.path.with_name(f".{self.path.name}")
+            beside.write_text(json.dumps(told))
+            beside.replace(self.path)
+
+
+def run(
+    count: int,
+    seed: int = 1,
+    first: int = 0,
+    step: int = 2000,
+    show: bool = False,
+    workers: int = 1,
+    state: Path | None = None,
+) -> Findings:
+    """Answer `count` texts from number `first` on, `step` of them in each process, `workers` at a time."""
+    progress = Progress.begin(seed, first, count, step, state)
+    waiting, lock = list(progress.left), threading.Lock()
+    began, before = time.monotonic(), progress.findings.tried
+
+    def work() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            room = Room(Path(folder))
+            room.furnish()
+            make_library(room.root / "library")
+            while True:
+                with lock:
+                    if not waiting:
+                        return
+                    piece = waiting.pop(0)
+                part = _piece(room, seed, piece, min(piece + step, first + count))
+                with lock:
+                    progress.finish(piece, part)
+                    if show:
+                        _show(progress.findings, before, time.monotonic() - began)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(work) for _ in range(workers)]:
+            done.result()
+    return progress.findings
+
+
+def _show(findings: Findings, before: int, seconds: float) -> None:
+    rate = (findings.tried - before) / seconds
+    print(f"{findings.tried} texts, {rate:.0f}/s, {dict(findings.said)}", flush=True)
+    for one in findings.found:
+        print(f"  {one['what']}: {one['text']!r}", flush=True)
+
+
+def _piece(room: Room, seed: int, first: int, stop: int) -> Findings:
+    """Answer the texts [first, stop), in as many processes as it takes."""
     findings = Findings()
-    began = time.monotonic()
-    stop = first + count
-    with tempfile.TemporaryDirectory() as folder:
-        room = Room(Path(folder))
-        room.furnish()
-        make_library(room.root / "library")
-        watch = Watch()
-        watch.add(room.canary.parent, Watch.OPENED | Watch.CHANGED)
-        while first < stop:
-            size = min(step, stop - first)
-            reached = _one_process(room, seed, first, size, watch, findings)
-            findings.tried += reached - first
-            first = reached
-            if show:
-                rate = findings.tried / (time.monotonic() - began)
-                print(f"{findings.tried} texts, {rate:.0f}/s, {dict(findings.said)}", flush=True)
-                for one in findings.found:
-                    print(f"  {one['what']}: {one['text']!r}", flush=True)
-        watch.close()
+    watch = Watch()
+    watch.add(room.canary.parent, Watch.OPENED | Watch.CHANGED)
+    while first < stop:
+        reached = _one_process(room, seed, first, stop - first, watch, findings)
+        findings.tried += reached - first
+        first = reached
+    watch.close()
     return findings
 
 
@@ -391,13 +478,14 @@ def _one_process(room: Room, seed: int, first: int, size: int, watch: Watch, fin
     words = [sys.executable, __file__, "--answer", str(room.root), str(seed), str(first), str(size)]
     watch.events()
     child = subprocess.Popen(words, cwd=room.pictures, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    number, since = -1, time.monotonic()
+    number, since, hung = -1, time.monotonic(), False
     while child.poll() is None:
         time.sleep(0.05)
         now = _now(room)
         if now is not None and now["number"] != number:
             number, since = now["number"], time.monotonic()
         if time.monotonic() - since > (HANG_SECONDS if now is not None else START_SECONDS):
+            hung = True
             child.kill()
             child.wait()
             break
@@ -405,12 +493,16 @@ def _one_process(room: Room, seed: int, first: int, size: int, watch: Watch, fin
     assert child.stderr is not None
     last = child.stderr.read().decode(errors="replace")[-2000:]
     if child.returncode != 0:
-        what = "a hang" if child.returncode == -9 else f"the process ended with {child.returncode}: {last}"
+        what = f"the process ended with {child.returncode}: {last}"
+        if hung:
+            what = f"a hang of {HANG_SECONDS:g} s"
         findings.found.append({"what": what, "text": "" if now is None else str(now["text"])})
     if (room.root / "findings").exists():
         findings.found += map(json.loads, (room.root / "findings").read_text().splitlines())
     if (room.root / "said").exists():
         findings.said.update(json.loads((room.root / "said").read_text()))
+    elif now is not None:
+        findings.said.update(dict(now["said"]))  # type: ignore[call-overload]
     for event in sorted(set(watch.events())):
         findings.found.append({"what": f"the canary's folder was touched: {event}", "text": f"{first} ff."})
     changed = sorted(set(_tree(room.root)) ^ set(before))
@@ -445,8 +537,12 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first text")
+    parser.add_argument("--workers", type=int, default=1, help="processes at a time")
+    parser.add_argument("--state", type=Path, help="note here what is done, and go on from there")
     chosen = parser.parse_args()
-    findings = run(chosen.count, chosen.seed, chosen.first, show=True)
+    findings = run(
+        chosen.count, chosen.seed, chosen.first, show=True, workers=chosen.workers, state=chosen.state
+    )
     print(f"{findings.tried} texts: {dict(findings.said)}, {len(findings.found)} findings")
     sys.exit(bool(findings.found))
 

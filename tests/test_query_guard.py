@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -222,6 +223,21 @@ def test_any_text_gives_an_answer_or_a_clear_error() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify and /proc are Linux")
+def test_a_run_of_the_fuzzer_goes_on_where_it_was(tmp_path: Path) -> None:
+    state = tmp_path / "fuzz.json"
+    whole = fuzz.run(20, step=10, workers=2, state=state)
+    kept = json.loads(state.read_text())
+    assert (kept["left"], kept["tried"], whole.tried) == ([], 20, 20)
+    # As if it had been interrupted after the first ten.
+    first = fuzz.run(10, step=10)
+    kept |= {"left": [10], "tried": 10, "said": dict(first.said), "found": []}
+    state.write_text(json.dumps(kept))
+    again = fuzz.run(20, step=10, state=state)
+    assert (again.tried, again.said, again.found) == (20, whole.said, [])
+    with pytest.raises(SystemExit, match="is of another run"):
+        fuzz.run(20, step=10, seed=2, state=state)
+
+
 def test_the_fuzzer_sees_a_crash_a_hang_an_open_file_and_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

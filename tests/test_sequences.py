@@ -145,6 +145,7 @@ def test_a_chain_goes_on_behind_not_in_brackets_only(engine: Engine) -> None:
     [
         ("entity = 'red-van' AND inside('lawn') FOLLOWED BY entity = 'dog'", "binds tighter than AND"),
         ("entity = 'dog' AND score > 0.5 BEFORE entity = 'dog'", "BEFORE binds tighter than AND"),
+        ("entity = 'dog' FOLLOWED entity = 'dog'", "expected BY after FOLLOWED"),
         ("entity = 'dog' FOLLOWED BY time > 5", "each side of FOLLOWED BY is a condition on an entity"),
         (
             "entity = 'dog' FOLLOWED BY entity = 'dog' BEFORE end_time > 3",

@@ -204,6 +204,8 @@ def test_what_could_change_the_answer_is_not_pushed_down(
         (f"SELECT crop_id, {LIKE} FROM crops WHERE {LIKE} >= 0.97", 0.97, None),
         (f"SELECT crop_id FROM crops WHERE 0.97 < {LIKE} AND time < 2", 0.97, None),
         (f"SELECT crop_id FROM crops WHERE {LIKE} > 0.97 OR time < 2", None, None),
+        (f"SELECT crop_id, {LIKE} AS s FROM crops WHERE s > 0.97", 0.97, None),
+        (f"SELECT crop_id, {LIKE} AS time FROM crops WHERE time > 0.97", None, None),
         (
             "SELECT c.crop_id FROM crops c JOIN crops d USING (track_id)"
             " WHERE similarity('a.jpg', c) > 0.97 AND similarity('a.jpg', d) > 0.2",

@@ -50,7 +50,9 @@ class ByExample:
         started = time.perf_counter()
         if not dry:
             crop_ids, values = self._matcher.similarity(image, request)
-        told = f"{len(crop_ids)} crops compared"
+        # With a least similarity or a number of tracks, those that are too far are not handed over.
+        cut = request.min_score is not None or request.first is not None
+        told = f"{len(crop_ids)} crops {'found' if cut else 'compared'}"
         run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
         run.cursor.register(f"{call.table}_crops", rows)

@@ -129,6 +129,8 @@ class Panorama(DuckDB):
 
         def _refuse_rest(self) -> None:
             """What may not follow a shorthand, by name."""
+            if self._curr.text.upper() in ("FOLLOWED", "NOT FOLLOWED"):
+                self.raise_error(f"Expected BY after {self._curr.text.upper()}")
             self.raise_error(
                 "Expected AND, OR, ORDER BY, LIMIT, OFFSET, WITH, WITHIN or the end, found"
                 f" {self._curr.text!r}; for anything else write SELECT ... FROM (SELECT frames WHERE ...)"

@@ -214,7 +214,7 @@ class Select:
                 sides = node.this, node.expression
             elif isinstance(node, (exp.LT, exp.LTE)):
                 sides = node.expression, node.this
-            if sides is not None and same(sides[0]):
+            if sides is not None and (same(sides[0]) or self._names_call(sides[0], same, False)):
                 value = constant(sides[1])
                 if isinstance(value, (int, float)):
                     return float(value)
@@ -253,9 +253,17 @@ class Select:
             return None
         return sum(int(n) for n in counts if n is not None)
 
-    def _names_call(self, node: exp.Expr, same: Callable[[exp.Expr], bool]) -> bool:
-        """Whether a name in ORDER BY is that of an item which is the call."""
+    def _names_call(
+        self, node: exp.Expr, same: Callable[[exp.Expr], bool], before_columns: bool = True
+    ) -> bool:
+        """Whether a name is that of an item which is the call.
+
+        Args:
+            before_columns: as in ORDER BY, where such a name goes before columns; in WHERE they go before it.
+        """
         if not isinstance(node, exp.Column) or node.table:
+            return False
+        if not before_columns and (not self.is_known or self.having(node.name.lower())):
             return False
         named = [item for item in self._node.expressions if item.alias_or_name.lower() == node.name.lower()]
         return len(named) == 1 and isinstance(named[0], exp.Alias) and same(named[0].this)
