@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, unknown
+from panorama.examples import embed_examples
 from panorama.ingest import EMBED_BATCH
 from panorama.models.base import Embedder
 from panorama.parcels import Progress
@@ -250,7 +251,8 @@ def embed_exemplars(store: Store, embedder: Embedder) -> int:
     waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits)
     if not waiting:
         return 0
-    vectors = embedder.embed_all([decode_picture(e.picture.read_bytes(), str(e.picture)) for e in waiting])
+    pictures = [decode_picture(e.picture.read_bytes(), str(e.picture)) for e in waiting]
+    vectors = embed_examples(pictures, embedder)  # (exits, B, dim)
     store.put_exemplar_vectors(
         {
             exemplar.exemplar_id: {(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)}

@@ -12,13 +12,13 @@ better than half of the sure pairs do are therefore taken for recurrences and le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.calibration import SETTING
+from panorama.calibration import SETTING, shipped_calibrations
 from panorama.errors import UsageError
 from panorama.promises import SETTING as EVIDENCE
 from panorama.promises import Evidence
@@ -33,9 +33,6 @@ LEAST_EXAMPLES = 20
 APART_SECONDS = 1.0
 BLOCK = 32
 """Examples compared with all crops at once: memory stays a few times that of one row each."""
-
-NEAR_BEST = 0.75
-"""Share of the best track's value that an accepted track needs: measured, see DECISIONS."""
 
 _CROPS = """
 SELECT c.crop_id, c.track_id, c.time, c.quality, t.start_time, t.end_time
@@ -92,16 +89,21 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
         raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
-    reports = [calibrate_exit(library, e, precision, slack) for e in range(1, library.embedder.exits + 1)]
+    shipped = shipped_calibrations(library.embedder)
+    reports = [
+        calibrate_exit(library, e, rules, precision, slack) for e, rules in enumerate(shipped, start=1)
+    ]
     library.put_setting(EVIDENCE + library.embedder.hash, [r.evidence.as_dict() for r in reports])
     library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
     return reports
 
 
-def calibrate_exit(library: Library, exit: int, precision: float, slack: float) -> ExitReport:
-    """The bands of one exit; see `calibrate`."""
+def calibrate_exit(
+    library: Library, exit: int, rules: Calibration, precision: float, slack: float
+) -> ExitReport:
+    """The bands of one exit; see `calibrate` and `fit`."""
     pairs = _pairs(library, exit)
-    calibration = fit(pairs.same, pairs.stranger, precision).widened(slack)
+    calibration = fit(pairs.same, pairs.stranger, precision, rules).widened(slack)
     threshold = calibration.normalised(calibration.high)
     return ExitReport(
         exit,
@@ -116,20 +118,27 @@ def calibrate_exit(library: Library, exit: int, precision: float, slack: float) 
     )
 
 
-def fit(same: NDArray[np.float32], stranger: NDArray[np.float32], precision: float) -> Calibration:
+def fit(
+    same: NDArray[np.float32], stranger: NDArray[np.float32], precision: float, rules: Calibration
+) -> Calibration:
     """Bands from sure pairs and best strangers.
 
     The score is a logistic curve that gives 0.5 at the border of acceptance: the value that only a share
     1 - precision of best strangers reaches. Rejected is what half of the best strangers reach.
+
+    Args:
+        rules: the calibration that the model ships with for this exit. Pairs of single tracks say nothing
+            about how tracks compare with each other: its rules about that stay, and an exit that accepts
+            nothing goes on accepting nothing.
     """
     # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
     high = max(float(np.quantile(stranger, precision)), 0.0)
     low = min(float(np.median(stranger)), high)
     # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
     spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2
-    curve = Calibration(high, 1 / spread, 0.0, 1.0, NEAR_BEST)
+    curve = replace(rules, centre=high, slope=1 / spread, slope_above=0.0, low=0.0, high=1.0)
     borders = curve.score(np.array([low, high]))
-    return Calibration(high, 1 / spread, float(borders[0]), float(borders[1]), NEAR_BEST)
+    return replace(curve, low=float(borders[0]), high=1.0 if rules.high >= 1 else float(borders[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,15 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
     Raises:
         ModelError: the model ships with none, or with a malformed one.
     """
-    rows = settings.get(SETTING + embedder.hash) or _shipped(embedder)
+    return _of_rows(embedder, settings.get(SETTING + embedder.hash) or _shipped(embedder))
+
+
+def shipped_calibrations(embedder: Embedder) -> tuple[Calibration, ...]:
+    """What the model ships with, whatever a library has; raises as `calibrations_for` does."""
+    return _of_rows(embedder, _shipped(embedder))
+
+
+def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]]) -> tuple[Calibration, ...]:
     if len(rows) != embedder.exits:
         raise ModelError(
             f"{embedder.name} has {embedder.exits} exits but {len(rows)} calibrations; run panorama calibrate"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError
 from panorama.evaluate import RANKED_FRAMES, Frames, Truth
+from panorama.examples import embed_examples
 from panorama.models.base import Image
 from panorama.partly import Partly, Strangers
 from panorama.query.decide import Calibration
@@ -58,7 +59,7 @@ def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
     """Pictures of things that the library does not hold, each registered alone."""
     if not pictures:
         raise UsageError("no picture of a stranger to ask for")
-    vectors = library.embedder.embed_all(pictures)  # (exits, N, dim)
+    vectors = embed_examples(pictures, library.embedder)  # (exits, N, dim)
     names = tuple(f"stranger {i}" for i in range(len(pictures)))
     albums = {exit: Strangers(names, at_exit) for exit, at_exit in enumerate(vectors, start=1)}
     matcher = _matcher(library, albums=albums)

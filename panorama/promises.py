@@ -96,7 +96,8 @@ def promised(
             low = float(calibration.score(np.array(border)))
             last = exit == len(calibrations)
             high = low if last else max(low, calibration.high)
-            kept[exit - 1] = replace(calibration, low=low, high=high, near_best=0.0)
+            # Whatever compares tracks with each other loses some of those that a recall is promised of.
+            kept[exit - 1] = replace(calibration, low=low, high=high, near_best=0.0, near_in_video=0.0)
     return tuple(kept)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
+from panorama.examples import embed_examples
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
@@ -189,7 +190,7 @@ def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = 
     if not pictures:
         return []
     jpegs = [encode_jpeg(p.rgb) for p in pictures]
-    vectors = embedder.embed_all([decode_picture(j) for j in jpegs])  # (exits, B, dim)
+    vectors = embed_examples([decode_picture(j) for j in jpegs], embedder)  # (exits, B, dim)
     return [
         NewExemplar(
             picture=jpeg,

@@ -6,39 +6,57 @@ import numpy as np
 import pytest
 
 from panorama.calibrate import fit
-from panorama.query.decide import bands
+from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.recurring import _appearances
 
 RNG = np.random.default_rng(0)
 SAME = RNG.normal(0.7, 0.1, 500).astype(np.float32)
 STRANGER = RNG.normal(0.1, 0.05, 500).astype(np.float32)
+PLAIN = Calibration(0.5, 20.0, 0.1, 0.5, 0.75)
 
 
 def test_the_border_lets_the_stated_share_of_best_strangers_through() -> None:
-    calibration = fit(SAME, STRANGER, precision=0.95)
+    calibration = fit(SAME, STRANGER, precision=0.95, rules=PLAIN)
     accepted = bands(STRANGER, calibration, best=0.0) == ACCEPTED
     assert accepted.mean() == pytest.approx(0.05, abs=0.01)
 
 
 def test_what_is_far_above_strangers_is_accepted_and_the_typical_one_rejected() -> None:
-    calibration = fit(SAME, STRANGER, precision=0.99)
+    calibration = fit(SAME, STRANGER, precision=0.99, rules=PLAIN)
     values = np.array([0.9, float(np.quantile(STRANGER, 0.8)), 0.0], np.float32)
     assert list(bands(values, calibration)) == [ACCEPTED, UNCERTAIN, REJECTED]
 
 
 def test_a_higher_precision_accepts_less() -> None:
-    borders = [fit(SAME, STRANGER, p).normalised(fit(SAME, STRANGER, p).high) for p in (0.8, 0.95, 0.99)]
+    fits = [fit(SAME, STRANGER, p, PLAIN) for p in (0.8, 0.95, 0.99)]
+    borders = [one.normalised(one.high) for one in fits]
     assert borders == sorted(borders)
 
 
 def test_less_alike_than_strangers_is_never_accepted() -> None:
-    calibration = fit(SAME, STRANGER - 1, precision=0.95)
+    calibration = fit(SAME, STRANGER - 1, precision=0.95, rules=PLAIN)
     assert list(bands(np.array([-0.1], np.float32), calibration)) != [ACCEPTED]
 
 
 def test_half_a_score_is_the_border_of_acceptance() -> None:
-    assert fit(SAME, STRANGER, 0.95).high == pytest.approx(0.5)
+    assert fit(SAME, STRANGER, 0.95, PLAIN).high == pytest.approx(0.5)
+
+
+def test_rules_that_compare_tracks_stay_as_the_model_ships_them() -> None:
+    shipped = Calibration(
+        0.44, 20, 0.04, 0.5, 0.65, near_in_video=0.93, carried=0.7, slope_above=5, fade=3, beside=0.1
+    )
+    found = fit(SAME, STRANGER, 0.95, shipped)
+    kept = ("near_best", "near_in_video", "carried", "fade", "beside")
+    assert [getattr(found, name) for name in kept] == [0.65, 0.93, 0.7, 3, 0.1]
+    assert found.centre != shipped.centre
+
+
+def test_an_exit_that_only_sends_on_goes_on_doing_so() -> None:
+    found = fit(SAME, STRANGER, 0.95, Calibration(0.4, 20, 0.05, 1.0, 0.65))
+    values = np.array([0.0, 0.9], np.float32)
+    assert list(bands(values, found)) == [REJECTED, UNCERTAIN]
 
 
 def test_appearances_are_counted_apart_and_overlaps_once() -> None:

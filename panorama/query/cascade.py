@@ -78,7 +78,9 @@ class Cascade:
     def settle(self, places: Callable[[NDArray[np.int64]], Places]) -> None:
         """Compare the tracks of each video with each other; nothing that is rejected is accepted."""
         deepest = self._calibrations[-1]
-        self.score, self.band = settle(self.track_ids, self.score, self.band, deepest, places)
+        at = max(self.best)  # the deepest exit that any track was seen at
+        best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
+        self.score, self.band = settle(self.track_ids, self.score, self.band, deepest, places, best)
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
         """The tracks as matches of the one entity."""

@@ -9,15 +9,16 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
    they do is taken away twice.
 3. Over the crops of a track the upper quartile counts: one lucky crop does not make a track, one bad crop
    does not lose it.
-4. Logistic calibration turns n into a score in [0, 1].
+4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
    resembles it stands back.
 6. Within a video, nearer still to its best track; and what continues an accepted track in time and place is
-   accepted with it: see `kinship`.
+   accepted with it. The score of what stays uncertain falls with its distance from the best: see `kinship`.
 
 Steps 1 to 5 are monotone in s: a bound on the score bounds s for each exemplar, see `least_similarity`.
-Step 6 accepts nothing that step 5 rejects, so what lies below the bound of `low` need not be looked at.
+Step 6 accepts nothing that step 5 rejects, so what lies below the bound of `low` need not be looked at, and
+raises no score but that of what it accepts.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ class Calibration:
     """What turns normalised similarity at one exit into a score and a band.
 
     Attributes:
-        centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
+        centre, slope: score = 1 / (1 + exp(-slope * (n - centre))) up to `centre`.
+        slope_above: the same beyond it; 0: `slope` there too.
         low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
         near_in_video: and from so much of the best track in its video on; 0 for no such rule.
         carried: from so much of it on, what continues an accepted track is accepted with it.
+        fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
+        beside: and, in a video that shows the entity, by this share.
     """
 
     centre: float
@@ -57,20 +61,26 @@ class Calibration:
     near_best: float
     near_in_video: float = 0.0
     carried: float = 1.0
+    slope_above: float = 0.0
+    fade: float = 0.0
+    beside: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
             raise ValueError(f"a band needs 0 <= low <= high <= 1, got low {self.low} and high {self.high}")
         if self.slope <= 0:
             raise ValueError(f"slope is positive, got {self.slope}")
-        for name in ("near_best", "near_in_video", "carried"):
+        for name in ("slope_above", "fade"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is not negative, got {getattr(self, name)}")
+        for name in ("near_best", "near_in_video", "carried", "beside"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 
     def score(self, normalised: NDArray[np.floating]) -> NDArray[np.float64]:
         """Scores in [0, 1] of normalised similarities, any shape."""
-        exponent = np.clip(-self.slope * (np.asarray(normalised, np.float64) - self.centre), -60, 60)
-        return np.asarray(1 / (1 + np.exp(exponent)))
+        beyond = np.asarray(normalised, np.float64) - self.centre
+        return _logistic(beyond * np.where(beyond > 0, self._above, self.slope))
 
     def normalised(self, score: float) -> float:
         """The normalised similarity that has a score: the inverse of `score`."""
@@ -78,8 +88,12 @@ class Calibration:
 
     def values(self, score: NDArray[np.floating]) -> NDArray[np.float64]:
         """The normalised similarities that have these scores, any shape."""
-        clipped = np.clip(np.asarray(score, np.float64), 1e-12, 1 - 1e-12)
-        return np.asarray(self.centre + np.log(clipped / (1 - clipped)) / self.slope)
+        logits = _logits(score)
+        return np.asarray(self.centre + logits / np.where(logits > 0, self._above, self.slope))
+
+    @property
+    def _above(self) -> float:
+        return self.slope_above or self.slope
 
     def widened(self, slack: float) -> Calibration:
         """The same with the uncertain band wider on both sides: by `slack` of score at a score of 0.5.
@@ -88,7 +102,7 @@ class Calibration:
         """
 
         def moved(border: float, logits: float) -> float:
-            return float(self.score(np.array(self.normalised(border) + logits / self.slope)))
+            return float(_logistic(_logits(np.array(border)) + logits))
 
         low = moved(self.low, -4 * slack) if self.low > 0 else 0.0
         high = moved(self.high, 4 * slack) if self.high < 1 else 1.0
@@ -96,6 +110,15 @@ class Calibration:
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
+
+
+def _logistic(logits: NDArray[np.floating]) -> NDArray[np.float64]:
+    return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(logits, np.float64), -60, 60))))
+
+
+def _logits(score: NDArray[np.floating]) -> NDArray[np.float64]:
+    clipped = np.clip(np.asarray(score, np.float64), 1e-12, 1 - 1e-12)
+    return np.asarray(np.log(clipped / (1 - clipped)))
 
 
 def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:

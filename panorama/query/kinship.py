@@ -9,9 +9,11 @@ Two rules, both within a video, where camera and light are the same:
    that is visible at the same time, or within half a second of it, at the same place. Poses, partial boxes
    and broken tracks of the thing itself are found so, which no threshold could tell from strangers.
 
-What stands back by the first rule gets a score below `high`, what is carried by the second one a score above
-it: the band always follows from the score. Values are compared on the scale of the deepest exit, whichever
-exit decided.
+What is carried by the second rule gets a score above `high`, what stands back by the first one a score below
+it: the band always follows from the score. How likely an uncertain track is right depends less on its own
+value than on how far it stays behind the best one, in the library and in the video; its score is lowered
+accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever exit
+decided.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ def settle(
     band: NDArray[np.uint8],
     calibration: Calibration,
     places: Callable[[NDArray[np.int64]], Places],
+    best: float | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """Scores and bands (T,) after both rules.
 
@@ -123,30 +126,46 @@ def settle(
         score, band: (T,) as `bands` set them.
         calibration: of the deepest exit.
         places: where tracks (N,), sorted, were seen; asked only where a track may be carried.
+        best: the value of the entity's best track, where these are only some of its tracks.
     """
     score, band = score.copy(), band.copy()
-    if calibration.near_in_video <= 0 or not (band == ACCEPTED).any():
+    if calibration.near_in_video <= 0 or not (band > REJECTED).any():
         return score, band
     value = calibration.values(score)
     _, video = np.unique(track_ids >> 32, return_inverse=True)
-    best = np.full(int(video.max()) + 1, -np.inf)
-    np.maximum.at(best, video, value)
-    accepted = band == ACCEPTED
-    back = accepted & (value < calibration.near_in_video * best[video])
-    sure = accepted & ~back
-    with_sure = np.isin(video, video[sure])
-    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[video])
-    carried = _carried(track_ids, sure, waiting, places)
-    band[back & ~carried] = UNCERTAIN
-    # Below `high`, in the order of what they were; so too what `bands` left open beside a better track.
-    behind = (band == UNCERTAIN) & (score >= calibration.high) & ~carried
-    lowered = calibration.low + (calibration.high - calibration.low) * score / score.max()
-    score[behind] = np.nextafter(np.minimum(score, lowered), -1)[behind]
+    sure, carried = _near_in_video(track_ids, value, band, video, calibration, places)
+    band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
         carried
     ]
     band[carried] = ACCEPTED
+    waits = band == UNCERTAIN
+    shown = np.isin(video, video[band == ACCEPTED])
+    top = max(float(value.max()) if best is None else best, 1e-6)
+    share = np.clip(value / top, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
+    # What would have been accepted but for a better track keeps its order below `high`.
+    border = np.nextafter(calibration.high, -1)
+    ordered = calibration.low + (border - calibration.low) * score / max(float(score.max()), 1e-12)
+    held = np.where(score >= calibration.high, ordered, score)
+    score[waits] = (calibration.low + (held - calibration.low) * share)[waits]
     return score, band
+
+
+def _near_in_video(
+    track_ids: NDArray[np.int64],
+    value: NDArray[np.float64],
+    band: NDArray[np.uint8],
+    video: NDArray[np.intp],
+    calibration: Calibration,
+    places: Callable[[NDArray[np.int64]], Places],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which tracks (T,) are near their video's best, and which continue one that is."""
+    best = np.full(int(video.max()) + 1, -np.inf)
+    np.maximum.at(best, video, value)
+    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best[video])
+    with_sure = np.isin(video, video[sure])
+    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[video])
+    return sure, _carried(track_ids, sure, waiting, places)
 
 
 def _carried(

@@ -1,0 +1,290 @@
+"""Ways of scoring, aggregating and pooling, judged on stored vectors: average precision, F1, silence.
+
+    python tests/bench/deciding.py --footage FOLDER --work WORK
+
+Archives are indexed once, into WORK; what is asked for, and where, is told in `deciding_sets.py`. Every rule
+gets the floor at which it is as often silent about things that are not there as the shipped one is (the mean
+over the judges but `eval`), and is then compared in what it finds. The rules within a video are
+the product's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from deciding_sets import Archive, Thing
+from numpy.typing import NDArray
+
+from panorama.evaluate import average_precision
+from panorama.query.decide import Calibration, bands, crop_scores
+from panorama.query.kinship import Places, settle
+from panorama.query.matches import ACCEPTED
+from panorama.query.scoring import TrackGroups
+
+EVAL = "eval"
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way from vectors to the value of a track.
+
+    Attributes:
+        query: 'example' compares with the example itself; 'lda' with what tells it from the cohort by their
+            shared covariance (exemplar-LDA, Hariharan, Malik and Ramanan 2012); 'ridge' with the plane of
+            least squares between all examples of the entity and the cohort.
+        shrinkage: added to the covariance of lda and ridge, in mean eigenvalues.
+        whiten: shrinkage of a whitening by the cohort's covariance; None for none.
+        views: 'one' takes examples as they are, 'mean' the mean over `VIEWS`, 'max' each view as an example.
+        of_views: how many of them, in order.
+        several: of several examples the largest value ('max'), their mean vector ('mean'), or the largest
+            value of them and their mean ('both').
+        strangers: nearest ones of the cohort that set the scale; 0: no scale.
+        pool: over the crops of a track, a quantile, or 'mean'.
+        split: tracks are cut where two following crops are less alike; None: never.
+        exit: where it is all taken.
+    """
+
+    name: str
+    query: str = "example"
+    shrinkage: float = 1.0
+    whiten: float | None = None
+    views: str = "one"
+    of_views: int = 10
+    several: str = "max"
+    strangers: int = 5
+    pool: float | str = 0.75
+    split: float | None = None
+    exit: int = 3
+    near_in_video: float = 0.93
+    near_best: float = 0.65
+    carried: float = 0.65
+
+
+def unit(vectors: Vectors) -> Vectors:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9), np.float32)
+
+
+class Space:
+    """Where a rule compares: the cohort's mean and covariance at one exit, and what follows from them."""
+
+    def __init__(self, rule: Rule, cohort: Vectors) -> None:
+        self.rule = rule
+        self.whitening: tuple[Vectors, Vectors] | None = None
+        if rule.whiten is not None:
+            mean, values, axes = _spectrum(cohort)
+            scale = 1 / np.sqrt(values + rule.whiten * values.mean())
+            self.whitening = mean, np.asarray((axes * scale) @ axes.T, np.float32)
+        self.cohort = self.seen(cohort)
+        self.mean, values, axes = _spectrum(self.cohort)
+        self.inverse = np.asarray((axes / (values + rule.shrinkage * values.mean())) @ axes.T, np.float32)
+
+    def seen(self, vectors: Vectors) -> Vectors:
+        """Vectors (..., dim) as the rule compares them."""
+        if self.whitening is None:
+            return vectors
+        mean, matrix = self.whitening
+        return unit((vectors - mean) @ matrix)
+
+    def planes(self, examples: Vectors) -> list[tuple[Vectors, float]]:
+        """From examples (P, V, dim), functions w x + b, 1 at an example and the larger the more alike."""
+        if not len(examples):
+            return []
+        examples = self.seen(examples)
+        examples = examples[:, : self.rule.of_views]
+        if self.rule.views == "one":
+            examples = examples[:, :1]
+        elif self.rule.views == "mean":
+            examples = unit(examples.mean(axis=1, keepdims=True))
+        if self.rule.query == "ridge":
+            return [self._ridge(examples.reshape(-1, examples.shape[-1]))]
+        flat = examples.reshape(-1, examples.shape[-1])
+        middle = unit(flat.mean(axis=0, keepdims=True))
+        flat = {"max": flat, "mean": middle, "both": np.concatenate([flat, middle])}[self.rule.several]
+        if self.rule.query == "example":
+            return [(one, 0.0) for one in flat]
+        found = []
+        for one in flat:
+            w = self.inverse @ (one - self.mean)
+            w /= float(w @ (one - self.mean))
+            found.append((w, -float(w @ self.mean)))
+        return found
+
+    def _ridge(self, examples: Vectors) -> tuple[Vectors, float]:
+        """Least squares between examples at 1 and the cohort at 0, both kinds of equal weight."""
+        middle = (examples.mean(axis=0) + self.mean) / 2
+        good, bad = examples - middle, self.cohort - middle
+        gram = good.T @ good / len(good) + bad.T @ bad / len(bad)
+        gram += self.rule.shrinkage * np.trace(bad.T @ bad / len(bad)) / len(gram) * np.eye(len(gram))
+        w = np.linalg.solve(gram, good.mean(axis=0) - bad.mean(axis=0)).astype(np.float32)
+        scale = float((good @ w).mean() - (bad @ w).mean())
+        return w / scale, 1 - float(examples.mean(axis=0) @ w) / scale
+
+    def values(self, examples: Vectors, crops: Vectors) -> Vectors:
+        """(P, N) of crops (N, dim), as `seen` has them: 1 at an example, 0 at the nearest strangers."""
+        rows = []
+        for w, b in self.planes(examples):
+            value, level = crops @ w + b, 0.0
+            if self.rule.strangers:
+                among = np.sort(self.cohort @ w + b)
+                level = min(float(among[-self.rule.strangers :].mean()), 0.95)
+            rows.append((value - level) / (1 - level))
+        return np.asarray(rows, np.float32).reshape(len(rows), len(crops))
+
+
+def _spectrum(vectors: Vectors) -> tuple[Vectors, NDArray[np.float64], NDArray[np.float64]]:
+    mean = vectors.mean(axis=0)
+    values, axes = np.linalg.eigh(np.cov((vectors - mean).astype(np.float64).T))
+    return mean, np.maximum(values, 0), axes
+
+
+def pooled(values: Vectors, rule: Rule) -> Vectors:
+    """(T, C), -inf where there is no crop, to (T,)."""
+    out = np.full(len(values), -np.inf, np.float32)
+    some = np.flatnonzero(np.isfinite(values).any(axis=1))
+    cells = np.sort(values[some], axis=1)  # ascending: the missing ones first
+    count = np.isfinite(cells).sum(axis=1)
+    if rule.pool == "mean":
+        out[some] = np.where(np.isfinite(cells), cells, 0).sum(axis=1) / count
+        return out
+    first = cells.shape[1] - count
+    position = (count - 1) * float(rule.pool)
+    below = np.floor(position).astype(np.intp)
+    above, rows = np.minimum(below + 1, count - 1), np.arange(len(some))
+    share = position - below
+    out[some] = cells[rows, first + below] * (1 - share) + cells[rows, first + above] * share
+    return out
+
+
+def split_tracks(archive: Archive, alike: float) -> Archive:
+    """Tracks cut between two following crops that are less alike, half-way in time."""
+    groups, places, vectors = archive.groups, archive.places, archive.vectors[-1]
+    rows, parents, spans = [], [], []
+    for track, slots in enumerate(groups.slots):
+        mine = slots[slots >= 0]
+        mine = mine[np.argsort(archive.seconds[mine], kind="stable")]
+        near = (vectors[mine[1:]] * vectors[mine[:-1]]).sum(axis=1)
+        middles = (archive.seconds[mine[1:]] + archive.seconds[mine[:-1]]) / 2
+        cuts = np.flatnonzero(near < alike) + 1
+        first, last = places.start_seconds[track], places.end_seconds[track]
+        shares = (middles[cuts - 1] - first) / max(last - first, 1e-9)
+        a, b = archive.spans[track]
+        # A unit that is the track itself is not cut.
+        edges = [a, *(a + np.round(shares * (b - a)).astype(int) if b - a > 1 else [a] * len(cuts)), b]
+        for number, part in enumerate(np.split(mine, cuts)):
+            rows.append(part)
+            parents.append(track)
+            spans.append((edges[number], edges[number + 1]) if b - a > 1 else (a, b))
+    slots = np.full((len(rows), groups.slots.shape[1]), -1, np.intp)
+    for number, part in enumerate(rows):
+        slots[number, : len(part)] = part
+    keep = np.array(parents)
+    segments = archive.segments[keep]
+    ids = segments << 32 | np.arange(len(rows))
+    where = places.pick(keep)
+    where = Places(ids, where.start_seconds, where.end_seconds, where.view_seconds, where.view_boxes_xyxy)
+    return replace(archive, groups=TrackGroups(ids, slots), spans=np.array(spans), places=where)
+
+
+@dataclass
+class Study:
+    """One rule over all things."""
+
+    rule: Rule
+    cohort: NDArray[np.float32]
+    _seen: dict[int, tuple[Archive, Vectors, NDArray[np.intp]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.space = Space(self.rule, self.cohort[self.rule.exit - 1])
+
+    def values(self, thing: Thing) -> tuple[Archive, Vectors]:
+        """The archive, its tracks cut where the rule says so, and their values (T,); -inf where hidden."""
+        archive, seen, parent = self._prepared(thing.archive)
+        exit = self.rule.exit - 1
+        good = self.space.values(thing.views[:, :, exit], seen)
+        bad = self.space.values(thing.negatives[:, :, exit], seen)
+        values, _ = crop_scores(good, bad)
+        values[~thing.crops] = -np.inf
+        tracks = archive.groups.spread(values, np.arange(len(archive.spans)))
+        found = pooled(tracks, self.rule)
+        found[~thing.tracks[parent]] = -np.inf
+        return archive, found
+
+    def _prepared(self, archive: Archive) -> tuple[Archive, Vectors, NDArray[np.intp]]:
+        known = self._seen.get(id(archive))
+        if known is None:
+            seen = self.space.seen(archive.vectors[self.rule.exit - 1])
+            cut, parent = archive, np.arange(len(archive.spans))
+            if self.rule.split is not None:
+                cut = split_tracks(archive, self.rule.split)
+                owner = np.zeros(len(archive.seconds), np.intp)
+                for track, slots in enumerate(archive.groups.slots):
+                    owner[slots[slots >= 0]] = track
+                parent = owner[cut.groups.slots[:, 0]]
+            known = self._seen[id(archive)] = cut, seen, parent
+        return known
+
+
+def calibration(rule: Rule, floor: float, slope: float = 20.0) -> Calibration:
+    """Bands with the border of acceptance at a value: scores as they are shipped."""
+    low = 1 / (1 + np.exp(slope * 0.35 * floor))
+    return Calibration(floor, slope, low, 0.5, rule.near_best, rule.near_in_video, rule.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a rule says of one thing that is there."""
+
+    average_precision: float
+    f1: float
+
+
+def decide(thing: Thing, archive: Archive, values: Vectors, bands_: Calibration) -> Found:
+    """AP of the thing's units by score, and F1 of the accepted ones."""
+    asked = np.flatnonzero(np.isfinite(values))
+    score = bands_.score(values[asked])
+    band = bands(values[asked], bands_)
+    ids = archive.groups.track_ids[asked]
+    score, band = settle(ids, score, band, bands_, archive.where)
+    ranked = np.full(archive.units, -1.0)
+    returned = np.zeros(archive.units, np.bool_)
+    for place in np.argsort(score, kind="stable"):
+        first, last = archive.spans[asked[place]]
+        ranked[first:last] = score[place]
+        returned[first:last] |= band[place] == ACCEPTED
+    counted, shown = thing.counted, thing.shown
+    hits = int((returned & shown & counted).sum())
+    f1 = 2 * hits / max(int((returned & counted).sum() + (shown & counted).sum()), 1)
+    return Found(average_precision(ranked[counted], shown[counted]), f1)
+
+
+def loudest(study: Study, things: Iterable[Thing]) -> dict[str, NDArray[np.float64]]:
+    """By judge, the largest value of each absent thing."""
+    found: dict[str, list[float]] = {}
+    for thing in things:
+        found.setdefault(thing.judge, []).append(float(study.values(thing)[1].max(initial=-np.inf)))
+    return {judge: np.array(values) for judge, values in found.items()}
+
+
+def silence(loud: dict[str, NDArray[np.float64]], floor: float, judged: bool = False) -> float:
+    """Share of absent things of which nothing reaches the floor: mean over judges, `eval` or all others."""
+    return float(np.mean([(v < floor).mean() for j, v in loud.items() if (EVAL in j) == judged]))
+
+
+def floor_for(loud: dict[str, NDArray[np.float64]], wanted: float) -> float:
+    """The lowest floor that is silent so often, to a thousandth."""
+    return next(f for f in np.arange(-1, 2, 0.001) if silence(loud, f) >= wanted)
+
+
+def judge(things: Sequence[Thing], study: Study, bands_: Calibration) -> dict[str, tuple[float, float]]:
+    """By judge, mean AP and mean F1."""
+    found: dict[str, list[Found]] = {}
+    for thing in things:
+        found.setdefault(thing.judge, []).append(decide(thing, *study.values(thing), bands_))
+    return {
+        name: (float(np.mean([f.average_precision for f in some])), float(np.mean([f.f1 for f in some])))
+        for name, some in found.items()
+    }
