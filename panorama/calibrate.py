@@ -22,7 +22,7 @@ from panorama.calibration import SETTING, shipped_calibrations
 from panorama.errors import UsageError
 from panorama.promises import SETTING as EVIDENCE
 from panorama.promises import Evidence
-from panorama.query.decide import Calibration, cohort_level, normalise, pool
+from panorama.query.decide import POOL_QUANTILE, Calibration, cohort_level, normalise, pool
 from panorama.query.scoring import TrackGroups
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _same(crops: _Crops, example: int, level: float) -> float:
     rows = np.flatnonzero(crops.track_ids == crops.track_ids[example])
     rows = rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
     similarity = crops.vectors[rows] @ crops.vectors[example]
-    return float(np.quantile(normalise(similarity[None], np.array([level], np.float32)), 0.75))
+    return float(np.quantile(normalise(similarity[None], np.array([level], np.float32)), POOL_QUANTILE))
 
 
 def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -89,6 +89,35 @@ def test_a_rejected_track_stays_rejected() -> None:
 def test_without_the_rule_nothing_changes() -> None:
     plain = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6)
     assert settled(Seen(0.9), Seen(0.8), Seen(0.45), rule=plain)[0] == [ACCEPTED, ACCEPTED, UNCERTAIN]
+
+
+FADING = replace(RULE, fade=2.0, beside=0.1)
+
+
+def test_the_further_behind_the_best_the_lower_the_score_of_what_is_open() -> None:
+    values = (0.8, 0.48, 0.4)
+    plain = settled(*(Seen(v, video=n) for n, v in enumerate(values)))[1]
+    band, score = settled(*(Seen(v, video=n) for n, v in enumerate(values)), rule=FADING)
+    assert band == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+    assert score[0] == plain[0]
+    for number in (1, 2):
+        lead = (plain[number] - RULE.low) * (values[number] / values[0]) ** 2
+        assert score[number] == pytest.approx(RULE.low + lead)
+
+
+def test_beside_the_thing_itself_hardly_anything_is_left_of_it() -> None:
+    apart = settled(Seen(0.8), Seen(0.48, video=2), rule=FADING)[1][1]
+    beside = settled(Seen(0.8), Seen(0.48, start=10, end=11), rule=FADING)[1][1]
+    assert beside - RULE.low == pytest.approx(0.1 * (apart - RULE.low))
+
+
+def test_some_of_the_tracks_are_judged_by_the_best_of_all() -> None:
+    ids, value = np.array([2 << 32], np.int64), np.array([0.48], np.float32)
+    whole = settled(Seen(0.8), Seen(0.48, video=2), rule=FADING)[1][1]
+    score, _ = settle(
+        ids, FADING.score(value), bands(value, FADING, best=0.8), FADING, lambda _: pytest.fail(), best=0.8
+    )
+    assert score[0] == pytest.approx(whole, abs=1e-6)
 
 
 def test_boxes_between_views_lie_on_a_line_and_outside_stand_still() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
 from panorama.query.cost import COSTS, Costs, Work, choose
-from panorama.query.decide import Calibration
+from panorama.query.decide import POOL_QUANTILE, Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
@@ -182,10 +182,13 @@ def one_by_one(library: Library, name: str, request: MatchRequest) -> dict[tuple
     values = {}
     for track in np.unique(table.track_ids):
         crops = table.vectors[table.track_ids == track]
+        if len(good) > 1:
+            mean = good.mean(axis=0)
+            good = np.concatenate([good, mean[None] / np.linalg.norm(mean)])
         best = (crops @ good.T).max(axis=1)
         if len(bad):
             best = best - 2 * np.maximum((crops @ bad.T).max(axis=1) - best, 0)
-        values[int(track)] = float(np.quantile(best, 0.75))
+        values[int(track)] = float(np.quantile(best, POOL_QUANTILE))
     out = {}
     for track, value in values.items():
         score = float(BANDS.score(np.array(value)))

@@ -5,10 +5,10 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 1. Distance ratio against a cohort. r is the mean of an exemplar's 5 largest similarities to a cohort of
    foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
    nearest strangers, negative for all others, and means the same for every exemplar.
-2. Over exemplars the largest n counts; the lead of a look-alike (negative exemplar) that fits better than
-   they do is taken away twice.
-3. Over the crops of a track the upper quartile counts: one lucky crop does not make a track, one bad crop
-   does not lose it.
+2. Over exemplars, and the mean of an entity's exemplars as one more, the largest n counts; the lead of a
+   look-alike (negative exemplar) that fits better than they do is taken away twice.
+3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
+   do not lose it.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
@@ -33,7 +33,7 @@ from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 COHORT_NEIGHBOURS = 5
 """Of 512 in the shipped cohort; with 20, a floor that silences strangers silences more of what is there."""
 
-POOL_QUANTILE = 0.75
+POOL_QUANTILE = 0.85
 
 RIVAL_WEIGHT = 2.0
 """How often a look-alike's lead is taken away. Punishing closeness without a lead loses the thing itself."""
@@ -142,27 +142,21 @@ def least_similarity(normalised: float, level: NDArray[np.float32]) -> NDArray[n
     return np.asarray(1 - (1 - normalised) * (1 - level), np.float32)
 
 
-def crop_scores(
-    positive: NDArray[np.float32], negative: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Normalised similarity of each crop to an entity, and which exemplar matched.
+def crop_scores(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Normalised similarity (N,) of each crop to an entity.
 
     Args:
         positive: (P, N) normalised similarities to the exemplars.
         negative: (Q, N) to the look-alikes; Q may be 0.
-
-    Returns:
-        (N,) values and (N,) row numbers into `positive`.
     """
-    which = positive.argmax(axis=0)
-    best = positive[which, np.arange(positive.shape[1])]
+    best = positive.max(axis=0)
     if len(negative):
         best = best - RIVAL_WEIGHT * np.maximum(negative.max(axis=0) - best, 0)
-    return best.astype(np.float32), which
+    return np.asarray(best, np.float32)
 
 
 def pool(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Upper quartile of each track's crops: (T, C) with -inf where a track has fewer than C -> (T,).
+    """The POOL_QUANTILE of each track's crops: (T, C) with -inf where a track has fewer than C -> (T,).
 
     Linear between order statistics, as numpy.quantile does.
     """

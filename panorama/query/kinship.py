@@ -142,13 +142,28 @@ def settle(
     waits = band == UNCERTAIN
     shown = np.isin(video, video[band == ACCEPTED])
     top = max(float(value.max()) if best is None else best, 1e-6)
-    share = np.clip(value / top, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
+    score[waits] = standing(score, value / top, shown, calibration)[waits]
+    return score, band
+
+
+def standing(
+    score: NDArray[np.float64],
+    of_best: NDArray[np.float64],
+    shown: NDArray[np.bool_],
+    calibration: Calibration,
+) -> NDArray[np.float64]:
+    """The scores (T,) of tracks that stay uncertain, from `low` to below `high`.
+
+    Args:
+        score: as their values have them.
+        of_best: their values by that of the entity's best track.
+        shown: whether their video shows the entity in another track.
+    """
     # What would have been accepted but for a better track keeps its order below `high`.
     border = np.nextafter(calibration.high, -1)
-    ordered = calibration.low + (border - calibration.low) * score / max(float(score.max()), 1e-12)
-    held = np.where(score >= calibration.high, ordered, score)
-    score[waits] = (calibration.low + (held - calibration.low) * share)[waits]
-    return score, band
+    held = np.where(score >= calibration.high, calibration.low + (border - calibration.low) * score, score)
+    share = np.clip(of_best, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
+    return np.asarray(calibration.low + (held - calibration.low) * share)
 
 
 def _near_in_video(

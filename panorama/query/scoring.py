@@ -157,8 +157,9 @@ class Sought:
     """One entity at one exit.
 
     Attributes:
-        exemplar_ids: (P,) int64.
-        positive, negative: (P, dim), (Q, dim) vectors of its exemplars and look-alikes.
+        exemplar_ids: (E,) int64.
+        positive: (P, dim) vectors of its exemplars, and of several their mean as one more: P is E or E + 1.
+        negative: (Q, dim) of its look-alikes.
         level: (P + Q,) how alike strangers get to each of them.
     """
 
@@ -172,9 +173,18 @@ class Sought:
         """An entity's exemplars against the cohort (N, dim) of their exit."""
         mine = album.entity_index == album.entities.index(name)
         good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
-        both = album.vectors[np.concatenate([good, bad])]
-        level = cohort_level(both, cohort)
-        return cls(album.exemplar_ids[good], both[: len(good)], both[len(good) :], level)
+        positive = with_mean(np.asarray(album.vectors[good]))
+        negative = np.asarray(album.vectors[bad])
+        level = cohort_level(np.concatenate([positive, negative]), cohort)
+        return cls(album.exemplar_ids[good], positive, negative, level)
+
+
+def with_mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of exemplars (E, dim) and, of several, their mean, in which counts what they share."""
+    if len(vectors) < 2:
+        return vectors
+    mean = vectors.mean(axis=0)
+    return np.concatenate([vectors, mean[None] / max(float(np.linalg.norm(mean)), 1e-9)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +261,14 @@ def _pooled(
 ) -> Scored:
     """Similarities (P + Q, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
     normalised = normalise(similarity, one.level)
-    values, which = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
+    values = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
     starts = np.cumsum(counts) - counts
     within = np.arange(len(values)) - np.repeat(starts, counts)
     spread = np.full((len(counts), int(counts.max(initial=1))), -np.inf, np.float32)  # (T, C)
     spread[np.repeat(np.arange(len(counts)), counts), within] = values
     best = starts + spread.argmax(axis=1)
-    return Scored(track_ids, pool(spread), crop_ids[best], one.exemplar_ids[which[best]])
+    which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # a picture to show, never the mean
+    return Scored(track_ids, pool(spread), crop_ids[best], one.exemplar_ids[which])
 
 
 def take_rows(vectors: NDArray[np.float32], rows: NDArray[np.intp], ascending: bool) -> NDArray[np.float32]:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -126,19 +125,8 @@ def _lit(share: float) -> Callable[[Image], Image]:
     return lambda rgb: np.clip(rgb.astype(np.float32) * share, 0, 255).astype(np.uint8)
 
 
-def _framed(rgb: Image) -> Image:
-    """With an eighth more on each side, continued as a mirror does: as if the box had been drawn wider."""
-    dy, dx = (max(1, side // 8) for side in rgb.shape[:2])
-    return np.asarray(cv2.copyMakeBorder(rgb, dy, dy, dx, dx, cv2.BORDER_REFLECT_101), np.uint8)
-
-
-WAYS: Mapping[str, Callable[[Image], Image]] = {
-    **VIEWS,
-    "wider": _framed,
-    "brighter": _lit(1.3),
-    "darker": _lit(0.7),
-}
-"""In which ways an example is embedded, where a rule wants several views; the product's own come first."""
+WAYS: Mapping[str, Callable[[Image], Image]] = {**VIEWS, "brighter": _lit(1.3), "darker": _lit(0.7)}
+"""Ways of seeing an example, the product's own first."""
 
 
 def embed_views(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.float32]:
