@@ -29,7 +29,7 @@ def library(tmp_path_factory, module_proposer):
             made.register(color, write_picture(folder / "album" / f"{color}.png", thing_picture(color)))
         made.register("purple", thing_picture("purple"), unlike=thing_picture("blue"))
         striped = thing_picture("red")
-        striped[:, 58:] = thing_picture("green")[:, 58:]
+        striped[:, 55:] = thing_picture("green")[:, 55:]
         made.register("striped", striped)
         yield made
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from deciding_sets import Archive, Sets, Thing, make_sets
+from deciding_sets import Archive, Sets, Thing, make_sets, only_detected
 from numpy.typing import NDArray
 
 from panorama.evaluate import average_precision
@@ -346,8 +347,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where indexed archives are kept")
     parser.add_argument("--silent", type=float, default=0.95, help="share of absent things")
     parser.add_argument("--only", nargs="*", default=(), help="rules whose names begin so")
+    parser.add_argument(
+        "--without-motion",
+        action="store_true",
+        help="index without regions that are there because they move, into another WORK; `clips` then asks\n"
+        "for other things, `sample` and `eval` for the same",
+    )
     given = parser.parse_args()
-    sets = make_sets(given.footage, given.work)
+    with only_detected() if given.without_motion else nullcontext():
+        sets = make_sets(given.footage, given.work)
     for rule in RULES:
         if not given.only or rule.name.startswith(tuple(given.only)):
             show(rule, sets, given.silent)

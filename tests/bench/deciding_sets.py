@@ -16,7 +16,8 @@ whether the rule stays silent, in archives where it is not:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,7 +38,8 @@ from panorama.models.weights import read_recipe
 from panorama.pseudo import NOISE, Tracks, alike, pseudo_identities
 from panorama.query.kinship import Places, shared
 from panorama.query.scoring import TrackGroups
-from panorama.video import open_video
+from panorama.regions import Regions
+from panorama.video import MotionProposer, open_video
 
 APART_SECONDS = 1.0
 CLIP_EXAMPLES = 8
@@ -409,6 +411,21 @@ def clips_of(footage: Path) -> dict[str, Path]:
     tables = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")["source"]
     table = next(one for one in tables if one["kind"] == "clips")
     return {name: footage / table["path"] / name for name in table["files"]}
+
+
+@contextmanager
+def only_detected() -> Iterator[None]:
+    """Within, indexing proposes nothing because it moves."""
+    learn = MotionProposer.update
+
+    def update(self: MotionProposer, luma: NDArray[np.uint8]) -> Regions:
+        return learn(self, luma)[:0]
+
+    MotionProposer.update = update  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MotionProposer.update = learn  # type: ignore[method-assign]
 
 
 def libraries(footage: Path, work: Path) -> dict[str, Library]:
