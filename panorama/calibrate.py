@@ -136,7 +136,7 @@ def fit(
     low = min(float(np.median(stranger)), high)
     # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
     spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2
-    curve = replace(rules, centre=high, slope=1 / spread, slope_above=0.0, low=0.0, high=1.0)
+    curve = replace(rules, centre=high, slope=1 / spread, low=0.0, high=1.0)
     borders = curve.score(np.array([low, high]))
     return replace(curve, low=float(borders[0]), high=1.0 if rules.high >= 1 else float(borders[1]))
 

@@ -44,9 +44,7 @@ def test_half_a_score_is_the_border_of_acceptance() -> None:
 
 
 def test_rules_that_compare_tracks_stay_as_the_model_ships_them() -> None:
-    shipped = Calibration(
-        0.44, 20, 0.04, 0.5, 0.65, near_in_video=0.93, carried=0.7, slope_above=5, fade=3, beside=0.1
-    )
+    shipped = Calibration(0.44, 20, 0.04, 0.5, 0.65, near_in_video=0.93, carried=0.7, fade=3, beside=0.1)
     found = fit(SAME, STRANGER, 0.95, shipped)
     kept = ("near_best", "near_in_video", "carried", "fade", "beside")
     assert [getattr(found, name) for name in kept] == [0.65, 0.93, 0.7, 3, 0.1]

@@ -80,13 +80,6 @@ def test_no_crop_below_the_bound_reaches_the_value(wanted: float, level: float, 
         assert normalise(np.array([[similarity]], np.float32), levels)[0, 0] < wanted + 1e-4
 
 
-def test_beyond_the_centre_the_curve_may_rise_more_slowly() -> None:
-    both = Calibration(0.4, 20.0, 0.1, 0.5, 0.0, slope_above=5.0)
-    values = np.array([0.3, 0.4, 0.6])
-    assert both.score(values) == pytest.approx([1 / (1 + np.exp(2)), 0.5, 1 / (1 + np.exp(-1))])
-    assert both.values(both.score(values)) == pytest.approx(values)
-
-
 def test_slack_widens_the_uncertain_band_and_never_closes_the_others() -> None:
     wide = PLAIN.widened(0.2)
     assert 0 < wide.low < PLAIN.low and PLAIN.high < wide.high < 1

@@ -44,8 +44,7 @@ class Calibration:
     """What turns normalised similarity at one exit into a score and a band.
 
     Attributes:
-        centre, slope: score = 1 / (1 + exp(-slope * (n - centre))) up to `centre`.
-        slope_above: the same beyond it; 0: `slope` there too.
+        centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
         low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
         near_in_video: and from so much of the best track in its video on; 0 for no such rule.
@@ -61,7 +60,6 @@ class Calibration:
     near_best: float
     near_in_video: float = 0.0
     carried: float = 1.0
-    slope_above: float = 0.0
     fade: float = 0.0
     beside: float = 1.0
 
@@ -70,17 +68,15 @@ class Calibration:
             raise ValueError(f"a band needs 0 <= low <= high <= 1, got low {self.low} and high {self.high}")
         if self.slope <= 0:
             raise ValueError(f"slope is positive, got {self.slope}")
-        for name in ("slope_above", "fade"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} is not negative, got {getattr(self, name)}")
+        if not 0 <= self.fade < np.inf:
+            raise ValueError(f"fade is a power from 0 on, got {self.fade}")
         for name in ("near_best", "near_in_video", "carried", "beside"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 
     def score(self, normalised: NDArray[np.floating]) -> NDArray[np.float64]:
         """Scores in [0, 1] of normalised similarities, any shape."""
-        beyond = np.asarray(normalised, np.float64) - self.centre
-        return _logistic(beyond * np.where(beyond > 0, self._above, self.slope))
+        return _logistic(self.slope * (np.asarray(normalised, np.float64) - self.centre))
 
     def normalised(self, score: float) -> float:
         """The normalised similarity that has a score: the inverse of `score`."""
@@ -88,12 +84,7 @@ class Calibration:
 
     def values(self, score: NDArray[np.floating]) -> NDArray[np.float64]:
         """The normalised similarities that have these scores, any shape."""
-        logits = _logits(score)
-        return np.asarray(self.centre + logits / np.where(logits > 0, self._above, self.slope))
-
-    @property
-    def _above(self) -> float:
-        return self.slope_above or self.slope
+        return np.asarray(self.centre + _logits(score) / self.slope)
 
     def widened(self, slack: float) -> Calibration:
         """The same with the uncertain band wider on both sides: by `slack` of score at a score of 0.5.

@@ -47,6 +47,9 @@ SEEN = 0.45
 LOST = 0.005
 """Share of the tracks that the deepest exit accepts, which the first may reject."""
 
+LEAST_BESIDE = 0.02
+"""Of what is open beside the thing itself hardly anything is right; so much of its score keeps its order."""
+
 START = Calibration(0.44, 20.0, 0.044, 0.5, SHIPPED.near_best, SHIPPED.near_in_video, SHIPPED.carried)
 
 
@@ -105,23 +108,25 @@ def observe(study: Study, things: Sequence[Thing], calibration: Calibration) -> 
     return Observed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def fitted(floor: float, slope: float, above: float, fade: float, beside: float) -> Calibration:
+def fitted(floor: float, slope: float, fade: float, beside: float) -> Calibration:
     """Bands with the border of acceptance at a value."""
-    curve = replace(START, centre=floor, slope=slope, slope_above=above, fade=fade, beside=beside, low=0.0)
+    curve = replace(START, centre=floor, slope=slope, fade=fade, beside=beside, low=0.0)
     return replace(curve, low=float(curve.score(np.array(OPEN * floor))))
 
 
 def fit_scores(seen: Observed, floor: float) -> Calibration:
     """The curve of greatest likelihood."""
 
+    def curve(logarithms: NDArray[np.float64]) -> Calibration:
+        slope, fade, beside = np.exp(logarithms)
+        return fitted(floor, float(slope), float(fade), float(np.clip(beside, LEAST_BESIDE, 1)))
+
     def loss(logarithms: NDArray[np.float64]) -> float:
-        slope, above, fade, beside = np.exp(logarithms)
-        scores = np.clip(seen.scores(fitted(floor, slope, above, fade, min(beside, 1.0))), 1e-3, 1 - 1e-3)
+        scores = np.clip(seen.scores(curve(logarithms)), 1e-3, 1 - 1e-3)
         return float(-(seen.weight * np.log(np.where(seen.true, scores, 1 - scores))).sum())
 
-    found = minimize(loss, np.log([20, 10, 3, 0.2]), method="Nelder-Mead", options={"maxiter": 2000}).x
-    slope, above, fade, beside = (float(f"{value:.3g}") for value in np.exp(found))
-    return fitted(floor, slope, above, fade, min(beside, 1.0))
+    start = np.log([20, 1, 0.2])
+    return curve(minimize(loss, start, method="Nelder-Mead", options={"maxiter": 2000}).x)
 
 
 def shallower(deepest: Calibration, values: NDArray[np.float32], at_exit: NDArray[np.float32]) -> Calibration:
@@ -134,7 +139,6 @@ def shallower(deepest: Calibration, values: NDArray[np.float32], at_exit: NDArra
         deepest,
         centre=float((deepest.centre - shift) / slope),
         slope=float(deepest.slope * slope),
-        slope_above=float(deepest.slope_above * slope),
         low=float(deepest.score(np.array(reject))),
         high=1.0,
     )
@@ -145,7 +149,7 @@ def calibrate(sets: Sets) -> list[Calibration]:
     present = [thing for thing in sets.present if kind(thing.judge) != EVAL]
     deepest = Study(SHIPPED, sets.cohort)
     floor = float(floor_for(loudest(deepest, sets.absent), SILENT))
-    last = fit_scores(observe(deepest, present, fitted(floor, 20, 20, 0, 1)), floor)
+    last = fit_scores(observe(deepest, present, fitted(floor, START.slope, 0, 1)), floor)
     values = np.concatenate([deepest.values(thing)[1] for thing in present])
     there = np.isfinite(values)
     found = []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from deciding_sets import Archive, Sets, Thing, make_sets, only_detected
+from deciding_sets import Archive, Sets, Thing, make_sets, only_detected, some_places
 from numpy.typing import NDArray
 
 from panorama.evaluate import average_precision
@@ -192,7 +192,7 @@ def split_tracks(archive: Archive, alike: float) -> Archive:
     keep = np.array(parents)
     segments = archive.segments[keep]
     ids = segments << 32 | np.arange(len(rows))
-    where = places.pick(keep)
+    where = some_places(places, keep)
     where = Places(ids, where.start_seconds, where.end_seconds, where.view_seconds, where.view_boxes_xyxy)
     return replace(archive, groups=TrackGroups(ids, slots), spans=np.array(spans), places=where)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +65,11 @@ FROM crops c JOIN videos v USING (video) ORDER BY c.crop_id
 """
 
 
+def some_places(places: Places, rows: NDArray[np.intp]) -> Places:
+    """Those of some tracks."""
+    return Places(*(getattr(places, column.name)[rows] for column in fields(Places)))
+
+
 @dataclass(frozen=True, slots=True)
 class Archive:
     """The crops of some videos, or pictures, with what the decision rule looks at.
@@ -88,7 +93,7 @@ class Archive:
 
     def where(self, track_ids: NDArray[np.int64]) -> Places:
         """When and where some tracks were seen, as a library tells it."""
-        return self.places.pick(np.searchsorted(self.groups.track_ids, track_ids))
+        return some_places(self.places, np.searchsorted(self.groups.track_ids, track_ids))
 
     @property
     def segments(self) -> NDArray[np.int64]:
@@ -306,14 +311,13 @@ def _surely_other(archive: Archive, own: int) -> Mask:
     places = archive.places
     away = archive.segments != archive.segments[own]
     mine = np.flatnonzero(~away)
-    here = places.pick(mine)
-    one = here.pick(np.full(len(mine), np.searchsorted(mine, own)))
-    first = np.maximum(here.start_seconds, one.start_seconds)
-    last = np.minimum(here.end_seconds, one.end_seconds)
+    ones = np.full(len(mine), own)
+    first = np.maximum(places.start_seconds[mine], places.start_seconds[own])
+    last = np.minimum(places.end_seconds[mine], places.end_seconds[own])
     apart = first < last
     for share in np.linspace(0, 1, LOOKS):
         seconds = first + share * (last - first)
-        apart &= shared(one.boxes_at(seconds), here.boxes_at(seconds)) == 0
+        apart &= shared(places.boxes_at(seconds, ones), places.boxes_at(seconds, mine)) == 0
     away[mine[apart]] = True
     return away
 
@@ -326,7 +330,7 @@ def _identities(library: Library, archive: Archive) -> NDArray[np.int64]:
     found = np.full(len(means), NOISE, np.int64)
     for segment in np.unique(archive.segments):
         mine = np.flatnonzero(archive.segments == segment)
-        places = archive.places.pick(mine)
+        places = some_places(archive.places, mine)
         some = Tracks(
             places.track_ids, archive.segments[mine], places.start_seconds, places.end_seconds, means[mine]
         )
@@ -430,7 +434,7 @@ def only_detected() -> Iterator[None]:
 
 def libraries(footage: Path, work: Path) -> dict[str, Library]:
     """The three archives, indexed into folders of `work` where they are not yet."""
-    sample = renderer().render(work / "sample")
+    sample = renderer().render(work / "drawn")
     videos = {
         "eval": sorted((footage / "video").glob("*.mp4")),
         "sample": [sample.archive],
@@ -451,7 +455,7 @@ def make_sets(footage: Path, work: Path) -> Sets:
     held = held_out_pictures(recipe["source"], {"footage": footage})
     asked = {
         "eval": eval_things(opened["eval"], footage),
-        "sample": sample_things(opened["sample"], work / "sample"),
+        "sample": sample_things(opened["sample"], work / "drawn"),
         "clips": clip_things(opened["clips"], clips_of(footage)),
         "pictures": picture_things(held.load()[::4], held.labels[::4], embedder),
     }
