@@ -50,6 +50,9 @@ LOST = 0.005
 LEAST_BESIDE = 0.02
 """Of what is open beside the thing itself hardly anything is right; so much of its score keeps its order."""
 
+STARTS = ((20, 1, 0.2), (10, 0.5, 0.05), (10, 2, 0.5))
+"""Slope, `fade` and `beside` that the search begins at: the likelihood is flat, and one search may stop early."""
+
 START = Calibration(0.44, 20.0, 0.044, 0.5, SHIPPED.near_best, SHIPPED.near_in_video, SHIPPED.carried)
 
 
@@ -125,8 +128,10 @@ def fit_scores(seen: Observed, floor: float) -> Calibration:
         scores = np.clip(seen.scores(curve(logarithms)), 1e-3, 1 - 1e-3)
         return float(-(seen.weight * np.log(np.where(seen.true, scores, 1 - scores))).sum())
 
-    start = np.log([20, 1, 0.2])
-    return curve(minimize(loss, start, method="Nelder-Mead", options={"maxiter": 2000}).x)
+    found = [
+        minimize(loss, np.log(start), method="Nelder-Mead", options={"maxiter": 2000}) for start in STARTS
+    ]
+    return curve(min(found, key=lambda one: float(one.fun)).x)
 
 
 def shallower(deepest: Calibration, values: NDArray[np.float32], at_exit: NDArray[np.float32]) -> Calibration:
