@@ -111,7 +111,7 @@ class Answering:
     ) -> Iterator[Result]:
         """The answers to several SELECTs, each as it is found, all of one snapshot and one matching pass."""
         limits = limits or Limits()
-        asked = [(query, None) if isinstance(query, str) else query for query in queries]
+        asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             engine.prepare(asked)
             for sql, parameters in asked:

@@ -267,6 +267,7 @@ class Library:
             find: cut the most likely thing out of every image.
 
         Raises:
+            UsageError: a picture is given neither as a path nor as an array.
             BadImage, BadBox: a picture cannot serve; nothing is registered.
             EntityError: the name cannot serve.
         """
@@ -384,6 +385,7 @@ class Library:
             limits: time, memory, threads.
 
         Raises:
+            UsageError: the SQL is no text, or a value is given for a parameter that it does not have.
             QueryError: the statement cannot be answered; it points at the place.
         """
         from panorama import vocabulary

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,9 @@ Images = Sequence[str | Path | NDArray[np.uint8]] | str | Path | NDArray[np.uint
 """One or several files, folders, globs or RGB arrays (H, W, 3)."""
 
 
+_ONE = (str, os.PathLike, np.ndarray)
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One RGB picture (H, W, 3) and where it came from."""
@@ -44,9 +49,18 @@ def read_pictures(given: Images) -> list[Picture]:
     """The pictures that files, folders, globs and RGB arrays stand for, in the order given.
 
     Raises:
+        UsageError: something else was given.
         BadImage: one of them cannot serve.
     """
-    several = [given] if isinstance(given, (str, Path, np.ndarray)) else list(given)
+    unchecked: Any = given
+    one = isinstance(given, (*_ONE, bytes)) or not isinstance(given, Iterable)
+    several = [unchecked] if one else list(unchecked)
+    for item in several:
+        if not isinstance(item, _ONE):
+            raise UsageError(
+                "a picture is a file, folder, pattern or RGB array (height, width, 3) uint8, "
+                f"got {type(item).__name__} {item!r:.40}"
+            )
     files = [item for item in several if not isinstance(item, np.ndarray)]
     arrays = [item for item in several if isinstance(item, np.ndarray)]
     return [read_picture(path) for path in picture_files(files)] + [

@@ -105,6 +105,23 @@ def test_arrays_boxes_and_files_are_registered_together(library, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda lib: lib.query(5), "SQL as text, got int 5"),
+        (lambda lib: lib.query_many([5]), "SQL as text, got int 5"),
+        (lambda lib: lib.query("SELECT 1", {"a": 1}), r"no parameter \$a;"),
+        (lambda lib: lib.register("x", 5), "RGB array .* got int 5"),
+        (lambda lib: lib.register("x", ["red.png", None]), "RGB array .* got NoneType None"),
+        (lambda lib: lib.register("x", "red.png", unlike=b"red.png"), r"got bytes b'red.png'"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_what_is_expected(library, tmp_path, act, message):
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    with pytest.raises(UsageError, match=message):
+        act(library)
+
+
+@pytest.mark.parametrize(
     ("error", "act"),
     [
         (BadImage, lambda lib: lib.register("x", thing_picture("red").astype(float))),
@@ -113,6 +130,7 @@ def test_arrays_boxes_and_files_are_registered_together(library, tmp_path):
         (UsageError, lambda lib: lib.register("x")),
         (UsageError, lambda lib: lib.register("x", unlike=thing_picture("red"))),
         (EntityError, lambda lib: lib.register("a\nb", thing_picture("red"))),
+        (EntityError, lambda lib: lib.register(5, thing_picture("red"))),
         (EntityError, lambda lib: lib.query("CREATE ENTITY 'red' FROM 'red.png'")),
         (UnknownEntity, lambda lib: lib.drop("rad")),
         (UnknownEntity, lambda lib: lib.query("DESCRIBE ENTITY 'rad'")),

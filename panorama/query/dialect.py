@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -11,7 +12,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError
+from panorama.errors import QueryError, UsageError
 from panorama.query.space import PREDICATES
 
 TARGETS = ("frames", "moments", "tracks", "crops")
@@ -91,9 +92,13 @@ class Panorama(DuckDB):
             if kind not in ("precision", "recall"):
                 self.raise_error("Expected PRECISION or RECALL after WITH, as in WITH PRECISION >= 0.95")
             self._advance()
-            at_least = self._number() if self._match(TokenType.GTE) else None
+            compared = self._match(TokenType.GTE)
+            found, at_least = self._curr, self._number() if compared else None
             if at_least is None or not 0.5 <= at_least < 1:
-                self.raise_error(f"Expected >= and a number from 0.5 to below 1 after WITH {kind.upper()}")
+                expected = f"Expected >= and a number from 0.5 to below 1 after WITH {kind.upper()}"
+                got = f"found {found.text!r}" if found else "found the end"
+                percent = "; 95 % is written 0.95" if at_least is not None and at_least > 1 else ""
+                self.raise_error(f"{expected}, {got}{percent}", found)
             if "contract" in node.meta:
                 self.raise_error("There are two accuracies; an answer keeps one of them")
             node.meta["contract"] = (kind, at_least, start)
@@ -212,16 +217,30 @@ def tokenize(sql: str) -> list[Token]:
     """The statement's tokens.
 
     Raises:
+        UsageError: it is no text.
         QueryError: a string, a quoted name or a comment does not end.
     """
+    if not isinstance(sql, str):
+        raise UsageError(f"a query is SQL as text, got {type(sql).__name__} {sql!r:.40}")
     try:
         return _joined_parameters(list(Panorama().tokenize(sql)))
     except TokenError as exc:
         place = _unclosed(sql)
         message = "a string, a quoted name or a comment that begins here does not end"
+        if place is not None and sql[place] == "'":
+            message = f"{message}; {QUOTE_TWICE}"
         raise QueryError(
             message if place is not None else f"the statement cannot be read: {exc}", sql, place
         ) from exc
+
+
+QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
+
+
+def single_quotes(word: str) -> str:
+    """What to say of a word that stands where a text is meant."""
+    text = "'" + word.replace("'", "''") + "'"
+    return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 
 _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
@@ -235,14 +254,15 @@ def _unclosed(sql: str) -> int | None:
 
 
 def _joined_parameters(tokens: list[Token]) -> list[Token]:
-    """`$` and the name right behind it as one token."""
+    """`$` and the name right behind it as one token; so `?` and its number, as the `$1` that it means."""
     joined: list[Token] = []
     for token in tokens:
         last = joined[-1] if joined else None
         dollar = last is not None and last.text == "$" and last.token_type == TokenType.PARAMETER
-        if last is not None and dollar and token.start == last.end + 1:
+        counted = last is not None and last.token_type == TokenType.PLACEHOLDER and token.text.isdigit()
+        if last is not None and (dollar or counted) and token.start == last.end + 1:
             text = f"${token.text}"
-            joined[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end)
+            joined[-1] = Token(TokenType.PARAMETER, text, last.line, last.col, last.start, token.end)
         else:
             joined.append(token)
     return joined
@@ -304,7 +324,15 @@ def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
     message = str(first.get("description") or error).splitlines()[0]
     if message.startswith("Required keyword"):
         message = "Expected a value"
+    if any(_glued(token, after) for token, after in pairwise(tokens)):
+        message = f"{message}; {QUOTE_TWICE}"
     return QueryError(message[:1].lower() + message[1:], sql, position)
+
+
+def _glued(token: Token, after: Token) -> bool:
+    """Whether a word stands right behind a text, as where the quote in 'it's' ends it."""
+    word = after.text[:1].isalpha() and after.token_type != TokenType.STRING
+    return token.token_type == TokenType.STRING and after.start == token.end + 1 and word
 
 
 _NO_CALL_AFTER = {

@@ -26,6 +26,7 @@ from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
+from panorama.query.parameters import Parameters, check_parameters, parameter_places
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
@@ -37,7 +38,7 @@ from panorama.query.relations import (
     connect,
 )
 from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Parameters, Rewriter, Rewritten, SimilarityCall, leaf_place
+from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
@@ -128,9 +129,9 @@ class Engine:
 
     def _read(self, sql: str) -> tuple[str, list[Token]]:
         """A query as it is to be answered, and its tokens; QueryError for what is none."""
+        tokens = tokenize(sql)
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
-        tokens = tokenize(sql)
         statement = parse_statement(tokens, sql)
         if isinstance(statement, ShowEntities):
             sql = "SELECT entity, exemplars, negatives FROM entities ORDER BY entity"
@@ -198,6 +199,7 @@ class Engine:
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
             check_single_select(run.cursor, sql, tokens)
+            check_parameters(parameter_places(tokens), parameters)
             rewritten = Rewritten(sql, parameters, (), (), ())
             if analyze:
                 return self._explain(rewritten, sql, tokens, run, started)

@@ -9,7 +9,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout
-from panorama.query.dialect import TARGETS
+from panorama.query.dialect import TARGETS, single_quotes
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -156,7 +156,7 @@ def readable(error: BaseException, sql: str) -> QueryError:
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
-    hint = _target_hint(message)
+    hint = _target_hint(message) or _meant_text(message, sql, position)
     return QueryError(f"{message}{hint}", sql, position)
 
 
@@ -167,6 +167,14 @@ def _target_hint(message: str) -> str:
         return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ..."
     if found and found[1].lower() == "entity":
         return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
+    return ""
+
+
+def _meant_text(message: str, sql: str, position: int | None) -> str:
+    """A hint where a word that is no column is compared: a text may have been meant."""
+    found = re.match(r'Referenced column "([^"]+)" not found', message)
+    if found and re.search(r"(=|<>|\bI?LIKE)\s*$", sql[:position], re.IGNORECASE):
+        return f". {single_quotes(found[1])}"
     return ""
 
 

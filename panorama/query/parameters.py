@@ -8,11 +8,12 @@ import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError
+from panorama.errors import QueryError, UsageError
 from panorama.query.relations import quote_text
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
@@ -50,20 +51,53 @@ def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> d
     """The value of every parameter in the text.
 
     Raises:
+        UsageError: they are no list and no dict, or there are some that the text does not use.
         QueryError: one has none.
     """
-    if isinstance(parameters, (str, bytes)):
-        raise QueryError("parameters are a list, a tuple or a dict")
-    given: dict[int | str, Any] = {}
-    if isinstance(parameters, Mapping):
-        given = {str(key): value for key, value in parameters.items()}
-    elif parameters is not None:
-        given = dict(enumerate(parameters))
+    given = _given(parameters)
     for place in places:
         if place.key not in given:
-            name = f"${place.key}" if isinstance(place.key, str) else f"number {place.key + 1}"
-            raise QueryError(f"parameter {name} has no value; {len(given)} given", sql, place.start)
+            raise QueryError(
+                f"parameter {_called(place.key)} has no value; {len(given)} given", sql, place.start
+            )
+    _refuse_unused(places, given)
     return given
+
+
+def check_parameters(places: list[Place], parameters: Parameters) -> None:
+    """Raise where parameters for DuckDB are none or too many; one without a value it tells itself.
+
+    Raises:
+        UsageError: they are no list and no dict, or there are some that the text does not use.
+    """
+    _refuse_unused(places, _given(parameters))
+
+
+def _given(parameters: Parameters) -> dict[int | str, Any]:
+    """The values by name, or by number from 0; a dict may count too, from 1."""
+    if isinstance(parameters, Mapping):
+        names = [str(key) for key in parameters]
+        keys = [int(name) - 1 if name.isdigit() else name for name in names]
+        return dict(zip(keys, parameters.values(), strict=True))
+    if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, NoneType)):
+        kind = type(parameters).__name__
+        raise UsageError(
+            f"parameters are a list or a tuple for ?, a dict for $name, got {kind} {parameters!r:.40}"
+        )
+    return dict(enumerate(parameters or ()))
+
+
+def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
+    # DuckDB takes no heed of upper and lower case in their names.
+    used = {str(place.key).lower() for place in places}
+    unused = [_called(key) for key in given if str(key).lower() not in used]
+    if unused:
+        known = ", ".join(dict.fromkeys(_called(place.key) for place in places)) or "none"
+        raise UsageError(f"the statement has no parameter {', '.join(unused)}; it has {known}")
+
+
+def _called(key: int | str) -> str:
+    return f"${key}" if isinstance(key, str) else f"number {key + 1}"
 
 
 def with_constants(

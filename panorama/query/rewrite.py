@@ -447,13 +447,11 @@ class Rewriter:
             return None
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
         if isinstance(self._parameters, Mapping):
-            return {str(place.key): self._values[place.key] for place in left}
-        if any(self._sql[place.start] == "$" for place in left):
-            raise QueryError(
-                "beside a shorthand, write ? or $name, not $1",
-                self._sql,
-                next(place.start for place in left if self._sql[place.start] == "$"),
-            )
+            names = {p.key: p.key if isinstance(p.key, str) else str(p.key + 1) for p in left}
+            return {name: self._values[key] for key, name in names.items()}
+        numbered = [p.start for p in left if self._sql[p.start : p.stop] != "?"]
+        if numbered:
+            raise QueryError("beside a shorthand, write ? or $name, not $1", self._sql, numbered[0])
         return [self._values[place.key] for place in left]
 
 

@@ -12,6 +12,7 @@ from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
+from panorama.query.dialect import single_quotes
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
     CLOCK_COLUMNS,
@@ -39,6 +40,8 @@ class Context:
     names_where: Callable[[str], tuple[str, ...]]
 
 
+_TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
+
 Rule = Callable[[Query, Context], Query]
 
 
@@ -48,7 +51,8 @@ def check_names(query: Query, context: Context) -> Query:
     for leaf in leaves(query.condition) if query.condition is not None else ():
         for name in sorted(leaf.columns - known - {PLACE}):
             raise QueryError(
-                f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}",
+                f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
+                f"{_meant_text(leaf, name)}",
                 query.sql,
                 column_position(leaf, name),
             )
@@ -56,6 +60,18 @@ def check_names(query: Query, context: Context) -> Query:
         if pairs and pair_of(leaf) is None:
             raise QueryError(f"{pairs[0]} is a condition of its own: AND, OR, NOT", query.sql, leaf.start)
     return query
+
+
+def _meant_text(leaf: Leaf, name: str) -> str:
+    """A hint where an unknown column is compared with a column of text: quotes were forgotten or double."""
+    for column in leaf.node.find_all(exp.Column) if leaf.node is not None else ():
+        beside = column.parent
+        if column.name.lower() != name or not isinstance(beside, (exp.Binary, exp.In)):
+            continue
+        sides = [beside.this, *beside.expressions, beside.args.get("expression")]
+        if any(isinstance(side, exp.Column) and side.name.lower() in _TEXT_COLUMNS for side in sides):
+            return f". {single_quotes(column.name)}"
+    return ""
 
 
 def check_sequences(query: Query, context: Context) -> Query:

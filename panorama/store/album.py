@@ -101,8 +101,10 @@ def check_name(name: str) -> str:
     """The name as it is stored (Unicode NFC, no outer blanks).
 
     Raises:
-        EntityError: it is empty, too long, or holds control characters.
+        EntityError: it is no text, empty, too long, or holds control characters.
     """
+    if not isinstance(name, str):
+        raise EntityError(f"an entity's name is text, got {type(name).__name__} {name!r:.40}")
     clean = unicodedata.normalize("NFC", name).strip()
     if not clean:
         raise EntityError(f"an entity has a name, got {name!r}")
