@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import cv2
@@ -106,15 +107,37 @@ def appearance(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     return (vector / np.float32(24)).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class View:
-    """One view of a track: where and when, how good, and the picture (H, W, 3), already small."""
+    """One view of a track: where and when, how good, and the picture (H, W, 3), already small.
+
+    Args:
+        make: returns the picture. It is called at most once, and let go of then with all that it holds.
+    """
 
     frame: int
     time_seconds: float
     box_xyxy: NDArray[np.float32]
     quality: float
-    picture: NDArray[np.uint8]
+    make: Callable[[], NDArray[np.uint8]] | None
+    _picture: NDArray[np.uint8] | None = None
+
+    @property
+    def picture(self) -> NDArray[np.uint8]:
+        """The picture, made when it is first asked for."""
+        if self._picture is None:
+            assert self.make is not None, "a view that was dropped has no picture"
+            self._picture, self.make = self.make(), None
+        return self._picture
+
+    def develop(self) -> View:
+        """Make the picture now. Itself."""
+        assert self.picture is not None
+        return self
+
+    def drop(self) -> None:
+        """Let go of what the picture would be made of."""
+        self.make = None
 
 
 @dataclass(slots=True)
@@ -132,7 +155,7 @@ class ViewKeeper:
     _best: dict[int, View] = field(default_factory=dict)
 
     def wants(self, time_seconds: float, quality: float) -> bool:
-        """Whether a view of that quality would be kept; ask before paying for the copy."""
+        """Whether a view of that quality would be kept."""
         if self._started_seconds is None:
             return True
         known = self._best.get(self._slot(time_seconds))
@@ -148,6 +171,10 @@ class ViewKeeper:
             self._best[slot] = view
         if len(self._best) > 2 * self.wanted:
             self._merge_stretches()
+
+    def keeps(self, view: View) -> bool:
+        """Whether a view that was offered is still among the best."""
+        return any(kept is view for kept in self._best.values())
 
     def best(self) -> list[View]:
         """At most `wanted` views in order of time, the best of as many equal parts of the track's life."""

@@ -92,13 +92,15 @@ def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regi
     """Greedy non-maximum suppression: best score first, overlaps above `max_iou` dropped."""
     order = np.argsort(-regions.scores, kind="stable")
     boxes = regions.boxes_xyxy[order]
-    overlaps = iou(boxes, boxes)
+    over = iou(boxes, boxes) > max_iou
+    alive = np.ones(len(order), np.bool_)
     kept: list[int] = []
     for i in range(len(order)):
         if limit is not None and len(kept) == limit:
             break
-        if not kept or float(overlaps[i, kept].max()) <= max_iou:
+        if alive[i]:
             kept.append(i)
+            alive &= ~over[i]
     return regions[order[np.array(kept, np.intp)]]
 
 

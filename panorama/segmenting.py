@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,6 +18,9 @@ from panorama.video import VideoFrame
 
 EDGE_PIXELS = 2
 """A box this near the border of the picture probably shows only part of its thing."""
+
+FRAMES_HELD = 4
+"""Sampled frames whose views are not yet made into pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class SegmentBuilder:
         self._looks = array("q")  # frames of this shot that were looked at or found unchanged
         self._gap = 1  # frames between the last two looks of any shot
         self._shot_start = 0
+        self._undeveloped: deque[list[tuple[ViewKeeper, View]]] = deque()
 
     def sample(
         self, frame: VideoFrame, regions: Regions, small: NDArray[np.uint8]
@@ -99,20 +104,33 @@ class SegmentBuilder:
         signatures = [appearance(cut(small, box)) for box in regions.boxes_xyxy * factors]
         looks = np.stack(signatures) if signatures else np.zeros((0, 64), np.float32)
         owners, ended = self._tracker.update(frame.index, frame.time_seconds, regions, looks)
-        for track, box, score in zip(owners, regions.boxes_xyxy, regions.scores, strict=True):
-            self._offer(track, frame, box, float(score))
+        offered: list[tuple[ViewKeeper, View]] = []
+        for track, box, score in zip(owners, regions.boxes_xyxy, regions.scores.tolist(), strict=True):
+            keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
+            view = self._view(frame, box, score)
+            if keeper.wants(view.time_seconds, view.quality):
+                keeper.offer(view)
+                offered.append((keeper, view))
+        self._develop(offered)
         yield from self._finished(ended, len(self._clock))
 
-    def _offer(self, track: Track, frame: VideoFrame, box: NDArray[np.float32], score: float) -> None:
-        """Keep this view of a track where it is new, of another moment, or better than the one kept."""
+    def _view(self, frame: VideoFrame, box: NDArray[np.float32], score: float) -> View:
         width, height = self._size
+        x1, y1, x2, y2 = box.tolist()
         pixels = whole_box(box, width, height)
-        margin = min(box[0], box[1], width - box[2], height - box[3])
-        quality = view_quality(frame.luma_part(pixels), bool(margin <= EDGE_PIXELS), score)
-        keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
-        if keeper.wants(frame.time_seconds, quality):
-            picture = frame.part(pixels, MAX_SIDE)
-            keeper.offer(View(frame.index, frame.time_seconds, box, quality, picture))
+        at_edge = min(x1, y1, width - x2, height - y2) <= EDGE_PIXELS
+        quality = view_quality(frame.luma_part(pixels), at_edge, score)
+        return View(frame.index, frame.time_seconds, box, quality, lambda: frame.part(pixels, MAX_SIDE))
+
+    def _develop(self, offered: list[tuple[ViewKeeper, View]]) -> None:
+        """Make the pictures of views that have been kept for some looks: most are soon outdone by another."""
+        self._undeveloped.append(offered)
+        if len(self._undeveloped) > FRAMES_HELD:
+            for keeper, view in self._undeveloped.popleft():
+                if keeper.keeps(view):
+                    view.develop()
+                else:
+                    view.drop()
 
     def hold(self, frame: int, time_seconds: float) -> None:
         """Take a sampled frame in which nothing changed since the last one."""
@@ -161,5 +179,5 @@ class SegmentBuilder:
                 np.array(track.times, np.float64),
                 np.array(track.corners, np.float32).reshape(-1, 4),
                 np.array(track.scores, np.float32),
-                tuple(self._keepers.pop(track.local_id).best()),
+                tuple(view.develop() for view in self._keepers.pop(track.local_id).best()),
             )

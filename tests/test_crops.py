@@ -26,7 +26,7 @@ def texture(height: int, width: int) -> np.ndarray:
 
 
 def view(seconds: float, quality: float) -> View:
-    return View(int(seconds * 10), seconds, np.zeros(4, np.float32), quality, texture(4, 4))
+    return View(int(seconds * 10), seconds, np.zeros(4, np.float32), quality, lambda: texture(4, 4))
 
 
 def test_a_large_crop_is_shrunk_and_keeps_its_shape() -> None:
@@ -76,6 +76,18 @@ def test_appearance_tells_colours_apart_and_not_sizes() -> None:
     larger = np.full((90, 50, 3), (220, 20, 20), np.uint8)
     assert appearance(red) @ appearance(larger) == pytest.approx(1)
     assert appearance(red) @ appearance(blue) == pytest.approx(0)
+
+
+def test_a_view_makes_its_picture_once_and_lets_go_of_what_it_was_made_of() -> None:
+    made = []
+
+    def make() -> np.ndarray:
+        made.append(1)
+        return texture(4, 4)
+
+    one = View(0, 0.0, np.zeros(4, np.float32), 1.0, make)
+    assert not made
+    assert one.develop().picture is one.picture and len(made) == 1 and one.make is None
 
 
 def test_a_keeper_spreads_its_views_over_a_long_life() -> None:

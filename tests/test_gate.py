@@ -12,6 +12,7 @@ import pytest
 
 from panorama.errors import UsageError
 from panorama.video import ChangeGate, open_video
+from panorama.video.gate import motion_residual
 
 RNG = np.random.default_rng(7)
 
@@ -184,3 +185,15 @@ def test_cuts_of_real_footage(name: str, cuts: list[int]) -> None:
     with open_video(footage(name)) as reader:
         found = [f.index for f in reader.frames() if gate.update(f.luma()).cut]
     assert found == cuts
+
+
+@pytest.mark.parametrize("least", [0.5, 6.0, 20.0])
+def test_a_search_that_stops_early_decides_as_the_whole_one_does(least: float) -> None:
+    rng = np.random.default_rng(11)
+    before = cv2.GaussianBlur(rng.uniform(0, 255, (54, 96)).astype(np.float32), (0, 0), 2)
+    for now in (np.roll(before, (3, -4), (0, 1)), before[::-1].copy(), before + 3):
+        whole, early = motion_residual(now, before), motion_residual(now, before, least)
+        if whole.mean() >= least:
+            assert np.array_equal(early, whole)
+        else:
+            assert early.mean() < least

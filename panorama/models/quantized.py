@@ -100,10 +100,11 @@ class Conv8:
             self._pad, [1, 1], 1, self.scale_out or 1.0, 0, kind, self._how, [], "",
         )  # fmt: skip
 
-    def onto(self, x: Tensor, shortcut: Tensor, scale_shortcut: float) -> Tensor:
-        """relu(convolution + shortcut), all in bytes."""
+    def onto(self, x: Tensor, shortcut: Tensor, scale_shortcut: float, over: bool = False) -> Tensor:
+        """relu(convolution + shortcut), all in bytes; with `over` it is written over the shortcut."""
+        shortcut = shortcut if over else shortcut.clone()
         return torch.ops.onednn.qconv2d_pointwise.binary(
-            x, self.scale_in, 0, self._weights(x), self.scales, self._zero, shortcut.clone(), self.bias,
+            x, self.scale_in, 0, self._weights(x), self.scales, self._zero, shortcut, self.bias,
             self._stride, self._pad, [1, 1], 1, self.scale_out, 0, torch.uint8, scale_shortcut, 0, "sum", 1.0,
             "relu", [], "",
         )  # fmt: skip
@@ -140,7 +141,7 @@ class Stem8:
 
 
 class Residual8:
-    """relu(x + f(x)), f of one or two convolutions."""
+    """relu(x + f(x)), f of one or two convolutions; it is written over x."""
 
     def __init__(self, layers: Sequence[Conv8], scale_in: float) -> None:
         self._layers = layers
@@ -150,7 +151,8 @@ class Residual8:
         y = x
         for layer in self._layers[:-1]:
             y = layer(y)
-        return self._layers[-1].onto(y, x, self._scale_in)
+        # Written over x, which nothing needs any more, unless it is also what is convolved.
+        return self._layers[-1].onto(y, x, self._scale_in, over=y is not x)
 
 
 class _Scales:

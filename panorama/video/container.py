@@ -39,6 +39,7 @@ class PlanarPicture(Picture):
         self._frame = frame
         self._info = info
         self._scaler = scaler
+        self._luma: NDArray[np.uint8] | None = None
 
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
@@ -57,6 +58,11 @@ class PlanarPicture(Picture):
         return self.luma()[y1:y2, x1:x2]
 
     def luma(self) -> NDArray[np.uint8]:
+        if self._luma is None:
+            self._luma = self._luma_plane()
+        return self._luma
+
+    def _luma_plane(self) -> NDArray[np.uint8]:
         frame = self._frame
         if not _has_plain_luma(frame.format):
             frame = VideoReformatter().reformat(frame, format="gray", threads=1)

@@ -29,6 +29,9 @@ CUT_TILE = 5
 CUT_REACH = 6
 TILE_DIFFERS = 8.0
 
+_REACHED = range(-CUT_REACH, CUT_REACH + 1)
+SHIFTS = sorted(((dy, dx) for dy in _REACHED for dx in _REACHED), key=lambda at: at[0] ** 2 + at[1] ** 2)
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
@@ -135,21 +138,28 @@ def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDAr
     contrast = min(spreads)
     gain = np.clip(spreads[0] / max(spreads[1], 1.0), 0.5, 2.0)
     relit = (previous - previous.mean()) * gain + cells.mean()
-    residual = motion_residual(cells, relit.astype(np.float32))
-    strength = float(residual.mean())
-    enough = strength >= max(CUT_RESIDUAL, CUT_RESIDUAL_OF_CONTRAST * contrast)
-    return enough and float((residual > TILE_DIFFERS).mean()) >= CUT_SHARE
+    least = max(CUT_RESIDUAL, CUT_RESIDUAL_OF_CONTRAST * contrast)
+    residual = motion_residual(cells, relit.astype(np.float32), least)
+    return float(residual.mean()) >= least and float((residual > TILE_DIFFERS).mean()) >= CUT_SHARE
 
 
-def motion_residual(cells: NDArray[np.float32], previous: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean absolute difference of each tile of cells to the best place nearby in the previous picture."""
+def motion_residual(
+    cells: NDArray[np.float32], previous: NDArray[np.float32], least: float = 0.0
+) -> NDArray[np.float32]:
+    """Mean absolute difference of each tile of cells to the best place nearby in the previous picture.
+
+    Args:
+        least: places are looked at from near to far, until the mean over all tiles is below this.
+    """
     height, width = cells.shape
     size = (max(1, width // CUT_TILE), max(1, height // CUT_TILE))
     padded = np.pad(previous, CUT_REACH, mode="edge")
     best = np.full(size[::-1], np.inf, np.float32)
-    for dy in range(2 * CUT_REACH + 1):
-        for dx in range(2 * CUT_REACH + 1):
-            difference = np.abs(cells - padded[dy : dy + height, dx : dx + width])
-            tiles = cv2.resize(difference, size, interpolation=cv2.INTER_AREA)
-            np.minimum(best, tiles, out=best)
+    for dy, dx in SHIFTS:
+        y, x = CUT_REACH + dy, CUT_REACH + dx
+        difference = np.abs(cells - padded[y : y + height, x : x + width])
+        tiles = cv2.resize(difference, size, interpolation=cv2.INTER_AREA)
+        np.minimum(best, tiles, out=best)
+        if float(best.mean()) < least:
+            break
     return best

@@ -35,9 +35,7 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
         across, down = steps if number else (1, 1)
         window = np.s_[top // down : -(-bottom // down), left // across : -(-right // across)]
         pixels = _plane(source)[window]
-        padded = np.zeros((target.height, target.line_size), np.uint8)
-        padded[: pixels.shape[0], : pixels.shape[1]] = pixels
-        target.update(padded.tobytes())
+        _plane(target)[: pixels.shape[0], : pixels.shape[1]] = pixels
     return part, x1 - left, y1 - top
 
 
