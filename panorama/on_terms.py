@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.lines import counted
 from panorama.promises import Evidence, account, promised
 from panorama.query.decide import Calibration
 from panorama.query.matches import Matches, MatchRequest
@@ -63,7 +64,9 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     if not len(hurried.left_out):
         return found
     waiting = len(hurried.left_out)
-    budget.cut.append(f"{waiting} tracks that may be {request.entities[0]} were not looked at closely")
+    may_be = f"that may be {request.entities[0]}"
+    told = counted(waiting, f"track {may_be} was", f"tracks {may_be} were")
+    budget.cut.append(f"{told} not looked at closely")
     strict = _strict(matcher.calibrations, matcher.first_exit())
     found = AlbumMatcher(source, matcher.embedder, strict).match(request)
     if request.keep == "accepted":

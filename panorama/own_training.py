@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from panorama.archive import FAILED
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
+from panorama.lines import counted
 from panorama.models.weights import open_model
 from panorama.own_pictures import SOURCE, TABLE, Labelled, from_folders, from_library, write_table
 from panorama.training import TrainingOptions, train_recipe
@@ -175,7 +176,7 @@ def _gathered(
             failed = report.of(FAILED)
             for file in failed:
                 say(f"failed: {file.note}")
-            say(f"indexed {len(report.files) - len(failed)} videos into {out / 'library'}")
+            say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / 'library'}")
             parts.append(from_library(made, out))
     if own.query:
         parts.append(from_library(library(), out, own.query))

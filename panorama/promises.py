@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import AccuracyError
+from panorama.lines import counted
 from panorama.query.decide import Calibration
 from panorama.query.terms import Contract
 
@@ -141,8 +142,9 @@ def _border(values: NDArray[np.float64], allowed: float, contract: Contract, exi
     errors = allowed_errors(len(ordered), allowed)
     if errors < 0:
         most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(len(ordered), 1)))
+        told = counted(len(ordered), "example of this library supports", "examples of this library support")
         raise AccuracyError(
-            f"{contract} cannot be promised: {len(ordered)} examples of this library support at most"
+            f"{contract} cannot be promised: {told} at most"
             f" {math.floor(max(most, 0) * 1000) / 1000:g}. Index more footage and calibrate again"
         )
     return float(ordered[min(errors, len(ordered) - 1)])

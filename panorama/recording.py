@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.errors import UsageError, unknown
+from panorama.lines import counted
 from panorama.naming import NamePattern, Told, usual_stamp
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.video import recorded_at
@@ -82,17 +83,18 @@ class RecordingReport:
         told = []
         if self.dated:
             told.append(
-                f"wall-clock time of {self.dated} videos from {_source(self.rule)}, as {self.example}"
+                f"wall-clock time of {counted(self.dated, 'video')} from {_source(self.rule)},"
+                f" as {self.example}"
             )
         if self.undated:
             told.append(
-                f"{len(self.undated)} videos have no wall-clock time by {_source(self.rule)}:"
-                f" {_some(self.undated)}"
+                f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time by"
+                f" {_source(self.rule)}: {_some(self.undated)}"
             )
         if self.unnamed:
             told.append(
-                f"{len(self.unnamed)} names do not fit --camera-from {self.rule.camera_from!r}, the camera is"
-                f" their folder: {_some(self.unnamed)}"
+                f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
+                f" {self.rule.camera_from!r}, the camera is the folder: {_some(self.unnamed)}"
             )
         return told
 
@@ -146,12 +148,14 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
         raise UsageError(
-            f"{_source(rule)} gives no time for any of {len(paths)} videos: {shown}. A pattern describes"
-            " the whole name, * stands for what does not matter: {camera}_%Y%m%d-%H%M%S*"
+            f"{_source(rule)} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
+            " describes the whole name, * stands for what does not matter: {camera}_%Y%m%d-%H%M%S*"
         )
     pattern = rule.camera_pattern()
     if pattern is not None and paths and not any(pattern.read(str(path.resolve())) for path in paths):
-        raise UsageError(f"--camera-from {rule.camera_from!r} fits none of {len(paths)} videos: {shown}")
+        raise UsageError(
+            f"--camera-from {rule.camera_from!r} fits none of {counted(len(paths), 'video')}: {shown}"
+        )
 
 
 def apply_rule(store: Store, rule: RecordingRule, videos: Collection[str] | None = None) -> RecordingReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from panorama.errors import (
     VideoOpenError,
     unknown,
 )
+from panorama.lines import counted
 from panorama.video import VideoFrame, VideoReader, open_video, write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
@@ -150,7 +152,7 @@ def write_sheet(
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
         _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
     if not tiles:
-        told = f"none of {len(hits)} hits could be drawn" if hits else "no hits"
+        told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
         cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
     _, data = cv2.imencode(out.suffix.lower(), sheet[:, :, ::-1])
     partial = out.with_name(f".{out.name}.part")
@@ -159,7 +161,8 @@ def write_sheet(
         partial.write_bytes(data.tobytes())
         partial.replace(out)
     except OSError as exc:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder may be none
+            partial.unlink(missing_ok=True)
         raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
     return report
 
@@ -214,13 +217,25 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
 def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> SheetReport:
     """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
 
+    The folder is made; where no clip came of it, it is taken away again.
+
     Raises:
         LibraryWriteError: the folder or a clip cannot be written.
     """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
+    try:
+        return _clips(hits, paths, folder)
+    finally:
+        with suppress(OSError):  # one that is not empty stays, and so those above it
+            for place in missing:
+                place.rmdir()
+
+
+def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> SheetReport:
     report = SheetReport()
     for (video, entity), stretches in _stretches(hits).items():
         for stretch in stretches:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError
+from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.on_terms import match_on_terms
 from panorama.promises import Evidence
@@ -249,6 +250,6 @@ def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"{count} videos are not searched: they were indexed with another model than {embedder.name}; "
-        "run `panorama index` again, it embeds their stored crops",
+        f"{counted(count, 'video is', 'videos are')} not searched, indexed with another model than "
+        f"{embedder.name}; run `panorama index` again, it embeds the stored crops",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from panorama.errors import UsageError
 from panorama.ingest import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
+from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Proposer
 from panorama.models.registry import late_embedder
 from panorama.profile import Profile, describe
@@ -92,7 +93,7 @@ def tune(
     stretches, unread = choose_stretches(found, seconds)
     threads = Threads.here().apply()
     decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
-    tell(f"sample: {decoded.video_seconds:.0f} s of {len(stretches)} videos")
+    tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
     embedder = library.embedder if library.exists else late_embedder()
     networks = time_networks(library.proposer, embedder, decoded.pictures)
     with tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from panorama.ingest import Work
+from panorama.lines import counted
 from panorama.profile import Profile, describe
 from panorama.sample import Decoded, Stretch
 from panorama.tuning import USUAL, CostModel, Trial, on_the_front
@@ -121,7 +122,7 @@ class TuneReport:
         millis = ", ".join(f"{s * 1000:.1f} at {n} pixels" for n, s in networks.proposal_seconds.items())
         work = networks.work
         return [
-            f"sample: {decoded.video_seconds:.0f} s of {len(self.stretches)} videos, "
+            f"sample: {decoded.video_seconds:.0f} s of {counted(len(self.stretches), 'video')}, "
             f"{self.model.cores} cores",
             f"decode alone: {decoded.frames / decoded.wall_seconds:.0f} frames/s, "
             f"{decoded.video_seconds / decoded.wall_seconds:.1f}x real time",

@@ -28,7 +28,7 @@ def test_index_makes_the_library_and_says_what_it_did(run, tmp_path):
     done = index(run, "archive")
     assert done.status == 0
     assert done.out == ""
-    assert "indexed  gate/a.mp4: 40 frames, 1 tracks" in done.err
+    assert "indexed  gate/a.mp4: 40 frames, 1 track," in done.err
     assert "1 indexed, 0 skipped, 0 failed" in done.err
     assert "ignored in folders: 1 .txt" in done.err
     assert (tmp_path / "panorama-library" / "catalog.sqlite").is_file()

@@ -101,8 +101,10 @@ def test_formats_and_files_agree(run, asked, tmp_path):
     assert not (tmp_path / "x.xlsx").exists()
     pdf = run("why", "red", "a.mp4", "--at", "1", "--out", "x.pdf")
     assert pdf.err.startswith("UsageError: a picture is written as .jpg")
-    missing = run("query", RED, "--out", "nosuch/x.csv")
-    assert missing.status == 1 and "cannot be written" in missing.err
+    (tmp_path / "file").touch()
+    for option, name in (("--out", "file/x.csv"), ("--sheet", "file/x.jpg"), ("--clips", "file/x")):
+        barred = run("query", RED, option, name)
+        assert barred.status == 1 and "LibraryWriteError: file/x" in barred.err
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".x")]
 
 
@@ -237,11 +239,23 @@ def test_clips_hold_the_stretches_with_half_a_second_around(run, asked, tmp_path
         assert reader.times().seconds[-1] == pytest.approx(1.9, abs=0.15)
 
 
+def test_folders_of_what_is_written_are_made_and_those_of_nothing_are_not(run, asked, tmp_path):
+    for option, name in (("--out", "o/new/x.csv"), ("--sheet", "s/new/x.jpg"), ("--clips", "c/new")):
+        assert run("query", f"{RED} AND time < 1", option, name).status == 0
+    assert (tmp_path / "o/new/x.csv").is_file() and (tmp_path / "s/new/x.jpg").is_file()
+    assert list((tmp_path / "c/new").iterdir())
+    (tmp_path / "mine").mkdir()
+    for name in ("none/at/all", "mine"):
+        nothing = run("query", f"{RED} AND time > 99", "--clips", name)
+        assert nothing.status == 0 and "no clip written" in nothing.err
+    assert not (tmp_path / "none").exists() and (tmp_path / "mine").is_dir()
+
+
 def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tmp_path):
     (tmp_path / "v" / "gate" / "a.mp4").unlink()
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
     assert done.status == 0
-    assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clips written" in done.err
+    assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clip written" in done.err
     assert "gate/a.mp4 is gone; if it was moved, index it where it is now" in done.err
     assert "not written: gate-a.mp4" in done.err
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")

@@ -179,7 +179,7 @@ def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_pat
         )
     result = library.query("SELECT frames WHERE entity = 'red'")
     assert {row.video for row in result} == {"a.mp4"}
-    assert any("1 videos are not searched" in warning for warning in result.warnings)
+    assert any("1 video is not searched" in warning for warning in result.warnings)
     library.index(["a.mp4", "b.mp4"])
     result = library.query("SELECT frames WHERE entity = 'red'")
     assert {row.video for row in result} == {"a.mp4", "b.mp4"}

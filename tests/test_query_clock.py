@@ -175,7 +175,7 @@ def test_videos_and_tracks_outside_of_the_time_are_not_matched(tmp_path: Path) -
 
 def test_time_that_is_known_of_no_video_asked_is_an_error(engine: Engine) -> None:
     sql = "SELECT frames WHERE entity = 'dog' AND video = 'yard.mp4' AND time > '10:00'"
-    with pytest.raises(QueryError, match="no wall-clock time is known of the 1 videos asked") as caught:
+    with pytest.raises(QueryError, match="no wall-clock time is known of the 1 video asked") as caught:
         engine.query(sql)
     assert sql[caught.value.position or 0 :] == "time > '10:00'"
     assert engine.query("SELECT frames WHERE video LIKE 'gate%' AND time > '10:00'").warnings == ()

@@ -238,15 +238,15 @@ def test_the_command_line_sets_and_shows_times(run: Callable[..., Ran], tmp_path
     words = ("index", "archive", "--model", "color-bands", "--time-from", "name", "--timezone", "Asia/Tokyo")
     ran = run(*words)
     assert ran.status == 0
-    assert "wall-clock time of 1 videos from the usual stamp in a name, as gate/a_20260301-1015" in ran.err
-    assert "1 videos have no wall-clock time by the usual stamp in a name: gate/b.mp4" in ran.err
+    assert "wall-clock time of 1 video from the usual stamp in a name, as gate/a_20260301-1015" in ran.err
+    assert "1 video has no wall-clock time by the usual stamp in a name: gate/b.mp4" in ran.err
     shown = run("clock", "--json").json
     assert [(row["start_clock"], row["time_zone"], row["time_from"]) for row in shown] == [
         ("2026-03-01 10:15:00.000", "Asia/Tokyo", "name"),
         (None, None, None),
     ]
     assert (
-        "1 videos changed" in run("clock", "gate/b.mp4", "--at", "2026-03-01 11:00", "--timezone", "UTC").err
+        "1 video changed" in run("clock", "gate/b.mp4", "--at", "2026-03-01 11:00", "--timezone", "UTC").err
     )
     assert run("clock", "--json").json[1]["time_from"] == "hand"
     assert run("clock", "--camera-from", "{camera}_*").err.count("gate/b.mp4")

@@ -8,6 +8,7 @@ import click
 
 from panorama.answering import Entity
 from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.lines import counted
 
 
 class GreedyNot(click.Command):
@@ -30,9 +31,10 @@ class GreedyNot(click.Command):
         return super().parse_args(ctx, spread)
 
 
-def _told(entity: Entity) -> str:
-    unlike = f" and {entity.negatives} look-alikes" if entity.negatives else ""
-    return f"{entity.name}: {entity.exemplars} examples{unlike}"
+def described(entity: Entity) -> str:
+    """One line about one entity."""
+    unlike = f" and {counted(entity.negatives, 'look-alike')}" if entity.negatives else ""
+    return f"{entity.name}: {counted(entity.exemplars, 'example')}{unlike}"
 
 
 @click.command("register", cls=GreedyNot)
@@ -68,7 +70,7 @@ def register_command(
         if name or images or unlike or box or find or video:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         for entity in opened(ctx).register_album(album):
-            say(_told(entity))
+            say(described(entity))
         return
     if name is None:
         raise click.UsageError("name the entity: panorama register NAME IMAGE...")
@@ -83,7 +85,7 @@ def register_command(
         entity = library.register_from_video(name, video, seconds, box)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find)
-    say(_told(entity))
+    say(described(entity))
 
 
 @click.command("entities")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
+from panorama.lines import counted
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
@@ -82,7 +83,8 @@ def query_command(
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
-            say(f"{result.uncertain} tracks are uncertain; see them with: AND band = 'uncertain'")
+            uncertain = counted(result.uncertain, "track is", "tracks are")
+            say(f"{uncertain} uncertain; see with: AND band = 'uncertain'")
         if sheet or clips:
             _pictures(library, result, sheet, clips)
 
@@ -207,6 +209,7 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         # The suffix of the file may be another than the format asked for.
         partial = path.with_name(f".{path.name}.{'csv' if form == 'table' else form}")
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             if form == "table":
                 partial.write_text(result.to_table(None) + "\n", encoding="utf-8")
             else:
@@ -215,8 +218,9 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         except OSError as exc:
             raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
         finally:
-            partial.unlink(missing_ok=True)
-        say(f"{len(result)} rows written to {out}")
+            with suppress(OSError):  # of a folder that is none
+                partial.unlink(missing_ok=True)
+        say(f"{counted(len(result), 'row')} written to {out}")
     elif form == "csv":
         click.echo(result.to_csv(), nl=False)
     elif form == "json":
@@ -231,12 +235,12 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
     if sheet:
         report = write_sheet(hits, paths, Path(sheet))
-        say(f"{report.drawn} of {len(hits)} hits drawn in {sheet}")
+        say(f"{report.drawn} of {counted(len(hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
     if clips:
         made = write_clips(hits, paths, Path(clips))
-        say(f"{made.drawn} clips written to {clips}")
+        say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")
 

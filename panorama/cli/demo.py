@@ -11,11 +11,13 @@ from types import ModuleType
 import click
 
 from panorama.archive import Hooks
+from panorama.cli.album import described
 from panorama.cli.common import say
 from panorama.cli.indexing import NO_VIDEO, ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.library import Library, open_library
+from panorama.lines import counted
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
 from panorama.sheet import clock, hits_of, write_sheet
@@ -53,7 +55,7 @@ def _sample(place: Path, where: Path) -> None:
         for entity in library.register_album(sample.album):
             looks_like = sample.lookalikes / entity.name
             entity = library.register(entity.name, unlike=[looks_like]) if looks_like.is_dir() else entity
-            say(f"registered {entity.name}: {entity.exemplars} examples, {entity.negatives} look-alikes")
+            say(f"registered {described(entity)}")
         zones = library.zones.load(content_dir("data") / "scenery" / "zones.json")
         say(f"zones and lines: {', '.join(f'{zone.name} of {zone.camera}' for zone in zones)}")
         for path in sorted(content_dir("queries").glob("*.sql")):
@@ -62,7 +64,7 @@ def _sample(place: Path, where: Path) -> None:
             result = library.query(sql)
             click.echo(result.to_table(8))
             if result.uncertain:
-                click.echo(f"({result.uncertain} tracks uncertain)")
+                click.echo(f"({counted(result.uncertain, 'track')} uncertain)")
         names = [entity.name for entity in library.entities()]
         _sheet(library, names, place / "contact-sheet.jpg")
 
@@ -89,7 +91,8 @@ def _own_video(video: Path, place: Path) -> None:
         result = library.query(sql)
         click.echo(result.to_table())
         total = sum(row["end_time"] - row["start_time"] for row in result)
-        click.echo(f"{len(result)} moments, {clock(total)} in all, {result.uncertain} tracks uncertain")
+        uncertain = counted(result.uncertain, "track")
+        click.echo(f"{counted(len(result), 'moment')}, {clock(total)} in all, {uncertain} uncertain")
         _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
 
 
@@ -110,7 +113,7 @@ def _sheet(library: Library, names: list[str], out: Path) -> None:
         hits += hits_of(result.columns, result.arrow().to_pylist())
     report = write_sheet(hits, paths, out, limit=4 * len(names) if len(names) > 1 else 16)
     say("")
-    say(f"contact sheet of {report.drawn} hits: {out}")
+    say(f"contact sheet of {counted(report.drawn, 'hit')}: {out}")
 
 
 def question(sql: str) -> str:

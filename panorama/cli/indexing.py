@@ -16,7 +16,7 @@ import click
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.library import Library
-from panorama.lines import one_line
+from panorama.lines import counted, one_line
 from panorama.parcels import Progress
 from panorama.profile import Profile, profile_in, with_rate
 from panorama.recording import NONE, RecordingRule
@@ -84,7 +84,10 @@ def describe(outcome: FileOutcome) -> str:
         return f"failed   {outcome.note}"
     if outcome.status == SKIPPED:
         return f"skipped  {outcome.video}: {outcome.note}"
-    found = f"{outcome.frames} frames, {outcome.tracks} tracks, {outcome.crops} crops"
+    found = ", ".join(
+        counted(number, one)
+        for number, one in ((outcome.frames, "frame"), (outcome.tracks, "track"), (outcome.crops, "crop"))
+    )
     line = f"indexed  {outcome.video}: {found}"
     return f"{line}; {outcome.note}" if outcome.note else line
 
@@ -179,7 +182,8 @@ def index_command(
     except KeyboardInterrupt:
         line.clear()
         kept = sum(outcome.status != FAILED for outcome in told)
-        say(f"{kept} videos are done and kept; the same command goes on with the others")
+        done = counted(kept, "video is", "videos are")
+        say(f"{done} done and kept; the same command goes on with the others")
         raise
     _summary(report, as_json, time.perf_counter() - started)
     for text in _networks(report, verbose):
@@ -203,9 +207,10 @@ def _summary(report: IndexReport, as_json: bool, seconds: float) -> None:
         # Files are worked on side by side: only all of them together have a speed.
         frames = sum(file.frames for file in report.of(INDEXED))
         speed = sum(file.video_seconds for file in report.of(INDEXED)) / seconds
-        say(f"{frames} frames in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
+        found = counted(frames, "frame")
+        say(f"{found} in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
     if report.embedded:
-        say(f"{report.embedded} stored crops embedded without decoding")
+        say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
     for text in report.recording.lines() if report.recording is not None else ():
         say(text)
     if report.ignored:
@@ -289,7 +294,7 @@ def clock_command(
         report = library.date(videos or None, recording=rule, start=at, zone=zone)
         for text in report.lines():
             say(text)
-        say(f"{report.changed} videos changed")
+        say(f"{counted(report.changed, 'video')} changed")
         return
     names = ["video", "camera", "start_clock", "time_zone", "time_from"]
     rows = library.videos().select(names).to_pylist()
@@ -342,4 +347,4 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
 def compact_command(ctx: click.Context) -> None:
     """Merge many small data files into few large ones; answers stay the same."""
     replaced = opened(ctx).compact()
-    say(f"{replaced} files merged")
+    say(f"{counted(replaced, 'file')} merged")

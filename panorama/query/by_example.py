@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, QueryError
+from panorama.lines import counted
 from panorama.query.explain import PictureStep
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
 from panorama.query.relations import SCHEMA
@@ -52,7 +53,7 @@ class ByExample:
             crop_ids, values = self._matcher.similarity(image, request)
         # With a least similarity or a number of tracks, those that are too far are not handed over.
         cut = request.min_score is not None or request.first is not None
-        told = f"{len(crop_ids)} crops {'found' if cut else 'compared'}"
+        told = f"{counted(len(crop_ids), 'crop')} {'found' if cut else 'compared'}"
         run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
         run.cursor.register(f"{call.table}_crops", rows)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import AccuracyError, QueryError, QueryTimeout
+from panorama.lines import counted
 from panorama.query.by_example import ByExample
 from panorama.query.compile import Names, compile_query
 from panorama.query.dialect import find_extensions, tokenize
@@ -301,8 +302,9 @@ class Engine:
             return  # the statement itself will say what is wrong with the condition
         if videos and not known:
             raise QueryError(
-                f"no wall-clock time is known of the {videos} videos asked; panorama clock --time-from says"
-                " where it comes from. Without quotes, time is seconds from the start of the video",
+                f"no wall-clock time is known of the {counted(videos, 'video')} asked; panorama clock"
+                " --time-from says where it comes from. Without quotes, time is seconds from the start of"
+                " the video",
                 query.sql,
                 query.clock_at,
             )

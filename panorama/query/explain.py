@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from panorama.lines import counted
 from panorama.query.cost import Choice
 from panorama.query.duckdb_plan import WIDTH, Operator, plan_lines, rows_out
 from panorama.query.ledger import Ledger
@@ -85,7 +86,7 @@ def explain_text(
     lines.append("DuckDB gets")
     lines += [f"  {line}" for line in _wrapped(rewritten.text)]
     rows = rows_out(done.plan)
-    told = f": {_count(rows, 'row')} out in {_ms(done.seconds)}" if analyze and rows is not None else ""
+    told = f": {counted(rows, 'row')} out in {_ms(done.seconds)}" if analyze and rows is not None else ""
     lines += [f"DuckDB does{told}", *(f"  {line}" for line in plan_lines(done.plan))]
     return "\n".join(lines)
 
@@ -95,11 +96,11 @@ def similarity_lines(
 ) -> tuple[str, ...]:
     """Of what a similarity is asked: what was pushed below it, and how many tracks that leaves."""
     lines = [f"pushed below comparing: {', '.join(told) or 'nothing'}"]
-    lines.append(f"{tracks_in} of {_count(tracks_all, 'track')} in scope")
+    lines.append(f"{tracks_in} of {counted(tracks_all, 'track')} in scope")
     if request.min_score is not None:
         lines.append(f"only similarities of {request.min_score:g} or more")
     if request.first is not None:
-        lines.append(f"only what the {_count(request.first, 'most similar track')} need")
+        lines.append(f"only what the {counted(request.first, 'most similar track')} need")
     return tuple(lines)
 
 
@@ -141,7 +142,7 @@ def query_lines(query: Query) -> list[str]:
     if query.budget_seconds is not None:
         lines.append(f"  matched within {query.budget_seconds:g} s")
     if query.first_rows is not None:
-        lines.append(f"  stops after the tracks of the first {query.first_rows} rows")
+        lines.append(f"  stops after the tracks of the first {counted(query.first_rows, 'row')}")
     return lines
 
 
@@ -172,21 +173,21 @@ def _seen_text(seen: Seen) -> str:
 
 def _step_lines(step: Step, analyze: bool) -> list[str]:
     request = step.request
-    who = "all entities" if request.entities is None else _count(len(request.entities), "entity")
+    who = "all entities" if request.entities is None else counted(len(request.entities), "entity")
     if request.tracks is not None:
-        where = _count(len(request.tracks), "track")
+        where = counted(len(request.tracks), "track")
     elif request.segments is not None:
-        where = _count(len(request.segments), "segment")
+        where = counted(len(request.segments), "segment")
     else:
         where = "the whole library"
     least = f", score >= {request.min_score:g}" if request.min_score is not None else ""
     lines = [f"  match {who} in {where}, keep {request.keep}{least}"]
-    lines.append(f"    {step.tracks_in} of {_count(step.tracks_all, 'track')} in scope")
+    lines.append(f"    {step.tracks_in} of {counted(step.tracks_all, 'track')} in scope")
     lines += _estimate_lines(step.choices)
     if analyze:
         bands = [int(np.count_nonzero(step.matches.band == band)) for band in (ACCEPTED, UNCERTAIN, REJECTED)]
         lines.append(
-            f"    {_count(len(step.matches), 'row')} out in {_ms(step.seconds)}:"
+            f"    {counted(len(step.matches), 'row')} out in {_ms(step.seconds)}:"
             f" {bands[0]} accepted, {bands[1]} uncertain, {bands[2]} rejected"
         )
         lines += _ledger_lines(step)
@@ -222,7 +223,7 @@ def _ledger_lines(step: Step) -> list[str]:
     for number, note in exits.items():
         rejected, uncertain, accepted = note.bands
         lines.append(
-            f"    exit {number}: {_count(note.entered, 'track')} in, {accepted} accepted,"
+            f"    exit {number}: {counted(note.entered, 'track')} in, {accepted} accepted,"
             f" {uncertain} uncertain, {rejected} rejected in {_ms(note.seconds)}"
         )
         if note.read or note.computed:
@@ -236,8 +237,3 @@ def _ledger_lines(step: Step) -> list[str]:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
-
-
-def _count(number: int, what: str) -> str:
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from panorama.errors import MissingExtra, UsageError
-from panorama.lines import one_line
+from panorama.lines import counted, one_line
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 40
@@ -205,7 +205,7 @@ class Result:
             lines.append(
                 "  ".join(_pad(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
             )
-        lines.append(f"({len(self)} row{'' if len(self) == 1 else 's'})")
+        lines.append(f"({counted(len(self), 'row')})")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -216,7 +216,8 @@ class Result:
             if i == cut:
                 body += f"<tr><td colspan='{len(self.columns)}'>…</td></tr>"
             body += "<tr>" + "".join(f"<td>{html.escape(_shown_text(v))}</td>" for v in row) + "</tr>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{len(self)} rows</p>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{table}<p>{counted(len(self), 'row')}</p>"
 
     def _shown(self, rows: int | None) -> tuple[list[Row], int]:
         """Rows to print, and where among them some are left out (-1: nowhere)."""
