@@ -222,6 +222,17 @@ def test_plain_sql_that_asks_for_the_most_similar_ones_stops_early(
     assert (request.min_score, request.first) == (least, first)
 
 
+@pytest.mark.parametrize("relation", ["sightings", "moments"])
+@pytest.mark.parametrize("where", ["", " WHERE video LIKE 'gate-%'"])
+def test_the_most_similar_rows_of_matched_relations_are_not_sought_among_tracks_without_a_match(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, relation: str, where: str
+) -> None:
+    like = f"similarity({track(1, 50)})"  # the first crop of track 5, which matches nothing
+    sql = f"SELECT track_id, {like} FROM {relation}{where} ORDER BY {like} DESC, 1 LIMIT 1"
+    assert asked(engine, sql, monkeypatch).first == 1
+    assert engine.query(sql).fetchall() == [(track(1, 4), 0.91)]
+
+
 SOURCES = {name: RELATION_COLUMNS[name] for name in ("crops", "tracks", "detections", "videos", "sightings")}
 SOURCES["part"] = frozenset(("track_id", "video", "time"))
 TESTS = {
@@ -262,7 +273,8 @@ def statements(draw: st.DrawFn) -> str:
         column = pick(SOURCES[seen[name]] & TESTS.keys())
         asked.append(pick(TESTS[column]).format(name))
     of = pick(name for name, relation in seen.items() if relation in tracked)
-    call = pick([f"similarity('a.jpg', {of})", LIKE])
+    picture = pick(["'a.jpg'", str(track(1, 50))])
+    call = pick([f"similarity({picture}, {of})", f"similarity({picture})"])
     picked = pick(["{0} AS s, a.track_id", "count(*) AS n, max({0}) AS s", "a.video, min({0}) AS s"])
     sql = f"SELECT {picked.format(call)} FROM {names['a']} a{source} WHERE {' AND '.join(asked) or 'true'}"
     sql += " GROUP BY 1" if picked.startswith("a.") else ""

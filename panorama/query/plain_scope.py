@@ -19,7 +19,7 @@ from panorama.query.plain_tree import (
     owners,
     sources_of,
 )
-from panorama.query.relations import quote_name
+from panorama.query.relations import MATCHED_COLUMNS, quote_name
 from panorama.query.shorthand import constant
 
 _KEYS = frozenset(("video", "track_id", "crop_id", "segment"))
@@ -134,7 +134,8 @@ class Select:
         told = tuple(dict.fromkeys(part.typed for part in found))
         videos = _over("videos", source, of_videos) if of_videos else None
         tracks = None
-        if any(part.columns != {"video"} for part in found):
+        # A video has tracks that were not matched; the best of them are none of the rows of these relations.
+        if source.relation in MATCHED_COLUMNS or any(part.columns != {"video"} for part in found):
             tracks = f"SELECT track_id FROM {_over(source.relation, source, found)}"
         return Need(videos, tracks, told, self._least(same), self._first(source, same))
 
@@ -309,8 +310,8 @@ def _equal(
 
 def _over(relation: str | None, source: Source, parts: Sequence[_Part]) -> str:
     """A relation under the name of a source, and what must hold of its rows."""
-    where = " AND ".join(f"({part.text})" for part in parts)
-    return f"{relation} AS {quote_name(source.node.alias_or_name)} WHERE {where}"
+    where = f" WHERE {' AND '.join(f'({part.text})' for part in parts)}" if parts else ""
+    return f"{relation} AS {quote_name(source.node.alias_or_name)}{where}"
 
 
 def _row(names: Sequence[str]) -> str:
