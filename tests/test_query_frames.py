@@ -60,6 +60,11 @@ def test_undecided_tracks_are_counted_and_shown_only_when_asked_for(engine: Engi
     assert shown.uncertain == 0
 
 
+def test_each_shorthand_of_a_statement_counts_the_undecided_tracks_of_its_own_time(engine: Engine) -> None:
+    early = "(SELECT frames WHERE entity = 'dog' AND time < 0.{})"
+    assert engine.query(f"SELECT count(*) FROM {early.format(1)} a, {early.format(2)} b").uncertain == 0
+
+
 def test_and_keeps_frames_having_both_and_returns_the_rows_of_each(engine: Engine) -> None:
     rows = engine.query(
         "SELECT frames WHERE entity = 'red-van' AND entity = 'blue-van' AND video = 'gate-1.mp4'"

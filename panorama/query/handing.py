@@ -70,5 +70,6 @@ def give_tracks(
         return
     cursor.register(f"{name}_ids", pa.table({"track_id": track_ids}))
     cursor.execute(
-        f"CREATE TEMP VIEW {name} AS FROM {SCHEMA}.tracks WHERE track_id IN (SELECT track_id FROM {name}_ids)"
+        f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.tracks"
+        f" WHERE track_id IN (SELECT track_id FROM {name}_ids)"
     )
