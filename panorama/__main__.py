@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -22,7 +23,8 @@ def main() -> None:
     status = run(state)
     if heeded:
         signal.signal(signal.SIGINT, _leave)
-    sys.stderr.flush()
+    with contextlib.suppress(AttributeError, OSError):  # closed by the caller, or read by nobody
+        sys.stderr.flush()
     if state.get("debug"):
         sys.exit(status)  # with all that profilers and the like do at the end of Python
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line itself is being loaded."""
+"""How the command line is left: by Ctrl-C while it is being loaded, and with which outputs and status."""
 
 from __future__ import annotations
 
@@ -65,3 +65,18 @@ def test_all_that_was_said_is_written_though_python_is_left_at_once(tmp_path: Pa
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert done.returncode == 0 and done.stdout.startswith("Usage: panorama") and "demo" in done.stdout
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_an_output_that_the_caller_closed_changes_no_exit_status(tmp_path: Path, closed: int) -> None:
+    code = f"import os; os.close({closed}); os.execv({sys.executable!r}, [{sys.executable!r}, *{{words}}])"
+    words = ["-m", "panorama", "--help"]
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(words=words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
