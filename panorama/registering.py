@@ -18,7 +18,7 @@ from panorama.examples import embed_examples
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
-from panorama.video import IMAGE_SUFFIXES, open_video
+from panorama.video import IMAGE_SUFFIXES, VIDEO_SUFFIXES, open_video
 
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
@@ -34,6 +34,7 @@ Images = Sequence[str | Path | NDArray[np.uint8]] | str | Path | NDArray[np.uint
 """One or several files, folders, globs or RGB arrays (H, W, 3)."""
 
 
+_FILMS = VIDEO_SUFFIXES - IMAGE_SUFFIXES - {".gif"}
 _ONE = (str, os.PathLike, np.ndarray)
 
 
@@ -124,6 +125,11 @@ def read_picture(path: Path) -> Picture:
     Raises:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
     """
+    if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
+        raise BadImage(
+            f"{path} is not a picture but a video; an example is cut out of one of its frames: "
+            f"panorama register NAME --video {path} --at SECONDS --box x1,y1,x2,y2"
+        )
     try:
         data = path.read_bytes()
     except OSError as exc:

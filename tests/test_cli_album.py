@@ -113,12 +113,14 @@ def test_an_album_is_registered_whole_or_not_at_all(run, indexed):
 
 
 def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
+    (indexed / "film.mp4").write_bytes(b"no picture")
     (indexed / "empty.jpg").touch()
     (indexed / "text.jpg").write_text("no picture")
     write_picture(indexed / "blank.png", np.full((64, 64, 3), 90, np.uint8))
     write_picture(indexed / "tiny.png", thing_picture("red", 4))
     (indexed / "hollow").mkdir()
     reasons = {
+        "film.mp4": "register NAME --video film.mp4 --at SECONDS --box",
         "empty.jpg": "is empty (0 bytes)",
         "text.jpg": "is not a picture",
         "blank.png": "has nothing in it",

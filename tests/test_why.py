@@ -218,5 +218,8 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
     assert told["entity"] == "blue" and told["band"] == "accepted" and told["reason"] == second
     assert told["runner_up"]["entity"] == "purple" or told["runner_up"]["score"] < told["score"]
     assert run(*place, "--out", "why.xyz").status == 2
-    assert run("--library", library.path, "why", "blue").status == 2
+    for words in (["two.mp4"], [], ["--at", "3"], ["two.mp4", "--at", "3", "--track", "1"]):
+        vague = run("--library", library.path, "why", "blue", *words)
+        assert vague.status == 2
+        assert all(way in vague.err for way in ("--at", "--frame", "--track", "--crop"))
     assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2

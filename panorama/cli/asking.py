@@ -286,6 +286,13 @@ def why_command(
     panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
     panorama why blue-van --track 8589934614
     """
+    placed = seconds is not None or frame is not None
+    ways = sum(way is not None for way in (seconds, frame, track_id, crop_id))
+    if ways != 1 or (placed and video is None):
+        raise click.UsageError(
+            "say in one way which track: VIDEO --at SECONDS or VIDEO --frame N, --track or --crop with"
+            " the track_id or crop_id of a row"
+        )
     if out is not None:
         check_sheet_suffix(Path(out))
     why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
