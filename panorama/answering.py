@@ -16,7 +16,7 @@ from panorama.promises import evidence_for
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.matches import BAND_NAMES
-from panorama.query.matching import AlbumMatcher
+from panorama.query.matching import AlbumMatcher, VectorSource
 from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
@@ -128,6 +128,12 @@ class Answering:
         """What matches the album of the newest snapshot; it holds the vectors."""
         return self._matcher_of(self._current())
 
+    def vectors(self) -> VectorSource:
+        """The vectors of the newest snapshot; to look at them no calibration is needed."""
+        snapshot = self._current()
+        with self._lock:
+            return self._source_of(snapshot, self._embedder())
+
     def forget(self) -> None:
         """Let go of snapshot, vectors and connections; the next query takes new ones."""
         with self._lock:
@@ -193,14 +199,19 @@ class Answering:
             if self._snapshot is snapshot and self._matcher is not None:
                 return self._matcher
             embedder = self._embedder()
-            _check_embedded(snapshot, embedder)
-            source = SnapshotVectors(self._store, snapshot, embedder, self._indexes)
+            source = self._source_of(snapshot, embedder)
             calibrations = calibrations_for(embedder, snapshot.settings)
             sightings = CatalogSightings(self._store, snapshot, embedder, calibrations)
             matcher = AlbumMatcher(source, embedder, calibrations, sightings)
             if self._snapshot is snapshot:
                 self._matcher = matcher
             return matcher
+
+    def _source_of(self, snapshot: Snapshot, embedder: Embedder) -> VectorSource:
+        if self._snapshot is snapshot and self._matcher is not None:
+            return self._matcher.source
+        _check_embedded(snapshot, embedder)
+        return SnapshotVectors(self._store, snapshot, embedder, self._indexes)
 
     def _places_of(self, snapshot: Snapshot) -> PlaceTables:
         with self._lock:

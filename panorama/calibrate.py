@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.calibration import SETTING, shipped_calibrations
+from panorama.calibration import SETTING, rules_for
 from panorama.errors import UsageError
 from panorama.promises import SETTING as EVIDENCE
 from panorama.promises import Evidence
@@ -84,14 +84,15 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
 
     Raises:
         UsageError: a target out of range, or too few tracks to learn from.
+        ModelError: the model ships with a malformed calibration.
     """
     if not 0.5 <= precision < 1:
         raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
-    shipped = shipped_calibrations(library.embedder)
     reports = [
-        calibrate_exit(library, e, rules, precision, slack) for e, rules in enumerate(shipped, start=1)
+        calibrate_exit(library, e, rules, precision, slack)
+        for e, rules in enumerate(rules_for(library.embedder), start=1)
     ]
     library.put_setting(EVIDENCE + library.embedder.hash, [r.evidence.as_dict() for r in reports])
     library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
@@ -127,7 +128,7 @@ def fit(
     1 - precision of best strangers reaches. Rejected is what half of the best strangers reach.
 
     Args:
-        rules: the calibration that the model ships with for this exit. Pairs of single tracks say nothing
+        rules: the calibration of this exit before, see `rules_for`. Pairs of single tracks say nothing
             about how tracks compare with each other: its rules about that stay, and an exit that accepts
             nothing goes on accepting nothing.
     """

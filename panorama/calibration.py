@@ -18,40 +18,53 @@ SETTING = "calibration:"
 SHIPPED = "calibration.json"
 """In a model's folder: what applies where a library has none of its own."""
 
+PLAIN = Calibration(centre=0.0, slope=1.0, low=0.0, high=0.5, near_best=0.75)
+"""What `calibrate` begins with where a model ships with none: of its rules between tracks only the oldest."""
+
 
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:
     """One calibration per exit, shallowest first: what `calibrate` stored, else what the model ships with.
 
     Raises:
-        ModelError: the model ships with none, or with a malformed one.
+        ModelError: there is none, or a malformed one.
     """
-    return _of_rows(embedder, settings.get(SETTING + embedder.hash) or _shipped(embedder))
+    stored = settings.get(SETTING + embedder.hash)
+    if stored:
+        return _of_rows(embedder, stored, "run panorama calibrate")
+    shipped = _shipped(embedder)
+    if shipped is None:
+        raise ModelError(f"{embedder.name} ships with no calibration; make one with panorama calibrate")
+    return shipped
 
 
-def shipped_calibrations(embedder: Embedder) -> tuple[Calibration, ...]:
-    """What the model ships with, whatever a library has; raises as `calibrations_for` does."""
-    return _of_rows(embedder, _shipped(embedder))
+def rules_for(embedder: Embedder) -> tuple[Calibration, ...]:
+    """What the model ships with, whatever a library has, or PLAIN for every exit where it ships with none.
+
+    Raises:
+        ModelError: it ships with a malformed one.
+    """
+    return _shipped(embedder) or (PLAIN,) * embedder.exits
 
 
-def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]]) -> tuple[Calibration, ...]:
+def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]], repair: str) -> tuple[Calibration, ...]:
     if len(rows) != embedder.exits:
-        raise ModelError(
-            f"{embedder.name} has {embedder.exits} exits but {len(rows)} calibrations; run panorama calibrate"
-        )
+        raise ModelError(f"{embedder.name} has {embedder.exits} exits but {len(rows)} calibrations; {repair}")
     try:
         return tuple(Calibration(**row) for row in rows)
     except (TypeError, ValueError) as exc:
-        raise ModelError(f"the calibration of {embedder.name} is malformed: {exc}") from exc
+        raise ModelError(f"the calibration of {embedder.name} is malformed: {exc}; {repair}") from exc
 
 
-def _shipped(embedder: Embedder) -> list[dict[str, float]]:
-    folder = embedder.folder or content_dir("embeddings") / embedder.name
-    path = folder / SHIPPED
+def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
+    """None where the model's folder has no such file."""
+    path = (embedder.folder or content_dir("embeddings") / embedder.name) / SHIPPED
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["exits"]
+        rows = list(json.loads(path.read_text(encoding="utf-8"))["exits"])
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise ModelError(f"{path} is no calibration: {exc}; make one with panorama calibrate") from exc
-    return list(rows)
+        raise ModelError(f"{path} is no calibration: {exc}; mend or remove it") from exc
+    return _of_rows(embedder, rows, f"mend or remove {path}")
 
 
 def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:

@@ -452,7 +452,7 @@ class Library:
 
     def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim)."""
-        found = self._answering.matcher().source.deepen(np.unique(crop_ids), exit)
+        found = self._answering.vectors().deepen(np.unique(crop_ids), exit)
         order = np.argsort(found.crop_ids)
         return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
-from panorama.calibrate import fit
+import panorama
+from panorama.calibrate import calibrate, fit
+from panorama.errors import ModelError
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.recurring import _appearances
@@ -60,3 +65,24 @@ def test_an_exit_that_only_sends_on_goes_on_doing_so() -> None:
 def test_appearances_are_counted_apart_and_overlaps_once() -> None:
     spans = [("a", 0.0, 2.0), ("a", 1.0, 3.0), ("a", 10.0, 11.0), ("b", 0.0, 1.0)]
     assert _appearances(spans) == (3, 5.0)
+
+
+def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    colors = [*COLORS, *COLORS]
+    for number in range(10):
+        things = [Thing(colors[number], 0, 40, top=10), Thing(colors[number // 2 + 1], 0, 40, top=70)]
+        write_film(tmp_path / "films" / f"{number}.mp4", things)
+    with panorama.open(tmp_path / "library") as library:
+        library.index(tmp_path / "films", model="color-bands")
+        library.register("red", thing_picture("red"))
+        library.embedder.folder = tmp_path
+        with pytest.raises(ModelError, match="no calibration; make one with panorama calibrate"):
+            library.query("SELECT tracks WHERE entity = 'red'")
+        (report,) = calibrate(library)
+        assert report.calibration.near_best == 0.75 and report.examples >= 20
+        assert len(library.query("SELECT tracks WHERE entity = 'red' AND band <> 'rejected'")) > 0
+        (tmp_path / "calibration.json").write_text('{"exits": []}')
+        with pytest.raises(ModelError, match=r"0 calibrations; mend or remove .*calibration.json"):
+            calibrate(library)
