@@ -14,6 +14,7 @@ from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
 DEEP = Calibration(0.5, 20.0, 0.4, 0.6, 0.0)
@@ -210,3 +211,30 @@ def test_what_a_video_decides_also_holds_where_every_score_is_asked_for() -> Non
     assert every.score[:3].tolist() == accepted.score.tolist()
     part = MatchRequest(keep="all", segments=np.array([2], np.int32), min_score=0.5)
     assert by_track(matcher.match(part)) == {owners[2]: ACCEPTED}
+
+
+def test_what_a_new_video_adds_gives_the_scores_of_looking_at_everything() -> None:
+    class Remembered:
+        whole: Whole | None = None
+
+        def recall(self, name: str) -> Recalled | None:
+            return None if self.whole is None else Recalled(self.whole, np.array([2], np.int32))
+
+        def keep(self, name: str, whole: Whole) -> None:
+            self.whole = whole
+
+    first = Calibration(0.5, 5.0, 0.2, 0.75, 0.0)
+    rule = Calibration(0.5, 5.0, 0.2, 0.75, 0.0, near_in_video=0.95, fade=2.0)
+    # The tracks of the first video are decided at exit 1, of which the second stands back; the new one is not.
+    shallow, deep, owners = [0.9, 0.8, 0.55], [0.9, 0.8, 0.85], [(1 << 32) + 1, (1 << 32) + 2, 2 << 32]
+    known = Remembered()
+    old = source(shallow[:2], deep[:2], owners[:2], stored=1)
+    AlbumMatcher(old, TwoExits(), (first, rule), known).match(MatchRequest())
+    assert known.whole is not None and list(known.whole.best) == [1]
+    new = source(shallow, deep, owners, stored=1)
+    grown = AlbumMatcher(new, TwoExits(), (first, rule), known).match(MatchRequest())
+    fresh = AlbumMatcher(new, TwoExits(), (first, rule)).match(MatchRequest())
+    assert (
+        by_track(grown) == by_track(fresh) == dict(zip(owners, (ACCEPTED, UNCERTAIN, ACCEPTED), strict=True))
+    )
+    assert grown.score.tolist() == fresh.score.tolist()

@@ -181,15 +181,17 @@ class AlbumMatcher:
     def _grow(self, names: Sequence[str], segments: NDArray[np.int32]) -> list[str]:
         """Add what new segments hold to what is known; the names for which that is not enough.
 
-        It is enough where no new track beats the best one of old, which those of old were compared with.
-        Where there are none of old, nothing was compared.
+        It is enough where no new track beats the best one of old, which those of old were compared with, and
+        none was seen at a deeper exit, whose best one they would be compared with. Where there are none of
+        old, nothing was compared.
         """
         known = {name: self._wholes[name] for name in names}
         best = {name: old.best if len(old.matches) else {} for name, old in known.items()}
         again = []
         for name, (new, top) in self._found(names, segments, best).items():
             old = known[name]
-            if any(value > best[name].get(exit, np.inf) for exit, value in top.items()):
+            beaten = any(value > best[name].get(exit, np.inf) for exit, value in top.items())
+            if beaten or (best[name] and max(top, default=0) > max(best[name])):
                 again.append(name)
                 continue
             both = _appended(old.matches, new.matches)
