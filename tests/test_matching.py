@@ -225,7 +225,7 @@ def test_what_a_new_video_adds_gives_the_scores_of_looking_at_everything() -> No
 
     first = Calibration(0.5, 5.0, 0.2, 0.75, 0.0)
     rule = Calibration(0.5, 5.0, 0.2, 0.75, 0.0, near_in_video=0.95, fade=2.0)
-    # The tracks of the first video are decided at exit 1, of which the second stands back; the new one is not.
+    # The tracks of the first video are decided at exit 1, where the second stands back; the new one is not.
     shallow, deep, owners = [0.9, 0.8, 0.55], [0.9, 0.8, 0.85], [(1 << 32) + 1, (1 << 32) + 2, 2 << 32]
     known = Remembered()
     old = source(shallow[:2], deep[:2], owners[:2], stored=1)
