@@ -11,11 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage
+from panorama.video import scaled
 
 MAX_SIDE = 256
 """Longest side of a stored crop in pixels: twice what the embedder reads, so a better one finds detail."""
 
 JPEG_QUALITY = 90
+
+LOOK_GRID = 24
+LOOK_DIM = 64
+LOOKS_AT_ONCE = 1024
+"""Regions that are sampled together: OpenCV's maps have fewer than 32,768 rows."""
 
 
 def shrunk(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -68,11 +74,9 @@ def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.ui
 
 def whole_box(box_xyxy: NDArray[np.floating], width: int, height: int) -> tuple[int, int, int, int]:
     """A box in whole pixels inside a picture, at least one pixel in each direction."""
-    x1 = int(np.clip(np.floor(box_xyxy[0]), 0, width - 1))
-    y1 = int(np.clip(np.floor(box_xyxy[1]), 0, height - 1))
-    x2 = int(np.clip(np.ceil(box_xyxy[2]), x1 + 1, width))
-    y2 = int(np.clip(np.ceil(box_xyxy[3]), y1 + 1, height))
-    return x1, y1, x2, y2
+    x1, y1, x2, y2 = map(float, box_xyxy)
+    left, top = min(max(math.floor(x1), 0), width - 1), min(max(math.floor(y1), 0), height - 1)
+    return left, top, min(max(math.ceil(x2), left + 1), width), min(max(math.ceil(y2), top + 1), height)
 
 
 def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float) -> float:
@@ -82,7 +86,7 @@ def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float)
         luma: (h, w) brightness inside the box.
     """
     height, width = luma.shape
-    small = cv2.resize(luma, (48, 48), interpolation=cv2.INTER_AREA)
+    small = scaled(luma, 48, 48)
     sharpness = float(cv2.meanStdDev(cv2.Laplacian(small, cv2.CV_16S))[1][0, 0])
     size = math.sqrt(height * width)
     return float(
@@ -90,21 +94,52 @@ def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float)
     )
 
 
-def appearance(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """A cheap unit vector (64,) of how a region looks, for linking it to itself a moment later.
+def appearances(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Cheap unit vectors (N, 64) of how regions of a picture look, for linking them a moment later.
 
-    Colour counts of both halves, coarse on purpose: neighbouring samples differ in pose and blur,
-    hardly in colour.
+    Colour counts of both halves of 24 x 24 samples, coarse on purpose: neighbouring pictures differ in pose
+    and blur, hardly in colour.
+
+    Args:
+        rgb: (H, W, 3).
+        boxes_xyxy: (N, 4) in its pixels.
     """
-    small = cv2.resize(rgb, (24, 24), interpolation=cv2.INTER_AREA)
-    hue, saturation, value = cv2.split(cv2.cvtColor(small, cv2.COLOR_RGB2HSV))
+    if not len(boxes_xyxy):
+        return np.zeros((0, LOOK_DIM), np.float32)
+    # Averaged once for all regions: a sample stands for the pixels around it.
+    averaged = np.asarray(cv2.blur(rgb, (3, 3)), np.uint8)
+    vectors = [
+        _colour_counts(_sampled(averaged, boxes_xyxy[start : start + LOOKS_AT_ONCE]))
+        for start in range(0, len(boxes_xyxy), LOOKS_AT_ONCE)
+    ]
+    return np.concatenate(vectors)
+
+
+def _sampled(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """(N * 24, 24, 3) a grid of samples in each box, one box below the other."""
+    count = len(boxes_xyxy)
+    limits = np.array([rgb.shape[1], rgb.shape[0]], np.float32) - 1
+    start, stop = boxes_xyxy[:, :2].astype(np.float32), boxes_xyxy[:, 2:].astype(np.float32)
+    steps = (np.arange(LOOK_GRID, dtype=np.float32) + 0.5) / LOOK_GRID  # (24,)
+    places = start[:, :, None] + (stop - start)[:, :, None] * steps - 0.5  # (N, 2, 24)
+    places = np.clip(places, 0, limits[:, None])
+    across = np.repeat(places[:, 0], LOOK_GRID, axis=0)  # (N * 24, 24)
+    down = np.broadcast_to(places[:, 1].reshape(-1, 1), (count * LOOK_GRID, LOOK_GRID))
+    return np.asarray(cv2.remap(rgb, across, np.ascontiguousarray(down), cv2.INTER_LINEAR), np.uint8)
+
+
+def _colour_counts(samples: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(N, 64) square roots of the counts of colours in the halves of (N * 24, 24, 3) samples, unit length."""
+    hsv = np.asarray(cv2.cvtColor(samples, cv2.COLOR_RGB2HSV), np.uint8)
+    hue, saturation, value = hsv[..., 0], hsv[..., 1], hsv[..., 2]
     # Hue means nothing without colour: greys are counted by brightness, colours by hue and brightness.
-    grey = value // 32  # 0..7
-    coloured = 8 + (hue // 15) * 2 + value // 128  # 8..31
-    code = np.where(saturation < 48, grey, coloured).astype(np.intp)  # (24, 24)
-    halves = [np.bincount(half.ravel(), minlength=32) for half in (code[:12], code[12:])]
-    vector = np.sqrt(np.concatenate(halves).astype(np.float32))  # (64,)
-    return (vector / np.float32(24)).astype(np.float32)
+    grey = value >> 5  # 0..7
+    coloured = np.uint8(8) + (hue // np.uint8(15) << 1) + (value >> 7)  # 8..31
+    code = np.where(saturation < 48, grey, coloured).reshape(-1, LOOK_GRID**2 // 2)  # (2 N, 288)
+    places = code + 32 * np.arange(len(code))[:, None]
+    counts = np.bincount(places.ravel(), minlength=32 * len(code))
+    roots = np.sqrt(counts.astype(np.float32)).reshape(-1, LOOK_DIM)
+    return np.asarray(roots / np.float32(LOOK_GRID), np.float32)
 
 
 @dataclass(slots=True, eq=False)

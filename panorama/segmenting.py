@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import MAX_SIDE, View, ViewKeeper, appearance, cut, view_quality, whole_box
+from panorama.crops import MAX_SIDE, View, ViewKeeper, appearances, view_quality, whole_box
 from panorama.regions import Regions
 from panorama.tracking import Track, Tracker
 from panorama.video import VideoFrame
@@ -101,8 +101,7 @@ class SegmentBuilder:
         self._note_look(frame.index)
         width, height = self._size
         factors = np.array([small.shape[1] / width, small.shape[0] / height] * 2, np.float32)
-        signatures = [appearance(cut(small, box)) for box in regions.boxes_xyxy * factors]
-        looks = np.stack(signatures) if signatures else np.zeros((0, 64), np.float32)
+        looks = appearances(small, regions.boxes_xyxy * factors)
         owners, ended = self._tracker.update(frame.index, frame.time_seconds, regions, looks)
         offered: list[tuple[ViewKeeper, View]] = []
         for track, box, score in zip(owners, regions.boxes_xyxy, regions.scores.tolist(), strict=True):

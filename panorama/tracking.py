@@ -46,7 +46,7 @@ class Track:
         frames, times, scores: of the samples in which it was seen.
         corners: x1, y1, x2, y2 of every sample, one after the other.
         held_until: (frame, time) up to which nothing in the picture changed since the last sample.
-        appearance: (d,) running mean of unit vectors of how it looks.
+        velocity: pixels a second across and down; size changes are mostly box noise and left out.
     """
 
     local_id: int
@@ -55,36 +55,37 @@ class Track:
     scores: array[float] = field(default_factory=lambda: array("f"))
     corners: array[float] = field(default_factory=lambda: array("f"))
     held_until: tuple[int, float] | None = None
-    appearance: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
-    velocity_xyxy: NDArray[np.float32] = field(default_factory=lambda: np.zeros(4, np.float32))
+    velocity: tuple[float, float] = (0.0, 0.0)
 
     @property
-    def last_box_xyxy(self) -> NDArray[np.float32]:
-        """(4,) the box of the last sample."""
-        return np.array(self.corners[-4:], np.float32)
+    def last_box_xyxy(self) -> list[float]:
+        """The box of the last sample."""
+        return self.corners[-4:].tolist()
 
     @property
     def last_seen_seconds(self) -> float:
         """Time of the last sample, or of the last unchanged frame after it."""
         return self.held_until[1] if self.held_until else self.times[-1]
 
-    def predict(self, time_seconds: float) -> NDArray[np.float32]:
-        """The box expected at a time, by constant velocity; a held track has stood still."""
+    def shift(self, time_seconds: float) -> tuple[float, float]:
+        """How far it will have moved at a time, at constant velocity; a held track has stood still."""
         elapsed = min(time_seconds - self.last_seen_seconds, 1.0)
-        return np.asarray(self.last_box_xyxy + self.velocity_xyxy * np.float32(elapsed))
+        return self.velocity[0] * elapsed, self.velocity[1] * elapsed
 
-    def add(self, frame: int, time_seconds: float, box_xyxy: NDArray[np.float32], score: float) -> None:
+    def add(self, frame: int, time_seconds: float, box_xyxy: list[float], score: float) -> None:
         """Append one sample; the end of a hold becomes one too: until then the box stood still."""
         if self.held_until is not None:
             self.end_hold()
-            self.velocity_xyxy[:] = 0
+            self.velocity = (0.0, 0.0)
         if self.times:
             elapsed = max(time_seconds - self.times[-1], 1e-3)
-            measured = (box_xyxy - self.last_box_xyxy) / np.float32(elapsed)
-            # The mean of both corners carries the motion; size changes are mostly box noise.
-            shift = np.tile((measured[:2] + measured[2:]) / 2, 2).astype(np.float32)
-            self.velocity_xyxy = shift if len(self.times) == 1 else 0.5 * self.velocity_xyxy + 0.5 * shift
-        self._append(frame, time_seconds, box_xyxy.tolist(), score)
+            before = self.last_box_xyxy
+            across = (box_xyxy[0] + box_xyxy[2] - before[0] - before[2]) / (2 * elapsed)
+            down = (box_xyxy[1] + box_xyxy[3] - before[1] - before[3]) / (2 * elapsed)
+            if len(self.times) > 1:
+                across, down = 0.5 * (self.velocity[0] + across), 0.5 * (self.velocity[1] + down)
+            self.velocity = (across, down)
+        self._append(frame, time_seconds, box_xyxy, score)
 
     def end_hold(self) -> None:
         """Make the last unchanged frame, if there is one, a sample with the box that stood still."""
@@ -98,11 +99,6 @@ class Track:
         self.corners.extend(corners)
         self.scores.append(score)
 
-    def look(self, vector: NDArray[np.float32]) -> None:
-        """Fold one unit vector into the running appearance."""
-        mixed = 0.7 * self.appearance + 0.3 * vector if len(self.appearance) else vector
-        self.appearance = (mixed / max(float(np.linalg.norm(mixed)), 1e-6)).astype(np.float32)
-
 
 class Tracker:
     """Links the regions of consecutive samples by motion and appearance.
@@ -113,6 +109,7 @@ class Tracker:
     def __init__(self, settings: TrackerSettings | None = None) -> None:
         self.settings = settings or TrackerSettings()
         self._live: list[Track] = []
+        self._looks = np.zeros((0, 0), np.float32)  # (T, d) running means of unit vectors, one a live track
         self._next_id = 1
         self._last_look_seconds = -np.inf
 
@@ -135,17 +132,32 @@ class Tracker:
         ended = self._end(lambda t: time_seconds - t.last_seen_seconds > limit)
         pairs = self._assign(time_seconds, regions, appearance) if len(regions) and self._live else {}
         self._last_look_seconds = time_seconds
-        owners: list[Track] = []
-        for i in range(len(regions)):
-            track = pairs.get(i)
-            if track is None:
-                track = Track(self._next_id)
+        places: list[int] = []
+        boxes, scores = regions.boxes_xyxy.tolist(), regions.scores.tolist()
+        for i, (box, score) in enumerate(zip(boxes, scores, strict=True)):
+            place = pairs.get(i)
+            if place is None:
+                place = len(self._live)
+                self._live.append(Track(self._next_id))
                 self._next_id += 1
-                self._live.append(track)
-            track.add(frame, time_seconds, regions.boxes_xyxy[i], float(regions.scores[i]))
-            track.look(appearance[i])
-            owners.append(track)
-        return owners, ended
+            self._live[place].add(frame, time_seconds, box, score)
+            places.append(place)
+        self._look(places, appearance)
+        return [self._live[place] for place in places], ended
+
+    def _look(self, places: list[int], appearance: NDArray[np.float32]) -> None:
+        """Fold the unit vectors (N, d) of what was seen into the looks of its tracks."""
+        if not places:
+            return
+        known, at = len(self._looks), np.array(places)
+        looks = np.zeros((len(self._live), appearance.shape[1]), np.float32)
+        if known:
+            looks[:known] = self._looks
+        weight = np.where(at < known, np.float32(0.7), np.float32(0))[:, None]
+        mixed = weight * looks[at] + (1 - weight) * appearance
+        norms = np.sqrt(np.einsum("nd,nd->n", mixed, mixed))[:, None]
+        looks[at] = mixed / np.maximum(norms, np.float32(1e-6))
+        self._looks = looks
 
     def hold(self, frame: int, time_seconds: float) -> None:
         """Nothing changed: what was in sight at the last look is still there."""
@@ -161,18 +173,22 @@ class Tracker:
     finish = cut
 
     def _end(self, over: Callable[[Track], bool]) -> list[Track]:
-        ended = [t for t in self._live if over(t)]
-        self._live = [t for t in self._live if not over(t)]
+        is_over = [over(t) for t in self._live]
+        ended = [t for t, o in zip(self._live, is_over, strict=True) if o]
+        if ended:
+            self._live = [t for t, o in zip(self._live, is_over, strict=True) if not o]
+            self._looks = self._looks[~np.array(is_over)]
         return ended
 
     def _assign(
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
-    ) -> dict[int, Track]:
-        predicted = np.stack([t.predict(time_seconds) for t in self._live])  # (T, 4)
-        last = np.stack([t.last_box_xyxy for t in self._live])  # (T, 4)
+    ) -> dict[int, int]:
+        """Number of a region to the place of its track among the live ones."""
+        last = np.array([t.last_box_xyxy for t in self._live], np.float32)  # (T, 4)
+        shifts = np.array([t.shift(time_seconds) for t in self._live], np.float32)  # (T, 2)
+        predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)
         overlap = np.maximum(iou(predicted, regions.boxes_xyxy), iou(last, regions.boxes_xyxy))  # (T, N)
-        known = np.stack([t.appearance for t in self._live])  # (T, d)
-        cosine = known @ appearance.T  # (T, N)
+        cosine = self._looks @ appearance.T  # (T, N)
         # What stood where nothing changed and is seen again now must look the same: often something came by.
         stood = np.array([t.held_until is not None for t in self._live])[:, None]  # (T, 1)
         jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
@@ -186,22 +202,25 @@ class Tracker:
         # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)
         rows, columns = linear_sum_assignment(-gain)
-        return {int(c): self._live[int(r)] for r, c in zip(rows, columns, strict=True) if good[r, c]}
+        return {c: r for r, c in zip(rows.tolist(), columns.tolist(), strict=True) if good[r, c]}
 
     def _within_reach(
         self, predicted: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
     ) -> NDArray[np.bool_]:
         def centres(b: NDArray[np.float32]) -> NDArray[np.float32]:
-            return ((b[:, :2] + b[:, 2:]) / 2).astype(np.float32)
+            return np.asarray((b[:, :2] + b[:, 2:]).T / np.float32(2), np.float32)  # (2, N)
 
         def areas(b: NDArray[np.float32]) -> NDArray[np.float32]:
-            return np.maximum(np.prod(b[:, 2:] - b[:, :2], axis=1), 1.0)
+            return np.asarray(np.maximum((b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]), 1.0), np.float32)
 
-        diagonal = np.sqrt(((last[:, 2:] - last[:, :2]) ** 2).sum(axis=1))[:, None]  # (T, 1)
-        away = np.minimum(
-            np.linalg.norm(centres(predicted)[:, None] - centres(boxes)[None], axis=2),
-            np.linalg.norm(centres(last)[:, None] - centres(boxes)[None], axis=2),
-        )  # (T, N)
+        def away(b: NDArray[np.float32]) -> NDArray[np.float32]:
+            x, y = centres(b)[:, :, None] - centres(boxes)[:, None, :]  # each (T, N)
+            return np.asarray(np.hypot(x, y), np.float32)
+
+        diagonal = np.hypot(last[:, 2] - last[:, 0], last[:, 3] - last[:, 1])[:, None]  # (T, 1)
+        nearest = np.minimum(away(predicted), away(last))  # (T, N)
         ratio = areas(boxes)[None] / areas(last)[:, None]
         limit = self.settings.max_size_ratio
-        return np.asarray((away <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit))
+        return np.asarray(
+            (nearest <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit)
+        )

@@ -10,7 +10,7 @@ from panorama.crops import (
     MAX_SIDE,
     View,
     ViewKeeper,
-    appearance,
+    appearances,
     cut,
     decode_picture,
     encode_jpeg,
@@ -71,11 +71,43 @@ def test_a_sharp_whole_large_view_is_better() -> None:
     assert view_quality(sharp, False, 0.9) > view_quality(sharp, False, 0.1)
 
 
-def test_appearance_tells_colours_apart_and_not_sizes() -> None:
-    red, blue = np.full((40, 40, 3), (220, 20, 20), np.uint8), np.full((40, 40, 3), (20, 20, 220), np.uint8)
-    larger = np.full((90, 50, 3), (220, 20, 20), np.uint8)
-    assert appearance(red) @ appearance(larger) == pytest.approx(1)
-    assert appearance(red) @ appearance(blue) == pytest.approx(0)
+def test_appearances_tell_colours_apart_and_not_sizes() -> None:
+    picture = np.full((120, 200, 3), (220, 20, 20), np.uint8)
+    picture[:, 100:] = (20, 20, 220)
+    red, larger, blue = appearances(picture, np.array([[5, 5, 45, 45], [0, 0, 90, 120], [110, 5, 150, 60]]))
+    assert red @ larger == pytest.approx(1)
+    assert red @ blue == pytest.approx(0)
+    assert np.linalg.norm(blue) == pytest.approx(1)
+
+
+def test_appearances_are_of_the_upper_and_the_lower_half() -> None:
+    picture = np.zeros((100, 100, 3), np.uint8)
+    picture[50:] = 255
+    both, upper = appearances(picture, np.array([[0, 0, 100, 100], [0, 0, 100, 40]]))
+    assert both[:32].argmax() == 0 and both[32:].argmax() == 7  # black above, white below
+    assert upper[:32].argmax() == upper[32:].argmax() == 0
+    assert appearances(picture, np.zeros((0, 4))).shape == (0, 64)
+
+
+def test_appearances_do_not_depend_on_how_many_there_are() -> None:
+    picture = cv2.GaussianBlur(texture(60, 80), (0, 0), 3)
+    boxes = RNG.uniform(0, 40, (1500, 4)) + np.array([0, 0, 20, 20])
+    boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2] + 3)
+    together = appearances(picture, boxes)
+    alone = np.concatenate([appearances(picture, boxes[i : i + 1]) for i in (0, 1023, 1024, 1499)])
+    assert np.array_equal(together[[0, 1023, 1024, 1499]], alone)
+
+
+def test_a_view_makes_its_picture_once_and_lets_go_of_what_it_was_made_of() -> None:
+    made = []
+
+    def make() -> np.ndarray:
+        made.append(1)
+        return texture(4, 4)
+
+    one = View(0, 0.0, np.zeros(4, np.float32), 1.0, make)
+    assert not made
+    assert one.develop().picture is one.picture and len(made) == 1 and one.make is None
 
 
 def test_a_view_makes_its_picture_once_and_lets_go_of_what_it_was_made_of() -> None:

@@ -6,6 +6,7 @@ from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
 from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
+from panorama.video.planes import scaled
 from panorama.video.reader import VideoFrame, VideoReader
 from panorama.video.recorded import recorded_at
 from panorama.video.stretch import StretchReader
@@ -27,5 +28,6 @@ __all__ = [
     "open_video",
     "pictures_in",
     "recorded_at",
+    "scaled",
     "write_clip",
 ]

@@ -15,6 +15,7 @@ SAMPLES_PER_CELL = 4
 NOISE_FLOOR = 0.7  # gray levels of a cell's mean: below this, differences are rounding
 NOISE_CEILING = 2.0  # a picture in motion is not noise: keeps motion from raising the bar for itself
 NOISE_MEMORY = 15
+QUIET_STRIDE = 5  # of the cells whose quartile is taken: odd, so that no column is left out
 CELL_NOISE_RATE = 0.1
 LIGHT_STEP = 2.0  # gray levels by which the whole picture drifts before it counts as changed
 LONE_FACTOR = 2.0  # how much more a cell must differ that differs alone: compression flickers in one cell
@@ -92,7 +93,8 @@ class ChangeGate:
 
     def _learn_noise(self, step: NDArray[np.float32]) -> None:
         # The quietest quarter of the cells is still there when much of the picture moves.
-        quiet = float(np.partition(step, step.size // 4, axis=None)[step.size // 4]) / 0.3186
+        some = step.ravel()[::QUIET_STRIDE]
+        quiet = float(np.partition(some, some.size // 4)[some.size // 4]) / 0.3186
         if quiet > 0.0 or float(step.max()) > 0.5:  # a frame shown twice says nothing about noise
             self._noise.append(quiet)
             # Compression flickers in some places only; 1.25 makes a mean difference a standard deviation.

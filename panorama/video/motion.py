@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,17 @@ FULL_AREA_SHARE = 0.01
 TILE = 20
 TEXTURE = 24.0  # Sobel response
 TILE_TEXTURE_SHARE = 0.03
+TILE_MOVED_SHARE = 0.4  # of its edges
 MIN_TEXTURED_TILES = 6
 CAMERA_MOVED_SHARE = 0.6
+TEXTURE_UPDATES = 5
 
 # An object enters and the camera's exposure follows: the rest is the same picture, darker.
 LIGHT_INLIER = (25.0, 10.0, 6.0)
 MIN_LIGHT_INLIERS = 0.2
 GAIN_RANGE = (0.5, 2.0)
+
+MID_GREY = np.float32(128)
 
 GHOST_EDGE_RATIO = 1.5
 
@@ -73,6 +79,7 @@ class MotionProposer:
         self._seen = 0
         self._mean = np.zeros((0, 0), np.float32)
         self._variance = np.zeros((0, 0), np.float32)
+        self._texture = Texture(self._mean)
 
     def update(self, luma: NDArray[np.uint8]) -> Regions:
         """Regions of motion in a frame's (H, W) uint8 luma, best first; none during warm-up."""
@@ -81,15 +88,18 @@ class MotionProposer:
             self._start(small)
             return Regions.empty()
         gain, offset = fit_light(self._mean, small)
-        difference: NDArray[np.float32] = small - (gain * self._mean + offset)
-        contrast = np.abs(difference)
-        foreground = contrast > np.maximum(MIN_CONTRAST, CONTRAST_IN_SIGMAS * np.sqrt(self._variance))
-        if float(foreground.mean()) > PICTURE_CHANGED_SHARE or camera_moved(self._mean, contrast):
+        # In the background's light: what it would have been, had the light not changed.
+        relit = (small - np.float32(offset)) / np.float32(gain)
+        difference = relit - self._mean
+        contrast = np.abs(difference) * np.float32(gain)
+        sigmas = CONTRAST_IN_SIGMAS**2 * self._variance
+        foreground = (contrast * contrast > np.maximum(MIN_CONTRAST**2, sigmas)).view(np.uint8)
+        share = cv2.countNonZero(foreground) / foreground.size
+        if share > PICTURE_CHANGED_SHARE or self._texture.camera_moved(contrast):
             self._start(small)
             return Regions.empty()
         self._seen += 1
-        self._learn(difference / np.float32(gain), foreground)
-        foreground &= contrast > SHADOW_SHARE * cv2.dilate(contrast, np.ones((SHADOW_REACH, SHADOW_REACH)))
+        self._learn(relit, difference, foreground)
         if self._seen <= self._warm_up:
             return Regions.empty()
         return self._regions(small, contrast, foreground)
@@ -97,43 +107,45 @@ class MotionProposer:
     def _start(self, small: NDArray[np.float32]) -> None:
         self._mean = small.copy()
         self._variance = np.full_like(small, START_VARIANCE)
+        self._texture = Texture(self._mean)
         self._seen = 1
 
-    def _learn(self, difference: NDArray[np.float32], foreground: NDArray[np.bool_]) -> None:
-        rate = max(LEARNING_RATE, 1 / self._seen)
-        self._mean += np.where(foreground, 1 / self._memory, rate) * difference
-        spread = np.where(foreground, 0, LEARNING_RATE) * (difference**2 - self._variance)
-        self._variance = np.clip(self._variance + spread, *VARIANCE_RANGE)
+    def _learn(
+        self, relit: NDArray[np.float32], difference: NDArray[np.float32], foreground: NDArray[np.uint8]
+    ) -> None:
+        still = (foreground == 0).view(np.uint8)
+        cv2.accumulateWeighted(relit, self._mean, max(LEARNING_RATE, 1 / self._seen), still)
+        cv2.accumulateWeighted(relit, self._mean, 1 / self._memory, foreground)
+        cv2.accumulateWeighted(difference * difference, self._variance, LEARNING_RATE, still)
+        np.clip(self._variance, *VARIANCE_RANGE, out=self._variance)
+        self._texture.follow(self._mean)
 
     def _regions(
-        self, small: NDArray[np.float32], contrast: NDArray[np.float32], foreground: NDArray[np.bool_]
+        self, small: NDArray[np.float32], contrast: NDArray[np.float32], foreground: NDArray[np.uint8]
     ) -> Regions:
         height, width = foreground.shape
         # A lone pixel is noise; a pixel missing in an object is not a hole.
-        mask = cv2.medianBlur(foreground.astype(np.uint8), 3)
-        gap = max(3, round(MERGE_GAP_SHARE * max(height, width)) * 2 + 1)
-        joined = cv2.dilate(mask, np.ones((gap, gap), np.uint8))
-        count, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
-        if count == 1:  # the ground alone
-            return Regions.empty()
-        edges_now, edges_before = edge_strength(small), edge_strength(self._mean)
+        if not cv2.countNonZero(cv2.medianBlur(foreground, 3)):
+            return Regions.empty()  # shadows only take away
+        strongest = cv2.dilate(cv2.convertScaleAbs(contrast), np.ones((SHADOW_REACH, SHADOW_REACH)))
+        lit = contrast > np.float32(SHADOW_SHARE) * strongest
+        mask = np.asarray(cv2.medianBlur(foreground & lit, 3), np.uint8)
         boxes: list[tuple[int, int, int, int]] = []
         scores: list[float] = []
-        for label in range(1, count):
-            x, y, w, h = (int(v) for v in stats[label, :4])
-            window = np.s_[y : y + h, x : x + w]
-            part = ((labels[window] == label) & (mask[window] > 0)).astype(np.uint8)
-            area = int(part.sum())
+        for (x, y, w, h), part in components(mask):
+            area = cv2.countNonZero(part)
             if area < MIN_AREA_SHARE * height * width:
                 continue
+            window = np.s_[y : y + h, x : x + w]
             outline = cv2.morphologyEx(part, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
-            if edges_before[window][outline].sum() > GHOST_EDGE_RATIO * edges_now[window][outline].sum():
+            edges_before, edges_now = edges_in(self._mean, window), edges_in(small, window)
+            if edges_before[outline].sum() > GHOST_EDGE_RATIO * edges_now[outline].sum():
                 # The outline lies in the background, not in the frame: what stood there has left.
                 self._mean[window][part > 0] = small[window][part > 0]
                 continue
             bx, by, bw, bh = cv2.boundingRect(part)
             boxes.append((x + bx, y + by, x + bx + bw, y + by + bh))
-            strength = min(1.0, float(contrast[window][part > 0].mean()) / FULL_CONTRAST)
+            strength = min(1.0, cv2.mean(contrast[window], part)[0] / FULL_CONTRAST)
             extent = min(1.0, area / (FULL_AREA_SHARE * height * width))
             scores.append(0.5 * strength + 0.3 * area / (bw * bh) + 0.2 * extent)
         if not boxes:
@@ -158,31 +170,46 @@ class MotionProposer:
 def shrink(luma: NDArray[np.uint8]) -> NDArray[np.float32]:
     """(h, w) float32 with LONG_SIDE samples along the longer side, sampled by striding, then averaged."""
     step = max(1, max(luma.shape) // (2 * LONG_SIDE))
-    samples = np.ascontiguousarray(luma[step // 2 :: step, step // 2 :: step])
+    samples = luma[step // 2 :: step, step // 2 :: step]
     factor = min(1.0, LONG_SIDE / max(samples.shape))
-    size = (max(1, round(samples.shape[1] * factor)), max(1, round(samples.shape[0] * factor)))
-    small = scaled(samples, *size)
+    small = scaled(
+        samples, max(1, round(samples.shape[1] * factor)), max(1, round(samples.shape[0] * factor))
+    )
     return np.asarray(cv2.GaussianBlur(small, (3, 3), 0), np.float32)
 
 
 def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tuple[float, float]:
     """Gain and offset that best explain a frame as the background in another light, objects left out."""
-    # A quarter of the pixels tells a light as well as all.
-    background, small = background[::2, ::2].copy(), small[::2, ::2].copy()
-    gain, offset = 1.0, float(np.median(small - background))
+    # A ninth of the pixels tells a light as well as all. Around mid-grey, sums in float32 lose nothing.
+    before = background[::3, ::3].ravel() - MID_GREY
+    now = small[::3, ::3].ravel() - MID_GREY
+    gain, offset = 1.0, float(np.median(now[::2] - before[::2]))
+    products = np.stack([np.ones_like(now), before, now, before * before, before * now])  # (5, P)
     for limit in LIGHT_INLIER:
-        same = np.abs(small - (gain * background + offset)) < limit
-        if float(same.mean()) < MIN_LIGHT_INLIERS:
+        same = np.abs(now - (gain * before + offset)) < limit
+        sums: list[float] = (products @ same.astype(np.float32)).tolist()
+        count = sums[0]
+        if count < MIN_LIGHT_INLIERS * len(same):
             break
-        before, now = background[same], small[same]
-        spread = float(before.var())
-        if spread < 1.0:
-            offset = float(now.mean()) - gain * float(before.mean())
-            continue
-        slope = float(((before - before.mean()) * (now - now.mean())).mean()) / spread
-        gain = float(np.clip(slope, *GAIN_RANGE))
-        offset = float(now.mean()) - gain * float(before.mean())
-    return gain, offset
+        mean_before, mean_now, square, cross = (value / count for value in sums[1:])
+        spread = square - mean_before**2
+        if spread >= 1.0:
+            slope = (cross - mean_before * mean_now) / spread
+            gain = min(max(slope, GAIN_RANGE[0]), GAIN_RANGE[1])
+        offset = mean_now - gain * mean_before
+    return gain, offset + float(MID_GREY) * (1 - gain)
+
+
+def components(mask: NDArray[np.uint8]) -> Iterator[tuple[tuple[int, int, int, int], NDArray[np.uint8]]]:
+    """What lies together or nearly so in a mask (h, w): x, y, width, height, and the part of it in there."""
+    gap = max(3, round(MERGE_GAP_SHARE * max(mask.shape)) * 2 + 1)
+    joined = cv2.dilate(mask, np.ones((gap, gap), np.uint8))
+    count, labels = cv2.connectedComponents(joined, ltype=cv2.CV_16U)
+    for label in range(1, count):
+        own = (np.asarray(labels) == label).view(np.uint8)
+        x, y, w, h = cv2.boundingRect(own)
+        window = np.s_[y : y + h, x : x + w]
+        yield (x, y, w, h), np.asarray(own[window] & mask[window], np.uint8)
 
 
 def edge_strength(small: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -191,14 +218,60 @@ def edge_strength(small: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.abs(across) + np.abs(down), np.float32)
 
 
-def camera_moved(background: NDArray[np.float32], contrast: NDArray[np.float32]) -> bool:
-    """Whether the background's edges changed in most of the tiles that have any."""
-    textured = (edge_strength(background) > TEXTURE).astype(np.float32)
-    changed = textured * (contrast > MIN_CONTRAST)
-    size = (max(1, background.shape[1] // TILE), max(1, background.shape[0] // TILE))
-    texture_share = cv2.resize(textured, size, interpolation=cv2.INTER_AREA)
-    changed_share = cv2.resize(changed, size, interpolation=cv2.INTER_AREA)
-    tiles = texture_share > TILE_TEXTURE_SHARE
-    if int(tiles.sum()) < MIN_TEXTURED_TILES:
-        return False
-    return float((changed_share[tiles] > 0.4 * texture_share[tiles]).mean()) > CAMERA_MOVED_SHARE
+def edges_in(small: NDArray[np.float32], window: tuple[slice, slice]) -> NDArray[np.float32]:
+    """`edge_strength` of a window alone, the pixels beside it taken into account."""
+    y, x = window
+    top, left = min(y.start, 1), min(x.start, 1)
+    wider = edge_strength(small[y.start - top : y.stop + 1, x.start - left : x.stop + 1])
+    return wider[top : top + y.stop - y.start, left : left + x.stop - x.start]
+
+
+class Texture:
+    """Where a background has edges: by these a moving camera is told from moving things.
+
+    A background changes slowly, so its edges are looked for at every so many updates.
+    """
+
+    def __init__(self, background: NDArray[np.float32]) -> None:
+        self._age = 0
+        self._least_pixels = 0.0
+        if background.size:
+            self._look(background)
+
+    def follow(self, background: NDArray[np.float32]) -> None:
+        """The background has been updated."""
+        self._age += 1
+        if self._age >= TEXTURE_UPDATES:
+            self._look(background)
+
+    def camera_moved(self, contrast: NDArray[np.float32]) -> bool:
+        """Whether the background's edges changed in most of the tiles that have any."""
+        if not self._least_pixels:
+            return False
+        changed = self._edges & (contrast > MIN_CONTRAST).view(np.uint8)
+        if cv2.countNonZero(changed) <= self._least_pixels:
+            return False  # spares the tiles, whenever the camera stands still
+        moved = _tile_shares(changed)[self._tiles] > TILE_MOVED_SHARE * self._shares
+        return int(np.count_nonzero(moved)) > CAMERA_MOVED_SHARE * len(self._shares)
+
+    def _look(self, background: NDArray[np.float32]) -> None:
+        self._age = 0
+        self._edges = (edge_strength(background) > TEXTURE).view(np.uint8)
+        shares = _tile_shares(self._edges)
+        self._tiles = shares > TILE_TEXTURE_SHARE
+        self._shares = np.sort(shares[self._tiles])
+        self._least_pixels = 0.0
+        if len(self._shares) >= MIN_TEXTURED_TILES:
+            # If just so many tiles as are needed moved, those with the fewest edges, by just enough.
+            needed = self._shares[: int(CAMERA_MOVED_SHARE * len(self._shares)) + 1]
+            self._least_pixels = TILE_MOVED_SHARE * float(needed.sum()) * TILE**2
+        self._shares = shares[self._tiles]
+
+
+def _tile_shares(mask: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Mean of a mask of zeros and ones in tiles of some TILE pixels."""
+    height, width = mask.shape
+    rows = np.linspace(0, height, max(1, height // TILE) + 1).astype(np.intp)
+    columns = np.linspace(0, width, max(1, width // TILE) + 1).astype(np.intp)
+    sums = np.diff(np.diff(cv2.integral(mask)[rows][:, columns], axis=0), axis=1)
+    return (sums / np.outer(np.diff(rows), np.diff(columns))).astype(np.float32)

@@ -44,10 +44,10 @@ def _plane(plane: Any) -> NDArray[np.uint8]:
 
 
 def scaled(plane: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
-    """A plane at another size: by area when it shrinks.
+    """A plane at another size, shrunk by averaging.
 
     Halving is the one ratio for which averaging is quick, so it is halved as long as that does not shrink
-    too much: a fifth of the time for a frame of 1920 x 1080.
+    too much; what is left, less than a half, is interpolated: a fifth of the time that averages take.
     """
     while plane.shape[0] >= 2 * height and plane.shape[1] >= 2 * width and min(plane.shape) > 1:
         half = (plane.shape[1] // 2, plane.shape[0] // 2)
@@ -55,6 +55,4 @@ def scaled(plane: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint
         plane = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
     if plane.shape == (height, width):
         return plane
-    shrinks = plane.shape[0] * plane.shape[1] > width * height
-    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(plane, (width, height), interpolation=how), np.uint8)
+    return np.asarray(cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
