@@ -34,7 +34,7 @@ PARCEL_BYTES = 24 << 20
 KEPT_BYTES = 64 << 20
 """Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
 
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
 
