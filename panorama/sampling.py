@@ -15,7 +15,7 @@ from panorama.video import ChangeGate, MotionProposer, VideoFrame
 ONE_STEP = 0.5
 """Share of the change between two samples that must happen from one frame to the next to be a shot change."""
 
-NEARLY_STILL = 0.8
+NEARLY_STILL = 0.95
 """Overlap of what moves with where it was at the last look, from which on the next look is enough."""
 
 DENSE_SECONDS = 0.25
