@@ -43,8 +43,7 @@ class IngestSettings:
     """What indexing looks at. All of it is part of a segment's key.
 
     Attributes:
-        samples_per_second: how often regions are looked for; between samples boxes are interpolated. From
-            four on, every second time is enough while all that moves keeps its place.
+        samples_per_second: how often regions are looked for; between samples boxes are interpolated.
         every: look at every so many frames instead; None for the rate.
         crops_per_track: pictures kept of each track.
         proposal_side: longest side in pixels of the picture that the proposer sees.

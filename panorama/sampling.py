@@ -9,17 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.frames import VideoInfo
-from panorama.regions import Regions, iou
+from panorama.regions import Regions
 from panorama.video import ChangeGate, MotionProposer, VideoFrame
 
 ONE_STEP = 0.5
 """Share of the change between two samples that must happen from one frame to the next to be a shot change."""
-
-NEARLY_STILL = 0.95
-"""Overlap of what moves with where it was at the last look, from which on the next look is enough."""
-
-DENSE_SECONDS = 0.25
-"""Looks that are further apart than this are all needed to follow things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +53,6 @@ class Rate:
     every: int | None = None
     all_frames: bool = False
 
-    @property
-    def seconds(self) -> float:
-        """Between two looks; infinite where frames are picked by their number."""
-        return np.inf if self.all_frames or self.every is not None else 1 / self.samples_per_second
-
 
 class Sampler:
     """Takes all decoded frames of one video, in order.
@@ -78,7 +67,6 @@ class Sampler:
         self._schedule = _Schedule(rate)
         self._shots = _ShotFinder()
         self._small_size = small_size(info, side)
-        self._slow = _SlowMotion(rate.seconds)
 
     def look(self, frame: VideoFrame) -> Iterator[Sample | Hold]:
         """What to do about a frame: nothing, look at it, or take it for the one before."""
@@ -93,10 +81,7 @@ class Sampler:
             self._motion.reset()
         # Also where nothing changed: it is then that the background is learned and its noise measured.
         moving = self._motion.update(luma)
-        if seen.changed and not seen.cut and self._slow.can_wait(moving):
-            return
-        if seen.changed or self._slow.owed:
-            self._slow.looked(moving)
+        if seen.changed:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)
@@ -128,36 +113,6 @@ class _Schedule:
         ticks = int((frame.time_seconds + 5e-4) / self._interval) + 1
         self._next_seconds = ticks * self._interval
         return True
-
-
-class _SlowMotion:
-    """Tells where all that moves has hardly moved since the last look: then the next look is soon enough.
-
-    Things are followed as well across two looks of little motion as across one of much. Never twice in a
-    row, and never with a camera that moves: then nothing is known of what moves before it.
-
-    Attributes:
-        owed: the last change was not looked at, so the next sample is.
-    """
-
-    def __init__(self, seconds_between_looks: float) -> None:
-        self.owed = False
-        self._dense = seconds_between_looks <= DENSE_SECONDS
-        self._last: NDArray[np.float32] = np.zeros((0, 4), np.float32)
-
-    def can_wait(self, moving: Regions) -> bool:
-        """Whether a change can wait for the next sample; it is then owed a look."""
-        boxes = moving.boxes_xyxy
-        if not self._dense or self.owed or not len(boxes) or not len(self._last):
-            return False
-        overlaps = iou(boxes, self._last)  # (N, M)
-        self.owed = float(min(overlaps.max(axis=0).min(), overlaps.max(axis=1).min())) >= NEARLY_STILL
-        return self.owed
-
-    def looked(self, moving: Regions) -> None:
-        """A sample is looked at."""
-        self.owed = False
-        self._last = moving.boxes_xyxy
 
 
 class _ShotFinder:

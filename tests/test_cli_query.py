@@ -111,7 +111,7 @@ def test_formats_and_files_agree(run, asked, tmp_path):
 def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     # Mostly red with a green stripe: like red, but not surely red.
     mixed = thing_picture("red")
-    mixed[:, 58:] = thing_picture("green")[:, 58:]
+    mixed[:, 56:] = thing_picture("green")[:, 56:]
     write_picture(asked / "mixed.png", mixed)
     run("register", "mixed", "mixed.png")
     done = run("query", "SELECT frames WHERE entity = 'mixed'", "--format", "json")

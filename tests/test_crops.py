@@ -110,18 +110,6 @@ def test_a_view_makes_its_picture_once_and_lets_go_of_what_it_was_made_of() -> N
     assert one.develop().picture is one.picture and len(made) == 1 and one.make is None
 
 
-def test_a_view_makes_its_picture_once_and_lets_go_of_what_it_was_made_of() -> None:
-    made = []
-
-    def make() -> np.ndarray:
-        made.append(1)
-        return texture(4, 4)
-
-    one = View(0, 0.0, np.zeros(4, np.float32), 1.0, make)
-    assert not made
-    assert one.develop().picture is one.picture and len(made) == 1 and one.make is None
-
-
 def test_a_keeper_spreads_its_views_over_a_long_life() -> None:
     keeper = ViewKeeper(wanted=4)
     for tenth in range(36_000):  # an hour at ten samples a second
