@@ -13,6 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UnknownVideo, UsageError, unknown
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import BAND_NAMES, MatchRequest
+from panorama.query.scoring import with_mean
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -105,6 +106,8 @@ class Why:
         steps: the exits looked at, shallowest first; the last one decided.
         exemplar: the picture of the entity that matched.
         runner_up: the best picture of another entity, None where there is none.
+        together: similarity of the crop to the mean of the entity's examples, which counts as one more; None
+            where there are not several.
         look_alike: the nearest registered look-alike of the entity, None where there is none.
         best_score: of the entity's best track at the exit that decided.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
@@ -126,6 +129,7 @@ class Why:
     exits: int
     steps: tuple[Step, ...]
     exemplar: Likeness
+    together: float | None
     runner_up: Likeness | None
     look_alike: Likeness | None
     best_score: float
@@ -139,10 +143,11 @@ class Why:
         """The decision in a sentence or two."""
         parts = [_border_text(self)]
         rival = self.look_alike
-        if rival is not None and rival.similarity > self.exemplar.similarity:
+        own = max(self.exemplar.similarity, self.together or -1.0)
+        if rival is not None and rival.similarity > own:
             parts.append(
                 f"The look-alike {rival.source} fits better than any example"
-                f" ({rival.similarity:.3f} against {self.exemplar.similarity:.3f}): twice its lead is lost."
+                f" ({rival.similarity:.3f} against {own:.3f}): twice its lead is lost."
             )
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
@@ -206,7 +211,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     return Why(
         name, video, track_id, start, end, crop_id, frame, seconds, score, band, decided,
         matcher.embedder.exits, steps,
-        account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band),
+        account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.together(crop_id),
         account.runner_up(), account.look_alike(),
         account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
         library.crop(crop_id),
@@ -259,7 +264,8 @@ class _Account:
         self._album = matcher.source.album(exit)
         crops = matcher.source.deepen(crop_ids, exit)
         self._crop_ids = crops.crop_ids
-        self._similarity = np.asarray(self._album.vectors @ np.asarray(crops.vectors).T)  # (M, crops)
+        self._vectors = np.asarray(crops.vectors)  # (crops, dim)
+        self._similarity = np.asarray(self._album.vectors @ self._vectors.T)  # (M, crops)
 
     def steps(self, score: float, band: str) -> tuple[Step, ...]:
         """The exits up to the one that decided, which is told as it was decided."""
@@ -293,13 +299,24 @@ class _Account:
     def exemplar(self, exemplar_id: int, crop_id: int, score: float, band: str) -> Likeness:
         """The picture that matched, beside the crop that it matched."""
         row = int(np.flatnonzero(self._album.exemplar_ids == exemplar_id)[0])
-        column = int(np.flatnonzero(self._crop_ids == crop_id)[0])
-        return self._likeness(row, column, score, band)
+        return self._likeness(row, self._column(crop_id), score, band)
+
+    def together(self, crop_id: int) -> float | None:
+        """Similarity of a crop to the mean of several examples."""
+        examples = np.asarray(self._album.vectors[self._mine & ~self._album.negative])
+        mean = with_mean(examples)[len(examples) :]
+        return float(mean[0] @ self._vectors[self._column(crop_id)]) if len(mean) else None
 
     def look_alike(self) -> Likeness | None:
         """The registered look-alike of the entity that comes nearest."""
-        mine = self._album.entity_index == self._album.entities.index(self._name)
-        return self._nearest(np.flatnonzero(mine & self._album.negative))
+        return self._nearest(np.flatnonzero(self._mine & self._album.negative))
+
+    @property
+    def _mine(self) -> NDArray[np.bool_]:
+        return np.asarray(self._album.entity_index == self._album.entities.index(self._name))
+
+    def _column(self, crop_id: int) -> int:
+        return int(np.flatnonzero(self._crop_ids == crop_id)[0])
 
     def runner_up(self) -> Likeness | None:
         """The best picture of the other entity that scores best."""
@@ -317,7 +334,7 @@ class _Account:
             return None
         row = int(scored.score.argmax())
         picture = int(np.flatnonzero(album.exemplar_ids == scored.exemplar_id[row])[0])
-        column = int(np.flatnonzero(self._crop_ids == scored.crop_id[row])[0])
+        column = self._column(int(scored.crop_id[row]))
         return self._likeness(picture, column, float(scored.score[row]), BAND_NAMES[int(scored.band[row])])
 
     def _nearest(self, rows: NDArray[np.intp]) -> Likeness | None:

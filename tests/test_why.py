@@ -105,6 +105,26 @@ def test_a_look_alike_that_fits_better_is_named(library):
     assert library.why("red", track_id=why.track_id).look_alike is None
 
 
+def test_a_look_alike_that_several_examples_together_outdo_takes_nothing_away(tmp_path, fake_proposer):
+    def striped(color, width):
+        picture = thing_picture("red")
+        picture[:, -width:] = thing_picture(color)[:, -width:]
+        return picture
+
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library") as library:
+        library.index(tmp_path / "a.mp4", model="color-bands")
+        examples = [striped("green", 24), striped("purple", 24)]
+        library.register("red", examples, unlike=striped("blue", 20))
+        why = library.why("red", "a.mp4", frame=20)
+        assert why.exemplar.similarity < why.look_alike.similarity < why.together
+        assert "look-alike" not in why.reason
+        library.remove_exemplar(library.exemplars("red")[0].exemplar_id)
+        alone = library.why("red", "a.mp4", frame=20)
+        assert alone.together is None and alone.score < why.score
+        assert "twice its lead is lost" in alone.reason
+
+
 def test_near_the_best_is_told_as_the_border_that_was_missed(library):
     why = library.why("red", track_id=track(library, "red", "one.mp4"))
     last = replace(why.steps[-1], score=0.6, high=0.5, floor=0.7, band="uncertain")
