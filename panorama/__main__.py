@@ -13,6 +13,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Load the command line, run it, and leave with its exit status."""
+    _open_closed()
     # Where the caller ignores the signal (nohup, a script's background job), so do we.
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
@@ -23,13 +24,20 @@ def main() -> None:
     status = run(state)
     if heeded:
         signal.signal(signal.SIGINT, _leave)
-    with contextlib.suppress(AttributeError, OSError):  # closed by the caller, or read by nobody
+    with contextlib.suppress(OSError):  # nobody reads it
         sys.stderr.flush()
     if state.get("debug"):
         sys.exit(status)  # with all that profilers and the like do at the end of Python
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as
     # much again as half of its import.
     os._exit(status)
+
+
+def _open_closed() -> None:
+    """Outputs that the caller closed lead nowhere; else the next file opened would have the number of one."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _leave(_: int, __: FrameType | None) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import Thing, write_film
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,7 +71,8 @@ def test_all_that_was_said_is_written_though_python_is_left_at_once(tmp_path: Pa
 @pytest.mark.parametrize("closed", [1, 2])
 def test_an_output_that_the_caller_closed_changes_no_exit_status(tmp_path: Path, closed: int) -> None:
     code = f"import os; os.close({closed}); os.execv({sys.executable!r}, [{sys.executable!r}, *{{words}}])"
-    words = ["-m", "panorama", "--help"]
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    words = ["-m", "panorama", "index", "a.mp4", "--model", "color-bands"]
     done = subprocess.run(
         [sys.executable, "-c", code.format(words=words)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -79,4 +81,6 @@ def test_an_output_that_the_caller_closed_changes_no_exit_status(tmp_path: Path,
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert ("1 indexed, 0 skipped, 0 failed" in done.stderr) == (closed == 1)
+    assert (tmp_path / "panorama-library" / "catalog.sqlite").exists()

@@ -141,8 +141,7 @@ def run(state: dict[str, Any]) -> int:
     try:
         _interrupts_raise()
         status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
-        if sys.stdout is not None:  # as where the caller closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("panorama: interrupted", err=True)
         status = INTERRUPTED
