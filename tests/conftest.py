@@ -28,6 +28,7 @@ TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
 from fakes import ColoredThings  # noqa: E402
+from places import FOOTAGE, NO_FOOTAGE  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def footage() -> Path:
     """The folder of real footage beside the checkout; skips where it is absent."""
-    place = Path(os.environ.get("PANORAMA_FOOTAGE") or TESTS.parent.parent / "shared" / "footage")
-    if not (place / "video").is_dir():
-        pytest.skip(f"no footage at {place}; set PANORAMA_FOOTAGE")
-    return place
+    if not (FOOTAGE / "video").is_dir():
+        pytest.skip(NO_FOOTAGE)
+    return FOOTAGE

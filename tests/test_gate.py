@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from places import FOOTAGE, NO_FOOTAGE
 
 from panorama.errors import UsageError
 from panorama.video import ChangeGate, open_video
@@ -159,10 +159,9 @@ def timed(gate: ChangeGate, luma: np.ndarray) -> float:
 
 
 def footage(name: str) -> Path:
-    root = Path(__file__).resolve().parents[1]
-    path = Path(os.environ.get("PANORAMA_FOOTAGE", root.parent / "shared" / "footage")) / "video" / name
+    path = FOOTAGE / "video" / name
     if not path.exists():
-        pytest.skip(f"no footage {name} beside the checkout; set PANORAMA_FOOTAGE")
+        pytest.skip(f"{name}: {NO_FOOTAGE}")
     return path
 
 

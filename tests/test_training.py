@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from places import FOOTAGE, NO_FOOTAGE
 
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
@@ -31,8 +31,6 @@ from panorama.models.training.train import train
 from panorama.models.training.views import degrade, make_view, on_background
 from panorama.models.weights import open_model, read_recipe
 
-ROOT = Path(__file__).resolve().parent.parent
-FOOTAGE = Path(os.environ.get("PANORAMA_FOOTAGE", ROOT.parent / "shared" / "footage"))
 MEAN, STD = torch.tensor([0.5, 0.5, 0.5]), torch.tensor([0.25, 0.25, 0.25])
 
 
@@ -133,7 +131,7 @@ def test_the_shipped_recipe_names_no_judged_clip_and_no_val2017() -> None:
 @pytest.mark.footage
 def test_no_leak_from_the_footage_into_training() -> None:
     if not FOOTAGE.is_dir():
-        pytest.skip("no footage beside the project; set PANORAMA_FOOTAGE")
+        pytest.skip(NO_FOOTAGE)
     recipe = read_recipe(content_dir("embeddings") / "panoramanet" / "recipe.toml")
     tables = [t for t in recipe["source"] if t["kind"] != "clips"]
     truth = json.loads((FOOTAGE / "eval" / "truth.json").read_text())

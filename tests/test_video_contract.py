@@ -23,6 +23,7 @@ from clips import (
     write_picture_folder,
     write_video,
 )
+from places import FOOTAGE, NO_FOOTAGE
 
 from panorama.errors import UsageError, VideoError, VideoOpenError
 from panorama.video import VideoReader, open_video
@@ -462,8 +463,7 @@ def test_memory_does_not_grow_while_streaming(tmp_path: Path) -> None:
 
 
 def footage_videos() -> list[Path]:
-    root = Path(__file__).resolve().parents[1]
-    folder = Path(os.environ.get("PANORAMA_FOOTAGE", root.parent / "shared" / "footage")) / "video"
+    folder = FOOTAGE / "video"
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
@@ -471,7 +471,7 @@ def footage_videos() -> list[Path]:
 @pytest.mark.parametrize("path", footage_videos() or [None], ids=lambda p: p.name if p else "absent")
 def test_footage_scan_agrees_with_decoding(path: Path | None) -> None:
     if path is None:
-        pytest.skip("no footage beside the checkout; set PANORAMA_FOOTAGE")
+        pytest.skip(NO_FOOTAGE)
     with open_video(path) as reader, open_video(path) as other:
         decoded = [(f.index, f.pts, f.is_keyframe) for f in other.frames()]
         times = reader.times()
