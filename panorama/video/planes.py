@@ -43,16 +43,22 @@ def _plane(plane: Any) -> NDArray[np.uint8]:
     return np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
 
 
+def halved(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """A plane or picture halved by averages, as often as that leaves at least (width, height)."""
+    while picture.shape[0] >= 2 * height and picture.shape[1] >= 2 * width and min(picture.shape[:2]) > 1:
+        half = (picture.shape[1] // 2, picture.shape[0] // 2)
+        even = picture[: 2 * half[1], : 2 * half[0]]
+        picture = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+    return picture
+
+
 def scaled(plane: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
     """A plane at another size, shrunk by averaging.
 
     Halving is the one ratio for which averaging is quick, so it is halved as long as that does not shrink
     too much; what is left, less than a half, is interpolated: a fifth of the time that averages take.
     """
-    while plane.shape[0] >= 2 * height and plane.shape[1] >= 2 * width and min(plane.shape) > 1:
-        half = (plane.shape[1] // 2, plane.shape[0] // 2)
-        even = plane[: 2 * half[1], : 2 * half[0]]
-        plane = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+    plane = halved(plane, width, height)
     if plane.shape == (height, width):
         return plane
     return np.asarray(cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError, VideoError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.video.planes import halved
 
 TIME_TOLERANCE_SECONDS = 1e-6
 """Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
@@ -255,11 +256,7 @@ def shrunk(rgb: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
 
     It is halved first, as often as that leaves more than is wanted: averages of whole pixels are quick.
     """
-    while rgb.shape[1] >= 2 * size[0] and rgb.shape[0] >= 2 * size[1]:
-        half = (rgb.shape[1] // 2, rgb.shape[0] // 2)
-        even = rgb[: 2 * half[1], : 2 * half[0]]
-        rgb = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
-    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return np.asarray(cv2.resize(halved(rgb, *size), size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def fit_size(
