@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import counted
-from panorama.promises import Evidence, account, promised
+from panorama.promises import Evidence, account, nothing_found, promised
 from panorama.query.decide import Calibration
-from panorama.query.matches import Matches, MatchRequest
+from panorama.query.matches import ACCEPTED, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher, VectorSource
 from panorama.query.scoring import Vectors
-from panorama.query.terms import Budget
+from panorama.query.terms import Budget, Contract
 
 FIRST_BATCH = 64
 """Crops computed before the speed is known; later batches take about a quarter of the time that is left."""
@@ -39,11 +39,13 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
         request.remarks.append(account(request.contract, kept, evidence))
         matcher = AlbumMatcher(matcher.source, matcher.embedder, kept)
     bare = replace(request, contract=None, budget=None)
-    if request.budget is None:
-        return matcher.match(bare)
     names = request.entities
     if names is None:
         names = matcher.source.album(matcher.embedder.exits).entities
+    if request.budget is None:
+        if request.contract is not None and request.contract.kind == "recall":
+            _check_found(matcher, names, request.contract)
+        return matcher.match(bare)
     parts = []
     for name in names:
         if request.budget.left <= 0:
@@ -51,6 +53,18 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
         else:
             parts.append(_within(matcher, replace(bare, entities=(name,)), request.budget))
     return _side_by_side(tuple(names), parts)
+
+
+def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract) -> None:
+    """Refuse to promise a recall of what nothing in the whole library is accepted for.
+
+    Raises:
+        AccuracyError: there is such an entity.
+    """
+    for name in names:
+        found = matcher.match(MatchRequest((name,)))
+        if not (found.band == ACCEPTED).any():
+            raise nothing_found(contract, name, matcher.best(name), matcher.calibrations)
 
 
 def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Matches:

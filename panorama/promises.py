@@ -102,6 +102,31 @@ def promised(
     return tuple(kept)
 
 
+def nothing_found(
+    contract: Contract, name: str, best: Mapping[int, float], kept: Sequence[Calibration]
+) -> AccuracyError:
+    """The refusal of a recall where no track of the library is accepted.
+
+    An empty answer would claim that most of the thing was found. Either it is not in the library, or its
+    examples look less like it than the pictures of a track do like each other: that is all that was measured.
+
+    Args:
+        best: the value of the entity's best track by exit.
+        kept: the calibrations that `promised` gave.
+    """
+    told = "no track comes near it"
+    if best:
+        exit = max(best)
+        scores = kept[exit - 1].score(np.array([best[exit], kept[exit - 1].normalised(kept[exit - 1].high)]))
+        told = f"its best track scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
+    return AccuracyError(
+        f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"
+        " do. Either it is not in the library, or its examples look unlike it there. Add an example out of a"
+        f" video of this library (panorama register {name!r} --video FILE --at SECONDS --box x1,y1,x2,y2),"
+        " or leave the promise out"
+    )
+
+
 def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[Evidence]) -> str:
     """What was applied, for people."""
     examples = min(len(one.stranger if contract.kind == "precision" else one.same) for one in evidence)

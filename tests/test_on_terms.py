@@ -194,6 +194,27 @@ def test_evidence_survives_being_kept_and_the_account_says_what_was_applied() ->
     assert "by 200 examples among this library's own tracks, with 95% confidence" in remark
 
 
+def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empty_answer() -> None:
+    source, matcher = many_tracks()
+    request = MatchRequest(("thing",), contract=Contract("recall", 0.5))
+    sure = [Evidence((same,) * 200, (0.1,) * 200, 200) for same in (0.2, 0.99)]
+    assert accepted(match_on_terms(matcher, replace(request), sure))
+    source.crop_vectors[1][:] = np.array(unit(0.5, 0.87, 0), np.float32)  # unlike the example, all of them
+    with pytest.raises(AccuracyError, match=r"of 'thing': its best track scores 0\.491, and 1\.000 is"):
+        match_on_terms(many_tracks_of(source), replace(request), sure)
+    # A precision is kept by an answer that holds nothing.
+    precise = MatchRequest(("thing",), contract=Contract("precision", 0.5))
+    strangers = Evidence((0.99,) * 200, (0.98,) * 200, 200)
+    assert not accepted(match_on_terms(many_tracks_of(source), precise, [strangers] * 2))
+
+
+def test_a_recall_in_a_part_where_the_thing_is_not_is_kept_by_an_empty_answer() -> None:
+    _, matcher = many_tracks()
+    request = MatchRequest(("thing",), contract=Contract("recall", 0.5), tracks=np.array([199]))
+    sure = [Evidence((same,) * 200, (0.1,) * 200, 200) for same in (0.2, 0.99)]
+    assert not accepted(match_on_terms(matcher, request, sure))
+
+
 # What is left undone.
 
 
@@ -223,8 +244,12 @@ def many_tracks(near_best: float = 0.9) -> tuple[FakeSource, AlbumMatcher]:
     deep = [unit(np.cos(a), np.sin(a), 0) for a in angles]
     examples = np.array([[unit(1, 0, 0)], [unit(1, 0, 0)]], np.float32)
     source = FakeSource(np.array([shallow, deep], np.float32), np.arange(count), examples, stored_exits=1)
+    return source, many_tracks_of(source, near_best)
+
+
+def many_tracks_of(source: FakeSource, near_best: float = 0.9) -> AlbumMatcher:
     calibrations = [replace(SHALLOW, low=0.0, high=1.0), replace(DEEP, near_best=near_best)]
-    return source, AlbumMatcher(source, TwoExits(), calibrations)
+    return AlbumMatcher(source, TwoExits(), calibrations)
 
 
 def accepted(matches: Matches) -> set[int]:
