@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
 import signal
 import sys
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130
 
@@ -14,6 +15,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Load the command line, run it, and leave with its exit status."""
     _open_closed()
+    sys.stdout, sys.stderr = _wrapped(sys.stdout, io.FileIO), _wrapped(sys.stderr, _Remarks)
     # Where the caller ignores the signal (nohup, a script's background job), so do we.
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
@@ -24,8 +26,7 @@ def main() -> None:
     status = run(state)
     if heeded:
         signal.signal(signal.SIGINT, _leave)
-    with contextlib.suppress(OSError):  # nobody reads it
-        sys.stderr.flush()
+    sys.stderr.flush()
     if state.get("debug"):
         sys.exit(status)  # with all that profilers and the like do at the end of Python
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as
@@ -38,6 +39,22 @@ def _open_closed() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+
+
+class _Remarks(io.FileIO):
+    """A stderr whose reader may leave (`2>&1 | head`): what is said is lost, and the work goes on."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:  # nobody reads it, or the disk that takes it is full
+            return len(data)
+
+
+def _wrapped(stream: Any, kind: type[io.FileIO]) -> io.TextIOWrapper:
+    """The stream anew: what PYTHONUNBUFFERED makes forgets the rest of a write that a pipe took in part."""
+    raw = io.BufferedWriter(kind(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
 
 
 def _leave(_: int, __: FrameType | None) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -101,18 +102,38 @@ def test_others_read_while_indexing_goes_on_and_an_open_library_blocks_nobody(ar
         assert len({row["video"] for row in early.fetchall()}) >= 1
 
 
-def test_a_reader_that_leaves_early_is_no_error(archive):
-    assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
-    asks = f"{sys.executable} {TESTS / 'fakes.py'} query 'SELECT f.*, g.* FROM frames f, frames g'"
-    command = f"{asks} --format csv | head -1"
+def piped(archive, words, behind):
+    """Exit status, and what comes out of the pipe behind a command line."""
+    ours = shlex.join([sys.executable, str(TESTS / "fakes.py"), *words])
+    command = f"{ours} {behind}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=archive, capture_output=True, text=True)
-    assert done.stdout.startswith("video,frame")
-    assert done.stderr == ""
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "behind", "expected"),
+    [((), "2>&1 | head -1", 0), (("--json",), "2>/dev/null | head -1", 141)],
+)
+def test_indexing_goes_on_when_nobody_reads_its_progress_any_more(archive, words, behind, expected):
+    """It ended within the second of the videos, and with status 0."""
+    status, out, err = piped(archive, ["index", "v", "--model", "color-bands", *words], behind)
+    assert (status, out.count("\n"), err) == (expected, 1, "")
+    assert answered(archive)[0] == [f"{n}.mp4" for n in range(FILMS)]
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_reader_that_leaves_early_is_told_by_the_status_alone(archive, buffered, monkeypatch):
+    """Unbuffered, Python forgets the rest of a write that the pipe took in part: no error, and status 0."""
+    answer_of(archive)
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
+    words = ["query", "SELECT f.*, g.* FROM frames f, frames g", "--format", "csv"]
+    status, out, err = piped(archive, words, "| head -1")
+    assert (status, err) == (141, "") and out.startswith("video,frame")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_output_that_finds_no_room_is_an_error_of_the_disk_and_not_a_defect(archive):
-    assert start_panorama(*index_words(archive), cwd=archive).wait() == 0
+    answer_of(archive)
     for words in (("videos",), ("query", "SELECT frames", "--format", "csv")):
         with Path("/dev/full").open("w") as full:
             child = start_panorama(*words, cwd=archive, stdout=full)

@@ -74,6 +74,22 @@ class ProgressLine:
             say(describe(outcome))
 
 
+class JsonLines:
+    """Outcomes on stdout where they are asked for; who reads them may leave before the work is done."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self.reader_gone: BrokenPipeError | None = None
+
+    def __call__(self, outcome: FileOutcome) -> None:
+        if not self._wanted or self.reader_gone is not None:
+            return
+        try:
+            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+        except BrokenPipeError as exc:
+            self.reader_gone = exc
+
+
 @dataclass(frozen=True, slots=True)
 class Speed:
     """What was done of one video in a time: `wall_seconds` in which `frames` and `video_seconds` went by."""
@@ -194,17 +210,18 @@ def index_command(
     """Index videos: files, folders (searched for videos) or globs. Makes the library if there is none.
 
     What was indexed before and has not changed is skipped. Exit status: 0 done, 1 error, 2 usage, 3 some file
-    gave nothing (the others are done), 130 interrupted (finished videos are kept).
+    gave nothing (the others are done), 130 interrupted (finished videos are kept), 141 done, but the reader
+    of --json left before its end.
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
     line = ProgressLine(quiet=as_json)
     told: list[FileOutcome] = []
+    put = JsonLines(as_json)
 
     def tell(outcome: FileOutcome) -> None:
         told.append(outcome)
-        if as_json:
-            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+        put(outcome)
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
@@ -222,7 +239,10 @@ def index_command(
         done = counted(kept, "video is", "videos are")
         say(f"{done} done and kept; the same command goes on with the others")
         raise
-    _summary(report, as_json, time.perf_counter() - started)
+    nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
+    for path, note in nothing:
+        put(FileOutcome(path, "", FAILED, note=note))
+    _summary(report, nothing, time.perf_counter() - started)
     for text in _networks(report, verbose):
         say(text)
     if verbose:
@@ -230,13 +250,11 @@ def index_command(
             say(text)
     if not report.complete:
         ctx.exit(INCOMPLETE)
+    if put.reader_gone is not None:
+        raise put.reader_gone
 
 
-def _summary(report: IndexReport, as_json: bool, seconds: float) -> None:
-    nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
-    if as_json:
-        for path, note in nothing:
-            click.echo(json.dumps(FileOutcome(path, "", FAILED, note=note).as_dict(), ensure_ascii=False))
+def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float) -> None:
     counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
     counts[FAILED] += len(nothing)
     say(", ".join(f"{count} {status}" for status, count in counts.items()))

@@ -18,6 +18,8 @@ from panorama.lines import one_line
 
 INTERRUPTED = 130
 FAILED = 1
+UNREAD = 141
+"""The status of what SIGPIPE ended: the reader of stdout left before it had all."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _COMMANDS = {
@@ -156,7 +158,7 @@ def run(state: dict[str, Any]) -> int:
         status = _report(limit, FAILED, state)
     except (BrokenPipeError, ReaderGoneError):
         _drop_output()
-        status = 0
+        status = UNREAD
     except OSError as exc:
         if exc.errno in NO_ROOM and exc.filename is None:
             # The library's own files have errors of their own: this is stdout, sent to a file.
