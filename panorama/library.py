@@ -474,13 +474,17 @@ def open_library(path: str | Path | None = None, *, create: bool | None = None) 
             LibraryNotFound until then; False raises at once.
 
     Raises:
-        LibraryNotFound: there is none and `create` is False.
+        LibraryNotFound: there is none and `create` is False, or something else is at the path.
         LibraryVersionError: another version of Panorama made it.
     """
     where = library_path(path).expanduser().absolute()
     if create:
         return Library(where, Store.create(where, exist_ok=True))
     library = Library(where)
-    if create is False or library.exists:
+    try:
+        settled = create is False or library.exists or Store.is_taken(where)
+    except PermissionError:
+        settled = True
+    if settled:
         library._store  # noqa: B018  opened now, to tell at once what is wrong with it
     return library

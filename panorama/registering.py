@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
+from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
@@ -107,8 +108,7 @@ def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
         if path.is_dir():
             inside = _images_in(path)
             if not inside:
-                known = " ".join(sorted(IMAGE_SUFFIXES))
-                raise BadImage(f"the folder {path} holds no image; expected files ending in {known}")
+                raise BadImage(f"the folder {path} holds no image{_instead(path)}")
             found.update(dict.fromkeys(inside))
         elif path.exists():
             found[path] = None
@@ -119,6 +119,21 @@ def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
     return found
 
 
+def _instead(folder: Path) -> str:
+    """What a folder without an image should hold, or what to do with the videos that it holds."""
+    films = sorted(p for p in folder.iterdir() if p.suffix.lower() in _FILMS and not p.name.startswith("."))
+    if not films:
+        return f"; expected files ending in {' '.join(sorted(IMAGE_SUFFIXES))}"
+    return f" but {counted(len(films), 'video')}; {_from_video(films[0])}"
+
+
+def _from_video(path: Path) -> str:
+    return (
+        "an example is cut out of a frame: "
+        f"panorama register NAME --video {path} --at SECONDS --box x1,y1,x2,y2"
+    )
+
+
 def read_picture(path: Path) -> Picture:
     """One picture from a file.
 
@@ -126,10 +141,7 @@ def read_picture(path: Path) -> Picture:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
     """
     if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
-        raise BadImage(
-            f"{path} is not a picture but a video; an example is cut out of one of its frames: "
-            f"panorama register NAME --video {path} --at SECONDS --box x1,y1,x2,y2"
-        )
+        raise BadImage(f"{path} is not a picture but a video; {_from_video(path)}")
     try:
         data = path.read_bytes()
     except OSError as exc:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Set before torch is loaded: on a busy machine its threads wait for each other longer than they compute.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tests start the command line in many processes of their own: each would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Started in the background by a script, a process is born deaf to Ctrl-C; tests that interrupt must hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,6 +102,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
     with Store.create(tmp_path / "library") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def quick_sample(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The short sample archive, drawn once: where everything lies. Not to be written to."""
+    from panorama.cli.demo import renderer
+
+    return renderer().render(tmp_path_factory.mktemp("sample") / "panorama-sample", quick=True)
 
 
 @pytest.fixture(scope="session")

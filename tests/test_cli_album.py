@@ -84,6 +84,7 @@ def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):
     assert run("register", "van2", "--video", "a.mp4", *where).status == 0
     assert 28 <= seen(run, "van2") <= 36
     assert run("register", "x", "--video", "a.mp4", "--at", "1.5").status == 2
+    assert "--video FILE --at SECONDS --box" in run("register", "x", "--video", "a.mp4").err
     assert run("register", "x", "--video", "a.mp4", "--box", "1,1,20,20").status == 2
     late = run("register", "x", "--video", "a.mp4", "--at", "60", "--box", "1,1,20,20")
     assert late.status == 2 and "3.900 s" in late.err
@@ -119,8 +120,13 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
     write_picture(indexed / "blank.png", np.full((64, 64, 3), 90, np.uint8))
     write_picture(indexed / "tiny.png", thing_picture("red", 4))
     (indexed / "hollow").mkdir()
+    (indexed / "films").mkdir()
+    for name in ("b.mkv", "a.mp4", ".hidden.mp4"):
+        (indexed / "films" / name).write_bytes(b"no picture")
     reasons = {
         "film.mp4": "register NAME --video film.mp4 --at SECONDS --box",
+        "films": "no image but 2 videos; an example is cut out of a frame: panorama register NAME"
+        " --video films/a.mp4 --at SECONDS --box x1,y1,x2,y2",
         "empty.jpg": "is empty (0 bytes)",
         "text.jpg": "is not a picture",
         "blank.png": "has nothing in it",

@@ -24,7 +24,6 @@ import pytest
 
 import panorama
 from panorama.cli import main
-from panorama.cli.demo import renderer
 from panorama.content import CONTENT, content_dir
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,10 +158,10 @@ def check_sql(block: Block, where: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(quick_sample: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What somebody sees who has just cloned the project and drawn the small sample."""
     folder = tmp_path_factory.mktemp("docs")
-    renderer().render(folder / "panorama-sample", quick=True)
+    shutil.copytree(quick_sample.archive.parent, folder / "panorama-sample")
     for name in CONTENT:
         (folder / name).symlink_to(content_dir(name))
     return folder

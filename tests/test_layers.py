@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,13 @@ def part_of(file: str) -> str:
     return file.split("/")[0].removesuffix(".py")
 
 
-def imports(file: str) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(file: str) -> list[tuple[str, bool]]:
     """Every module that a file names in an import, wherever it stands; and whether it is for types only."""
+    return list(read_imports(file))
+
+
+def read_imports(file: str) -> Iterator[tuple[str, bool]]:
     tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"), file)
     typing_only = {
         id(inner)

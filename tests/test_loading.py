@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import Ran
-from fakes import ColoredThings, Thing, write_film
+from fakes import ColoredThings, Thing, thing_picture, write_film
 
+import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.ingest import Indexer, IngestSettings
@@ -41,40 +42,34 @@ def no_int8(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "why_no_int8", lambda: LACKING)
 
 
-def loaded_by(code: str, folder: Path) -> str:
-    """What a fresh interpreter says at the end, after some code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{code}\nprint('torch' in sys.modules)"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a film, and a library of the shipped models in which it is indexed and red registered."""
+    folder = tmp_path_factory.mktemp("done")
+    write_film(folder / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    with panorama.open(folder / "library", create=True) as library:
+        library.index(folder / "a.mp4")
+        library.register("red", thing_picture("red"))
+    return folder
 
 
-def test_indexing_what_has_not_changed_loads_no_network(tmp_path: Path) -> None:
-    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
-    index = "import panorama\nreport = panorama.open('library').index('a.mp4')\nprint(report.files[0].status)"
-    assert loaded_by(index, tmp_path) == "True"
-    assert loaded_by(index, tmp_path) == "False"
+ASK = "SELECT frames WHERE entity = 'red' AND score >= 0"
 
 
-def test_a_query_about_an_entity_needs_no_network_where_all_vectors_are_stored(tmp_path: Path) -> None:
-    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
-    make = """
-import numpy as np, panorama
-library = panorama.open('library')
-library.index('a.mp4')
-library.register('red', np.random.default_rng(0).integers(0, 255, (40, 40, 3), np.uint8))
-"""
-    assert loaded_by(make, tmp_path) == "True"
-    ask = """
-import panorama
-print(panorama.open('library').query("SELECT frames WHERE entity = 'red' AND score >= 0").fetchall())
-"""
-    assert loaded_by(ask, tmp_path) == "False"
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("print(library.index('a.mp4').files[0].status)", "skipped"),
+        (f"print(len(library.query({ASK!r})) > 0)", "True"),
+    ],
+    ids=["indexing what has not changed", "asking where all vectors are stored"],
+)
+def test_no_network_is_loaded_where_there_is_nothing_to_compute(done: Path, code: str, says: str) -> None:
+    start = "import sys, panorama\nlibrary = panorama.open('library')\n"
+    command = [sys.executable, "-c", f"{start}{code}\nprint('torch' in sys.modules)"]
+    ran = subprocess.run(command, cwd=done, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-2:] == [says, "False"]
 
 
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,14 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def library(films: Path, tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
-    made = panorama.open(tmp_path / "library", create=True)
-    made.index(films)
-    return made
+@pytest.fixture(scope="module")
+def library(films: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[panorama.Library]:
+    """The films, indexed with the coloured things for regions; to be read only."""
+    with panorama.open(tmp_path_factory.mktemp("own") / "library", create=True) as made:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(panorama.Library, "proposer", property(lambda self: ColoredThings()))
+            made.index(films)
+        yield made
 
 
 def colour_of(file: str) -> str:
@@ -210,7 +214,7 @@ def test_fine_tuning_on_videos_reports_before_and_after_and_the_model_answers(
     assert {row["held"] for row in rows} == {"0", "1"}
     assert load_embedder(str(out)).name == "my-net"
     library = panorama.open(tmp_path / "library", create=True)
-    library.index(films, model=str(out))
+    library.index(films / "film0.mp4", model=str(out))
     library.register("red", [write_picture(tmp_path / "red.png", thing_picture("red"))])
     assert len(library.query("SELECT moments WHERE entity = 'red'")) > 0
     again = tuned(OwnData(videos=(films,)), out, None, steps=3, resume=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -18,27 +17,20 @@ import duckdb
 import numpy as np
 import pytest
 
+from panorama.cli.demo import renderer
 from panorama.content import content_dir
 
 QUICK_FRAMES = {"gate/evening.mp4": 45, "road/night.mp4": 24, "shelf/checkout.webm": 60}
 
 
-def load_render() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sample_render", content_dir("data") / "render.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def render() -> ModuleType:
-    return load_render()
+    return renderer()
 
 
 @pytest.fixture(scope="module")
-def sample(render: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return render.render(tmp_path_factory.mktemp("sample"), quick=True)
+def sample(quick_sample: Any) -> Any:
+    return quick_sample
 
 
 @pytest.fixture(scope="module")

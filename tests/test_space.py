@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -448,14 +449,12 @@ def test_points_in_any_polygon_agree_with_opencv(corners: list[tuple[int, int]],
         "CREATE TABLE _panorama.videos AS"
         " SELECT 'v' AS video, '' AS camera, 1024 AS width, 1024 AS height, 1 AS segment"
     )
+    connection.register("tried", pa.table({"i": range(200), "x": tried[:, 0], "y": tried[:, 1]}))
     connection.execute(
-        "CREATE TABLE _panorama.boxes (segment INT, track_id INT, frame INT, x1 INT, y1 INT, x2 INT, y2 INT)"
+        "CREATE TABLE _panorama.boxes AS SELECT 1 AS segment, i::INT AS track_id, 0 AS frame,"
+        " x::INT AS x1, 0 AS y1, 0 AS x2, y::INT AS y2 FROM tried"
     )
     add_shapes(connection, [zone])
-    connection.executemany(
-        "INSERT INTO _panorama.boxes VALUES (1, ?, 0, ?, 0, 0, ?)",
-        [[i, int(x), int(y)] for i, (x, y) in enumerate(tried)],
-    )
     got = [
         row[0]
         for row in connection.execute(

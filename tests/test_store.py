@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_samples import FRAMES, MODEL, exemplar, fill, index, jpeg, unit_vectors, video_row
 
+import panorama
 from panorama.errors import (
     LibraryNotFound,
     LibraryVersionError,
@@ -30,6 +31,27 @@ from panorama.store.schema import CROPS
 def test_open_refuses_a_folder_without_a_library(tmp_path):
     with pytest.raises(LibraryNotFound, match=r"no library at .*nothing.* index"):
         Store.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("kind", ["a file", "a folder with something else in it"])
+def test_what_is_no_library_and_cannot_become_one_is_said_to_be_that(tmp_path, kind):
+    """The advice was to make a library there, which was then refused."""
+    taken = tmp_path / "taken"
+    if kind == "a file":
+        taken.write_text("a letter")
+    else:
+        taken.mkdir()
+        (taken / "letter.txt").write_text("a letter")
+    for refused in (Store.open, panorama.open):
+        with pytest.raises(LibraryNotFound, match=f"taken is no library but {kind}; name"):
+            refused(taken)
+    with pytest.raises(UsageError, match="exists and is not a library"):
+        Store.create(taken)
+
+
+def test_an_empty_folder_or_none_waits_for_its_first_index(tmp_path):
+    assert not panorama.open(tmp_path).exists
+    assert not panorama.open(tmp_path / "later").exists
 
 
 def test_open_refuses_a_catalog_that_is_no_database(tmp_path):

@@ -114,11 +114,13 @@ def test_the_wheel_names_its_licence_and_its_command(wheel: Path) -> None:
 
 
 def test_the_installed_wheel_indexes_registers_and_answers(installed: Installed) -> None:
-    where = (
-        "import panorama, panorama.content as c; print(panorama.__file__); print(c.content_dir('queries'))"
-    )
-    for line in installed.run("-c", where).stdout.splitlines():
-        assert Path(line).is_relative_to(installed.site)
+    where = """
+import panorama, panorama.content
+from panorama.models.registry import embedder_names
+print(panorama.__file__, panorama.content.content_dir("queries"), embedder_names()[0], sep="\\n")
+"""
+    *places, model = installed.run("-c", where).stdout.splitlines()
+    assert len(places) == 2 and all(Path(place).is_relative_to(installed.site) for place in places)
 
     draw = """
 import sys
@@ -130,8 +132,6 @@ render.shoot(scene(), Path("archive/evening.mp4"), "2026-03-02 16:40:00")
 render._render_album(Path(), "striped-cat")
 """
     installed.run("-c", draw)
-    shipped = "from panorama.models.registry import embedder_names as names; print(names()[0])"
-    model = installed.run("-c", shipped).stdout.strip()
     installed.run("-m", "panorama", "index", "archive", "--fps", "3", "--model", model)
     installed.run("-m", "panorama", "register", "cat", "album/striped-cat")
     sql = "SELECT moments WHERE entity = 'cat' AND score >= 0 ORDER BY score DESC"

@@ -114,21 +114,27 @@ def _dot(vectors: Floats, other: Sequence[float] | Floats) -> Floats:
 
 
 def shade(
-    cloud: Cloud, camera_position: Sequence[float], sun: Triple = SUN, sunlight: float = 0.75
+    cloud: Cloud,
+    index: NDArray[np.intp],
+    camera_position: Sequence[float],
+    sun: Triple = SUN,
+    sunlight: float = 0.75,
 ) -> Floats:
-    """(N, 3) RGB of every point: sky light from above, sun, highlights."""
+    """(N, 3) RGB of the N points at `index`: sky light from above, sun, highlights."""
     towards_sun = np.asarray(sun, np.float32) / np.float32(np.linalg.norm(sun))
-    sky = 0.42 + 0.16 * cloud.normals[2]
-    colours = cloud.colours * (sky + sunlight * np.maximum(_dot(cloud.normals, towards_sun), 0))[:, None]
-    shiny = np.flatnonzero(cloud.shine > 0)
+    normals = cloud.normals.take(index, axis=1)
+    sky = 0.42 + 0.16 * normals[2]
+    colours = cloud.colours.take(index, axis=0)
+    colours *= (sky + sunlight * np.maximum(_dot(normals, towards_sun), 0))[:, None]
+    shiny = np.flatnonzero(cloud.shine.take(index) > 0)
     if len(shiny):
-        glossy = cloud.part(shiny)
+        glossy = cloud.part(index[shiny])
         view = np.asarray(camera_position, np.float32)[:, None] - glossy.points
         half = view / np.sqrt(_dot(view, view)) + towards_sun[:, None]
         glint = np.maximum(_dot(half, glossy.normals), 0) ** 2 / _dot(half, half)
         glint = (glint * glint) ** 2  # the cosine to the 8th
         colours[shiny] += (glint**2 * glint * glossy.shine * 255 * sunlight)[:, None]
-    return np.clip(colours, 0, 255)
+    return np.clip(colours, 0, 255, out=colours)
 
 
 def draw(cloud: Cloud, camera: Camera, sun: Triple = SUN, sunlight: float = 0.75) -> Sprite | None:
@@ -153,9 +159,8 @@ def draw(cloud: Cloud, camera: Camera, sun: Triple = SUN, sunlight: float = 0.75
     winner = _nearest(flat, depth, rows * columns, (0, 1, columns, columns + 1))
     shown = np.flatnonzero(winner >= 0)
     index = facing[winner[shown]]
-    used = cloud.part(index)
     paint = np.zeros((rows * columns, 4), np.float32)
-    paint[shown, :3] = shade(used, camera.position, sun, sunlight)
+    paint[shown, :3] = shade(cloud, index, camera.position, sun, sunlight)
     paint[shown, 3] = 1
     size = (right - left, bottom - top)
     small = cv2.resize(paint.reshape(rows, columns, 4), size, interpolation=cv2.INTER_AREA)
@@ -177,12 +182,11 @@ def _nearest(flat: NDArray[np.int32], depth: Floats, pixels: int, dab: Sequence[
     span = max(float(np.ptp(depth)), 1e-6)
     far = ((float(depth.max()) - depth) * np.float32(65535 / span)).astype(np.uint16)
     order = np.argsort(far, kind="stable").astype(np.int32)  # far to near; a radix sort on 16 bits
-    ranks = np.arange(len(order), dtype=np.int32)
+    first = np.full(pixels, -1, np.int32)
+    first[flat[order]] = np.arange(len(order), dtype=np.int32)  # the last, that is the nearest, stays
     winner = np.full(pixels, -1, np.int32)
     for step in dab:
-        covered = np.full(pixels, -1, np.int32)
-        covered[flat[order] + step] = ranks  # the last, that is the nearest, stays
-        np.maximum(winner, covered, out=winner)
+        np.maximum(winner[step:], first[: pixels - step], out=winner[step:])
     return np.where(winner >= 0, order[winner], -1)
 
 

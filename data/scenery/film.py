@@ -151,7 +151,7 @@ class Stage:
         for index, actor in enumerate(self.scene.actors):
             sprite, dark = self._drawn(index, actor, seconds, camera)
             if dark is not None:
-                picture *= 1 - SHADOW_DARKNESS * self.scene.sunlight * dark[..., None]
+                _darken(picture, dark, SHADOW_DARKNESS * self.scene.sunlight)
             place = actor.place(seconds)
             if sprite is not None and place is not None:
                 distance = float(np.linalg.norm(np.subtract((*place[:2], actor.base), camera.position)))
@@ -198,12 +198,21 @@ class Stage:
 
     def _developed(self, picture: Floats, seconds: float) -> Picture:
         """Light and sensor noise."""
-        gain = np.asarray(self.scene.light(seconds), np.float32)
-        picture = picture * gain
+        gain = self.scene.light(seconds)
+        if gain != (1.0, 1.0, 1.0):
+            picture *= np.asarray(gain, np.float32)
         if self.scene.noise:
             down, right = self._random.integers(0, 64, 2)
-            picture = picture + self._grain[down : down + picture.shape[0], right : right + picture.shape[1]]
-        return np.clip(picture, 0, 255).astype(np.uint8)
+            picture += self._grain[down : down + picture.shape[0], right : right + picture.shape[1]]
+        return np.clip(picture, 0, 255, out=picture).astype(np.uint8)
+
+
+def _darken(picture: Floats, dark: Floats, share: float) -> None:
+    """Take a share of the light where a shadow falls, in place; most of a frame has none."""
+    rows, columns = np.flatnonzero(dark.any(axis=1)), np.flatnonzero(dark.any(axis=0))
+    if len(rows):
+        part = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        picture[part] *= 1 - share * dark[part][..., None]
 
 
 def _visible(sprites: list[tuple[float, Actor, Sprite]], camera: Camera) -> list[Seen]:

@@ -77,7 +77,9 @@ def register_command(
     if Path(name).is_file():
         raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
     if (video is None) != (seconds is None):
-        raise click.UsageError("--video and --at go together")
+        raise click.UsageError(
+            "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
+        )
     library = opened(ctx)
     if video is not None and seconds is not None:
         if images or unlike or find:

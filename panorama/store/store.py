@@ -100,7 +100,7 @@ class Store:
                 return cls.open(root)
             raise UsageError(f"there is a library at {root} already; open it, or choose another path")
         with write_errors(root):
-            if root.exists() and (not root.is_dir() or not _is_remains(root)):
+            if cls.is_taken(root):
                 raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
             root.mkdir(parents=True, exist_ok=True)
             place = Place(root, Catalog(root))
@@ -122,8 +122,14 @@ class Store:
         catalog_path = root / CATALOG_NAME
         try:
             found = catalog_path.is_file()
+            taken = not found and cls.is_taken(root)
         except PermissionError as exc:
             raise LibraryNotFound(f"no permission to look into {root}") from exc
+        if taken:
+            kind = "a folder with something else in it" if root.is_dir() else "a file"
+            raise LibraryNotFound(
+                f"{root} is no library but {kind}; name a library, or a new or empty folder for one"
+            )
         if not found:
             raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {root} index VIDEO...")
         catalog = Catalog(root, writable=write and _can_write(root))
@@ -154,6 +160,15 @@ class Store:
         with contextlib.suppress(PermissionError):
             return (path / CATALOG_NAME).is_file()
         return True  # one that may not be looked into: opening it says so
+
+    @staticmethod
+    def is_taken(path: Path) -> bool:
+        """Whether something other than a library is at `path`, so that none can be made there.
+
+        Raises:
+            PermissionError: it is a folder that may not be read.
+        """
+        return path.exists() and not (path.is_dir() and _is_remains(path))
 
     @property
     def path(self) -> Path:
