@@ -15,7 +15,7 @@ from panorama.errors import UsageError
 from panorama.lines import counted
 from panorama.models.weights import open_model
 from panorama.own_pictures import SOURCE, TABLE, Labelled, from_folders, from_library, write_table
-from panorama.training import TrainingOptions, train_recipe
+from panorama.training import TrainingOptions, filled, train_recipe
 from panorama.video import find_videos
 
 if TYPE_CHECKING:
@@ -124,37 +124,49 @@ def fine_tune(
         What was measured on the identities held back: before_ and after_ retrieval, and the division.
 
     Raises:
-        UsageError: there is too little to learn from, see `own_pictures`.
+        UsageError: there is too little to learn from, see `own_pictures`, or `start` cannot be trained.
     """
     if not own:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
-    seed = options.seed or 0
     recipe = out / RECIPE_NAME
     if options.resume:
         if not recipe.is_file():
             raise UsageError(f"nothing to resume: {out} holds no {RECIPE_NAME}")
     else:
-        out.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(out / "bank", ignore_errors=True)
-        found = write_table(_gathered(own, out, library, scratch, say), out, seed)
-        say(
-            f"{found.pictures} pictures of {found.identities} things, {found.held_pictures} of "
-            f"{found.held_identities} of them held back to judge"
-            + (
-                f"; {found.unused_pictures} left out: their things are seen in judging videos too"
-                if found.unused_pictures
-                else ""
-            )
-        )
-        steps = options.steps or STEPS
-        rounds = max(2, min(MOST_ROUNDS, steps * BATCH // max(1, found.pictures)))
-        recipe.write_text(recipe_text(out.name, start, seed, steps, rounds), encoding="utf-8")
+        _trainable(start)  # before an hour of indexing, not after it
+        with filled(out):
+            _begin(lambda: _gathered(own, out, library, scratch, say), out, options, start, say)
     result: dict[str, Any] = dict(train_recipe(recipe, {DATA_NAME: out}, out, options, say))
     folder = open_model(start, "embedder").path
     if (folder / SHIPPED).is_file():
         # Bands of the model it began with: near enough to answer, and `calibrate` sets better ones.
         shutil.copyfile(folder / SHIPPED, out / SHIPPED)
     return result
+
+
+def _begin(
+    gathered: Callable[[], Labelled],
+    out: Path,
+    options: TrainingOptions,
+    start: str,
+    say: Callable[[str], None],
+) -> None:
+    """Write the table of pictures and the recipe of a fine-tuning into `out`."""
+    seed = options.seed or 0
+    shutil.rmtree(out / "bank", ignore_errors=True)
+    found = write_table(gathered(), out, seed)
+    say(
+        f"{found.pictures} pictures of {found.identities} things, {found.held_pictures} of "
+        f"{found.held_identities} of them held back to judge"
+        + (
+            f"; {found.unused_pictures} left out: their things are seen in judging videos too"
+            if found.unused_pictures
+            else ""
+        )
+    )
+    steps = options.steps or STEPS
+    rounds = max(2, min(MOST_ROUNDS, steps * BATCH // max(1, found.pictures)))
+    (out / RECIPE_NAME).write_text(recipe_text(out.name, start, seed, steps, rounds), encoding="utf-8")
 
 
 def _gathered(
@@ -188,15 +200,22 @@ def _gathered(
     )
 
 
-def recipe_text(name: str, start: str, seed: int, steps: int, rounds: int) -> str:
-    """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with.
+def _trainable(start: str) -> dict[str, Any]:
+    """The recipe of the model to begin with.
 
     Raises:
-        UsageError: that model is not a network that can be trained.
+        ModelError: there is no such model.
+        UsageError: it is not a network that can be trained.
     """
     plan = open_model(start, "embedder").recipe
     if not isinstance(plan.get("network"), dict) or "learned_dim" not in plan["network"]:
         raise UsageError(f"{start} cannot be fine-tuned: it is no PanoramaNet")
+    return plan
+
+
+def recipe_text(name: str, start: str, seed: int, steps: int, rounds: int) -> str:
+    """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with."""
+    plan = _trainable(start)
     network, preprocess = plan["network"], plan["preprocess"]
     return _RECIPE.format(
         file=RECIPE_NAME,

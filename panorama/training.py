@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,20 @@ class TrainingOptions:
     threads: int | None = None
 
 
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """A folder for what is to be written; made here and still empty when something fails, it goes again."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty stays, and so do those that it lies in
+            for path in made:
+                path.rmdir()
+        raise
+
+
 def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
     """One RGB frame (H, W, 3) of a clip for every `gap_seconds` of it."""
     due = 0.0
@@ -58,7 +73,11 @@ def train_recipe(
     """
     plan = read_recipe(recipe)
     kind = plan.get("kind")
-    if kind == "embedder":
+    if kind not in ("embedder", "proposer"):
+        raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
+    with filled(out):
+        if kind == "proposer":
+            return _train_proposer(recipe, data, out, options)
         from panorama.models.training.train import train
 
         return train(
@@ -74,9 +93,6 @@ def train_recipe(
             threads=options.threads,
             say=say,
         )
-    if kind == "proposer":
-        return _train_proposer(recipe, data, out, options)
-    raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
 
 
 def _train_proposer(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import panorama
+from panorama.content import content_dir
 from panorama.errors import UsageError
 from panorama.models.registry import load_embedder
 from panorama.models.training.heldout import held_out_pictures
@@ -231,6 +232,24 @@ def test_the_command_says_what_goes_with_what(run: Any, tmp_path: Path) -> None:
     unseen = run("train", "--videos", tmp_path / "none", "--out", tmp_path / "m")
     assert unseen.status == 2 and "--videos: there is no video at" in unseen.err
     assert "nothing to resume" in run("train", "--folders", tmp_path, "--resume", "--out", tmp_path / "n").err
+
+
+def test_what_fails_at_once_leaves_no_empty_folder_behind(run: Any, tmp_path: Path) -> None:
+    write_picture(tmp_path / "flat" / "a.png", thing_picture("red"))
+    (tmp_path / "kept").mkdir()
+    recipe = content_dir("embeddings") / "panoramanet" / "recipe.toml"
+    for words in (["--folders", "flat"], ["--folders", "flat", "--start", "color-bands"], [recipe]):
+        for out in ("new", "a/b/c", "kept"):
+            assert run("train", *words, "--out", out).status in (1, 2), words
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["flat", "kept"], words
+    (tmp_path / "kept" / "notes.txt").write_text("mine")
+    assert run("train", "--folders", "flat", "--out", "kept/more").status == 2
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]
+
+
+def test_a_start_that_cannot_be_trained_is_told_before_anything_is_read(run: Any) -> None:
+    told = run("train", "--folders", "absent", "--start", "color-bands", "--out", "new")
+    assert told.status != 0 and "color-bands" in told.err and "absent" not in told.err
 
 
 def test_a_fine_tuning_recipe_can_be_run_again_by_name(tmp_path: Path, run: Any) -> None:
