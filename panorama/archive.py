@@ -181,6 +181,15 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
     return Path(video)
 
 
+def missing(videos: pa.Table) -> list[bool]:
+    """Of every video whether its file is not where it was indexed; answers need it no more, pictures do.
+
+    Args:
+        videos: with the column uri.
+    """
+    return [not Path(uri).exists() for uri in videos.column("uri").to_pylist()]
+
+
 def camera_of(name: str) -> str:
     """The camera of a video: the folder that it lies in, '' for one that lies in none."""
     parent = PurePosixPath(name).parent

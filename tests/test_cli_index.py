@@ -80,6 +80,20 @@ def test_a_partly_decodable_file_is_listed_with_status_0(run, tmp_path):
     assert 0 < row["frames"] < 200 and "partly damaged" in row["decode_note"]
 
 
+def test_a_video_whose_file_is_gone_is_marked_until_it_is_found_again(run, tmp_path):
+    for name in ("a", "b"):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing("red", 2, 12, left=40 * (name == "b"))], frames=12)
+    run("index", "v", "--model", "color-bands")
+    assert run("videos").err == "" and "missing" not in run("videos").out.split("\n", 1)[1]
+    (tmp_path / "v" / "b.mp4").rename(tmp_path / "b.mp4")
+    marked = run("videos", "--json")
+    assert [(row["video"], row["missing"]) for row in marked.json] == [("a.mp4", False), ("b.mp4", True)]
+    assert marked.err.startswith("1 file is missing: ") and marked.err.count("\n") == 1
+    assert [line.endswith("  missing") for line in run("videos").out.splitlines()] == [True, False, True]
+    run("index", "b.mp4", "--model", "color-bands")
+    assert [row["missing"] for row in run("videos", "--json").json] == [False, False]
+
+
 def test_nothing_to_index_makes_no_library(run, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.txt").touch()
@@ -321,7 +335,7 @@ def test_a_path_that_is_no_library_is_refused_in_one_line(run, tmp_path):
     write_film(tmp_path / "a.mp4", FILM)
     for place in ("file", "folder"):
         done = index(run, "a.mp4", "--library", place)
-        assert done.status in (1, 2) and "not a library" in done.err
+        assert done.status in (1, 2) and "is no library" in done.err
         assert "Traceback" not in done.err
     assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["mine.txt"]
 

@@ -90,8 +90,45 @@ def test_parameters_may_count(engine: Engine) -> None:
     assert len(found) == 20
     sql = "SELECT $1, count(*) FROM (SELECT frames WHERE entity = $2 AND video = $3)"
     assert engine.query(sql, {"1": 5, "2": "dog", "3": "yard.mp4"}).fetchall() == [(5, 20)]
-    with pytest.raises(QueryError, match=r"write \? or \$name"):
-        engine.query("SELECT ?1, count(*) FROM (SELECT frames WHERE entity = ?2)", [1, "dog"])
+    assert engine.query("SELECT ?2, ?, ?1, ?", [1, 2, 3, 4]).fetchall() == [(2, 3, 1, 4)]
+    assert engine.query("SELECT ?, $1, ?", [1, 2]).fetchall() == [(1, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT ?1, count(*) {0} entity = ?2 AND video = ?3)", [5, "dog", "yard.mp4"]),
+        ("SELECT ?3, count(*) {0} entity = ?1 AND video = ?2)", ["dog", "yard.mp4", 5]),
+        ("SELECT $3, count(*) {0} entity = $1) WHERE video = $2", ["dog", "yard.mp4", 5]),
+        ("SELECT ?::INT, count(*) {0} entity = ? AND video = ?) WHERE 5 = $1", [5, "dog", "yard.mp4"]),
+        ("SELECT ?, count(*) {0} entity = ?) WHERE video = ?", [5, "dog", "yard.mp4"]),
+        ("SELECT ?, count(*) {0} entity = ?) WHERE video = ?", {1: 5, 2: "dog", 3: "yard.mp4"}),
+        ("SELECT $n, count(*) {0} entity = $who) WHERE video = $v", {"n": 5, "who": "dog", "v": "yard.mp4"}),
+    ],
+)
+def test_parameters_count_through_beside_a_shorthand(
+    engine: Engine, sql: str, parameters: Parameters
+) -> None:
+    """Numbers beside a shorthand were refused."""
+    asked = sql.format("FROM (SELECT frames WHERE")
+    assert engine.query(asked, parameters).fetchall() == [(5, 20)]
+
+
+def test_a_parameter_may_be_cast(engine: Engine) -> None:
+    """`?::` is one operator to other databases, and was no parameter."""
+    assert engine.query("SELECT ?::INT, ?", ["1", 2]).fetchall() == [(1, 2)]
+    first = engine.query("SELECT frames WHERE entity = 'dog' LIMIT 1").fetchall()[0]
+    sql = "SELECT video, frame FROM (SELECT frames WHERE entity = ? AND video = ? AND frame = ?::INT)"
+    assert engine.query(sql, ["dog", first[0], str(first[1])]).fetchall() == [tuple(first[:2])]
+
+
+def test_a_mark_and_a_number_that_would_meet_are_refused(engine: Engine) -> None:
+    """Once the shorthand has taken the first value, DuckDB would count the mark as the first."""
+    sql = "SELECT ?, $1 FROM (SELECT frames WHERE entity = 'dog' AND video = $1)"
+    assert engine.query(sql, ["yard.mp4"]).fetchall()[0] == ("yard.mp4", "yard.mp4")
+    sql = "SELECT count(*) FROM (SELECT frames WHERE entity = ?) WHERE video = ? OR video = $1"
+    with pytest.raises(QueryError, match=r"all parameters as \? or all with numbers"):
+        engine.query(sql, ["dog", "yard.mp4"])
 
 
 def test_conditions_on_the_video_restrict_matching(tmp_path: Path) -> None:
@@ -301,7 +338,16 @@ def test_a_negative_number_is_one_also_as_a_parameter(engine: Engine) -> None:
     ("sql", "message", "at"),
     [
         ("SELECT similarity('a.jpg') FROM videos", "ask it of crops, tracks, detections", "similarity"),
-        ("SELECT similarity('a.jpg', d) FROM crops c", "no relation 'd' in this FROM", "similarity"),
+        (
+            "SELECT (SELECT max(similarity('a.jpg', t)) FROM videos v WHERE v.video = t.video) FROM tracks t",
+            r"Ask where 't' is read, FROM \(SELECT \*, similarity\('a.jpg'\) AS alike FROM tracks\) t",
+            "similarity",
+        ),
+        (
+            "SELECT similarity('a.jpg', d) FROM crops c",
+            "no relation 'd' in the FROM of this SELECT",
+            "similarity",
+        ),
         (
             "SELECT similarity('a.jpg', v) FROM crops JOIN videos v USING (video)",
             "ask it of crops",

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.library import Library
 from panorama.lines import counted, one_line
@@ -309,12 +309,20 @@ def _profile(library: Library) -> Profile:
 @json_option
 @click.pass_context
 def videos_command(ctx: click.Context, as_json: bool) -> None:
-    """List the videos of the library."""
+    """List the videos of the library, and whether their files are still there."""
     names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
-    rows = opened(ctx).videos().select(names).to_pylist()
-    for row in rows:
+    videos = opened(ctx).videos().select(names)
+    rows = videos.to_pylist()
+    gone = missing(videos)
+    for row, absent in zip(rows, gone, strict=True):
         row["duration"] = round(row["duration"], 3)
-    print_rows(names, [list(row.values()) for row in rows], as_json)
+        row["missing"] = absent if as_json else "missing" if absent else ""
+    print_rows([*names, "missing"], [list(row.values()) for row in rows], as_json)
+    if any(gone):
+        say(
+            f"{counted(sum(gone), 'file is', 'files are')} missing: queries answer as before, clips and"
+            " sheets do not; index a moved file where it is now, or `panorama remove` it"
+        )
 
 
 @click.command("clock")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -256,7 +256,7 @@ def _unclosed(sql: str) -> int | None:
 def _joined_parameters(tokens: list[Token]) -> list[Token]:
     """`$` and the name right behind it as one token; so `?` and its number, as the `$1` that it means."""
     joined: list[Token] = []
-    for token in tokens:
+    for token in chain.from_iterable(map(_without_casts, tokens)):
         last = joined[-1] if joined else None
         dollar = last is not None and last.text == "$" and last.token_type == TokenType.PARAMETER
         counted = last is not None and last.token_type == TokenType.PLACEHOLDER and token.text.isdigit()
@@ -266,6 +266,17 @@ def _joined_parameters(tokens: list[Token]) -> list[Token]:
         else:
             joined.append(token)
     return joined
+
+
+def _without_casts(token: Token) -> tuple[Token, ...]:
+    """`?::`, in other dialects one operator, is a parameter and the cast behind it."""
+    if token.token_type != TokenType.QDCOLON:
+        return (token,)
+    mark, cast = token.start, token.start + 1
+    return (
+        Token(TokenType.PLACEHOLDER, "?", token.line, token.col - 2, mark, mark),
+        Token(TokenType.DCOLON, "::", token.line, token.col, cast, token.end),
+    )
 
 
 def find_extensions(tokens: list[Token]) -> list[Extension]:
@@ -304,7 +315,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
 def _joined_negations(tokens: list[Token]) -> list[Token]:
     """NOT and the operator between moments right behind it as one token: sqlglot expects IN or LIKE there."""
     joined: list[Token] = []
-    for token in tokens:
+    for token in chain.from_iterable(map(_without_casts, tokens)):
         last = joined[-1] if joined else None
         operand = len(joined) > 1 and joined[-2].text.upper() not in _BEFORE_OPERAND
         negated = last is not None and last.token_type == TokenType.NOT and operand

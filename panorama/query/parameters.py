@@ -21,30 +21,70 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A parameter in the text: its key is the index of its value, or its name."""
+    """A parameter in the text: its key is the index of its value, or its name.
+
+    Attributes:
+        counts: whether it is a mere `?`, whose number follows from those before it.
+    """
 
     key: int | str
     start: int
     stop: int
     token: int
+    counts: bool
 
 
 def parameter_places(tokens: list[Token]) -> list[Place]:
-    """Every parameter, in order."""
+    """Every parameter, in order; as in DuckDB, `?` is the one after the highest before it."""
     places: list[Place] = []
-    asked = 0
+    highest = -1
     for i, token in enumerate(tokens):
         key: int | str
-        if token.token_type == TokenType.PLACEHOLDER:
-            key = asked
-            asked += 1
+        counts = token.token_type == TokenType.PLACEHOLDER
+        if counts:
+            key = highest + 1
         elif token.token_type == TokenType.PARAMETER and token.text.startswith("$") and len(token.text) > 1:
             name = token.text[1:]
             key = int(name) - 1 if name.isdigit() else name
         else:
             continue
-        places.append(Place(key, token.start, token.end + 1, i))
+        if isinstance(key, int):
+            highest = max(highest, key)
+        places.append(Place(key, token.start, token.end + 1, i, counts))
     return places
+
+
+def remaining_parameters(
+    left: list[Place], values: dict[int | str, Any], parameters: Parameters, sql: str
+) -> Parameters:
+    """What DuckDB is given for the parameters that are left of a text, where extensions took others.
+
+    Args:
+        left: those that are left.
+        values: of all places of the text.
+        parameters: as the caller gave them.
+
+    Raises:
+        QueryError: a `?` and a number that are left now mean the same, and did not before.
+    """
+    if parameters is None:
+        return None
+    if not isinstance(parameters, Mapping) and all(place.counts for place in left):
+        return [values[place.key] for place in left]
+    named: dict[str, Any] = {}
+    meant: dict[str, int | str] = {}
+    highest = -1
+    for place in left:
+        key = highest + 1 if place.counts else place.key
+        if isinstance(key, int):
+            highest = max(highest, key)
+        name = str(key + 1) if isinstance(key, int) else key
+        if meant.setdefault(name, place.key) != place.key:
+            raise QueryError(
+                "beside a shorthand, write all parameters as ? or all with numbers", sql, place.start
+            )
+        named[name] = values[place.key]
+    return named
 
 
 def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> dict[int | str, Any]:

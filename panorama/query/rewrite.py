@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,7 +17,14 @@ from panorama.query.compile import compile_query
 from panorama.query.conditions import leaves
 from panorama.query.dialect import Extension, find_extensions, parse_shorthand
 from panorama.query.guard import readable
-from panorama.query.parameters import Parameters, literal, parameter_places, parameter_values, with_constants
+from panorama.query.parameters import (
+    Parameters,
+    literal,
+    parameter_places,
+    parameter_values,
+    remaining_parameters,
+    with_constants,
+)
 from panorama.query.plain_scope import Need, Select
 from panorama.query.plain_tree import Source, Statement, read_statement
 from panorama.query.plan import Query
@@ -346,7 +353,7 @@ class Rewriter:
             return Need(), self._lookup(call, target, prefix)
         source = None if relation is None else select.called(relation)
         if relation is not None and source is None and select.is_known:
-            raise QueryError(f"there is no relation {relation!r} in this FROM", self._sql, extension.start)
+            raise QueryError(self._no_relation(relation, extension), self._sql, extension.start)
         if select.is_known or (source is not None and source.columns is not None):
             target = self._asked_of(select, source, extension)
         if source is None and relation is None:
@@ -409,6 +416,18 @@ class Rewriter:
         column = "crop" if target == "crops" else "track"
         return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._{column} = {prefix}{column}_id)"
 
+    def _no_relation(self, relation: str, extension: Extension) -> str:
+        """What to say where the SELECT around a call of similarity reads no relation of that name."""
+        told = f"there is no relation {relation!r} in the FROM of this SELECT"
+        around = self._typed[: extension.first] + self._typed[extension.last :]
+        if relation.lower() not in {token.text.lower() for token in around}:
+            return told
+        return (
+            f"{told}, and similarity is asked only of what stands there. Ask where {relation!r} is read,"
+            f" FROM (SELECT *, similarity('a.jpg') AS alike FROM tracks) {relation}, and here use"
+            f" {relation}.alike"
+        )
+
     def _verified(self, extension: Extension) -> str:
         usage = "verify takes two pictures in single quotes: verify('a.jpg', 'b.jpg')"
         first, second = self._arguments(extension, 2, usage)
@@ -443,16 +462,8 @@ class Rewriter:
 
     def _parameters_outside(self, outer: list[Extension]) -> Parameters:
         """The parameters that the text still holds after replacing."""
-        if self._parameters is None:
-            return None
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
-        if isinstance(self._parameters, Mapping):
-            names = {p.key: p.key if isinstance(p.key, str) else str(p.key + 1) for p in left}
-            return {name: self._values[key] for key, name in names.items()}
-        numbered = [p.start for p in left if self._sql[p.start : p.stop] != "?"]
-        if numbered:
-            raise QueryError("beside a shorthand, write ? or $name, not $1", self._sql, numbered[0])
-        return [self._values[place.key] for place in left]
+        return remaining_parameters(left, self._values, self._parameters, self._sql)
 
 
 _OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
