@@ -98,15 +98,20 @@ def _videos_at(path: Path, found: Found) -> Iterator[FoundVideo]:
     if not path.is_dir():
         yield FoundVideo(path, path.parent, path.name)
         return
+    yield from _videos_of(FoundVideo(path, path.parent, path.resolve().name), path, found)
+
+
+def _videos_of(whole: FoundVideo, root: Path, found: Found) -> Iterator[FoundVideo]:
+    """A folder as the one video that it is, or the videos in it, named from `root`."""
     try:
-        pictures = is_picture_video(path)
+        pictures = is_picture_video(whole.path)
     except OSError as exc:
-        found.unreadable.append((str(path), _why(path, exc)))
+        found.unreadable.append((str(whole.path), _why(whole.path, exc)))
         return
     if pictures:
-        yield FoundVideo(path, path.parent, path.resolve().name)
+        yield whole
     else:
-        yield from _videos_below(path, path, found)
+        yield from _videos_below(whole.path, root, found)
 
 
 def _videos_below(folder: Path, root: Path, found: Found) -> Iterator[FoundVideo]:
@@ -117,15 +122,7 @@ def _videos_below(folder: Path, root: Path, found: Found) -> Iterator[FoundVideo
         if path.is_dir():
             if path.is_symlink():
                 continue  # a link upwards would never end
-            try:
-                pictures = is_picture_video(path)
-            except OSError as exc:
-                found.unreadable.append((str(path), _why(path, exc)))
-                continue
-            if pictures:
-                yield FoundVideo(path, root, name)
-            else:
-                yield from _videos_below(path, root, found)
+            yield from _videos_of(FoundVideo(path, root, name), root, found)
         elif path.suffix.lower() in VIDEO_SUFFIXES:
             yield FoundVideo(path, root, name)
         else:
