@@ -180,6 +180,14 @@ def test_forget_asks_first_and_then_leaves_no_trace(run, indexed, monkeypatch):
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     kept = run("forget", "my-neighbour")
     assert kept.status == 1 and "nothing was erased" in kept.err
+
+    def nobody(text):
+        raise EOFError
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", nobody)
+    alone = run("forget", "my-neighbour")
+    assert alone.status == 130 and "nothing was erased; --yes erases without asking\n" in alone.err
+    assert set(entities(run)) == {"my-neighbour"}
     assert run("forget", "my-neighbour", "--with-sightings", "--yes").status == 0
     assert entities(run) == {}
     assert run("query", "SELECT count(*) AS n FROM crops", "--format", "json").json[0]["n"] > 0

@@ -252,6 +252,10 @@ def test_the_command_line_sets_and_shows_times(run: Callable[..., Ran], tmp_path
     assert run("clock", "--camera-from", "{camera}_*").err.count("gate/b.mp4")
     assert [row["camera"] for row in run("clock", "--json").json] == ["a", "gate"]
     assert "no video 'c.mp4'" in run("clock", "c.mp4", "--at", "2026-03-01 11:00").err
+    unknown = run("clock", "c.mp4")
+    assert (unknown.status, unknown.out) == (1, "") and "no video 'c.mp4'" in unknown.err
+    (by_path,) = run("clock", tmp_path / "archive" / "gate" / "b.mp4", "--json").json
+    assert by_path["video"] == "gate/b.mp4"
     assert "a start is a date with a time" in run("clock", "gate/b.mp4", "--at", "noon").err
 
 

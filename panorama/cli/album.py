@@ -155,8 +155,17 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
     """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays."""
     library = opened(ctx)
     library.entity(name)
-    if not yes and not click.confirm(f"Erase {name} for good?", err=True):
+    if not yes and not _confirmed(f"Erase {name} for good?"):
         say("nothing was erased")
         ctx.exit(1)
     library.forget(name, with_sightings=with_sightings)
     say(f"forgot {name}")
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C, or nobody there who could answer
+        click.echo(err=True)  # the line of the question ends
+        say("nothing was erased; --yes erases without asking")
+        raise

@@ -55,7 +55,7 @@ def query_command(
     \b
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
     panorama query "SELECT moments WHERE entity = 'blue-van'" --sheet hits.jpg
-    panorama query -f queries/where-is.sql --format json
+    panorama query -f queries/01-where-is.sql --format json
     panorama query -f first.sql second.sql
     """
     if not files and len(sql) != 1:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing
+from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing, names_of
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.library import Library
 from panorama.lines import counted, one_line
@@ -360,8 +360,9 @@ def clock_command(
         say(f"{counted(report.changed, 'video')} changed")
         return
     names = ["video", "camera", "start_clock", "time_zone", "time_from"]
-    rows = library.videos().select(names).to_pylist()
-    chosen = [row for row in rows if not videos or row["video"] in videos]
+    table = library.videos()
+    wanted = set(names_of(videos, table))
+    chosen = [row for row in table.select(names).to_pylist() if not videos or row["video"] in wanted]
     print_rows(names, [[_plain(value) for value in row.values()] for row in chosen], as_json)
 
 

@@ -40,7 +40,7 @@ _COMMANDS = {
     "compact": ("indexing", "Merge many small data files into few large ones."),
     "verify": ("asking", "Say whether two pictures show the same entity."),
     "why": ("asking", "Say why a track was accepted or not; a picture of it."),
-    "models": ("modelling", "List the embedders."),
+    "models": ("modelling", "List the models, and what each runs in."),
     "calibrate": (
         "modelling",
         "Set the bands of accept, uncertain and reject from the library's own tracks.",
