@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -46,6 +47,19 @@ class ColoredThings(Proposer):
         found = sorted((s for s in stats[1:] if s[4] >= 100), key=lambda s: -s[4])
         boxes = np.array([[x, y, x + w, y + h] for x, y, w, h, _ in found], np.float32).reshape(-1, 4)
         return Regions(boxes, np.full(len(boxes), 0.9, np.float32), np.zeros(len(boxes), np.uint8))
+
+
+@contextmanager
+def coloured_things() -> Iterator[None]:
+    """Libraries of this process find coloured things while they index; for fixtures of a module."""
+    from panorama.library import Library
+
+    real = Library.proposer
+    Library.proposer = property(lambda self: ColoredThings())  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Library.proposer = real  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,18 @@ writes the golden .csv files anew, after a change that is meant to change them.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
+import av
+import cv2
+import numpy as np
 import pytest
 
 import panorama
@@ -35,9 +42,25 @@ IGNORED = {"track_id"}
 """Numbers that only name something."""
 
 
-def sample_library(folder: Path) -> panorama.Library:
-    """The sample archive as the demo has it: rendered, indexed, album, look-alikes and zones registered."""
-    sample = renderer().render(folder / "sample")
+def drawn_sample(kept: Path) -> Any:
+    """The whole sample archive, below a folder that may hold it from an earlier run; not to be written to.
+
+    It is drawn anew whenever the code that draws it has changed, or what that draws with.
+    """
+    render = renderer()
+    place = kept / "-".join([render.code_version()[:16], cv2.__version__, np.__version__, av.__version__])
+    if not place.is_dir():
+        for old in kept.glob("[!.]*"):
+            shutil.rmtree(old, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=kept, prefix=".drawing-") as beside:
+            render.render(Path(beside) / "sample")
+            with contextlib.suppress(OSError):  # another run was quicker
+                (Path(beside) / "sample").rename(place)
+    return render.render(place)
+
+
+def sample_library(folder: Path, sample: Any) -> panorama.Library:
+    """The sample archive as the demo has it: indexed, album, look-alikes and zones registered."""
     library = panorama.open(folder / "library", create=True)
     # Tracks of the drawn archive lie at the very border of a band, and arithmetic of 8 bits, which is not the
     # same on every processor, takes some across it.
@@ -84,7 +107,8 @@ def _equal(column: str, want: str, have: str) -> bool:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    with sample_library(folder) as library:
+    folder.mkdir(parents=True, exist_ok=True)
+    with sample_library(folder, renderer().render(folder / "sample")) as library:
         for path in questions():
             path.with_suffix(".csv").write_text(library.query(path.read_text()).to_csv(), newline="")
 

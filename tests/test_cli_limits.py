@@ -8,8 +8,9 @@ import sys
 import time
 
 import pytest
-from fakes import Thing, start_panorama, write_film
+from fakes import Thing, coloured_things, start_panorama, write_film
 
+import panorama
 from panorama.errors import UsageError
 from panorama.query.relations import Limits
 
@@ -22,10 +23,8 @@ DEAF = "SELECT length(lpad('x', 2000000000, 'y'))"
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("limits")
     write_film(folder / "a.mp4", [Thing("red", 5, 25)], frames=30)
-    done = start_panorama(
-        "--library", folder / "library", "index", "a.mp4", "--model", "color-bands", cwd=folder
-    )
-    assert done.wait(timeout=120) == 0
+    with coloured_things(), panorama.open(folder / "library", create=True) as made:
+        made.index(folder / "a.mp4", model="color-bands")
     return folder / "library"
 
 

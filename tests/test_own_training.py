@@ -11,7 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film, write_picture
+from fakes import COLORS, ColoredThings, Thing, coloured_things, thing_picture, write_film, write_picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,8 +152,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def library(films: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[panorama.Library]:
     """The films, indexed with the coloured things for regions; to be read only."""
     with panorama.open(tmp_path_factory.mktemp("own") / "library", create=True) as made:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(panorama.Library, "proposer", property(lambda self: ColoredThings()))
+        with coloured_things():
             made.index(films)
         yield made
 

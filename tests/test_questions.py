@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from questions import differences, questions, rows_of, sample_library
+from questions import differences, drawn_sample, questions, rows_of, sample_library
 
 import panorama
 from panorama.cli import main
+from panorama.cli.demo import renderer
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[panorama.Library]:
-    with sample_library(tmp_path_factory.mktemp("questions")) as library:
+def library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[panorama.Library]:
+    # Drawing takes as long as all else here: pytest's folder for what one run leaves to the next keeps it.
+    cache = getattr(request.config, "cache", None)
+    kept = tmp_path_factory.mktemp("drawn") if cache is None else cache.mkdir("sample")
+    with sample_library(tmp_path_factory.mktemp("questions"), drawn_sample(kept)) as library:
         yield library
+
+
+def test_a_sample_that_was_drawn_is_drawn_anew_only_by_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_sample: Any
+) -> None:
+    """The whole archive takes a minute: the short one stands for it here."""
+    drawn: list[Path] = []
+
+    def render(place: Path) -> Any:
+        if not place.is_dir():
+            drawn.append(place)
+            shutil.copytree(quick_sample.archive.parent, place)
+        return place
+
+    monkeypatch.setattr(renderer(), "render", render)
+    first = drawn_sample(tmp_path)
+    assert drawn_sample(tmp_path) == first and len(drawn) == 1
+    monkeypatch.setattr(renderer(), "code_version", lambda: "other" * 8)
+    second = drawn_sample(tmp_path)
+    assert second != first and len(drawn) == 2
+    assert list(tmp_path.iterdir()) == [second], "what is of no use any more is gone"
 
 
 @pytest.mark.slow
