@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,7 +200,7 @@ def _gathered(
     )
 
 
-def _trainable(start: str) -> dict[str, Any]:
+def _trainable(start: str) -> Mapping[str, Any]:
     """The recipe of the model to begin with.
 
     Raises:
