@@ -13,7 +13,7 @@ from typing import Any
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer, network_facts
-from panorama.parcels import Job, Parcel, batched, guard
+from panorama.parcels import End, Job, Parcel, batched, guard
 from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
 from panorama.sampling import Rate, Sample, Sampler, small_size
@@ -31,7 +31,7 @@ PARCEL_FRAMES = 16
 PARCEL_BYTES = 24 << 20
 """What decoding hands to the gate at once: enough to hide the handing over, few enough to be held."""
 
-KEPT_BYTES = 64 << 20
+KEPT_BYTES = 192 << 20
 """Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
 
 CODE_VERSION = "5"
@@ -116,6 +116,9 @@ class Indexer:
         embedder, proposer: the models; every crop is embedded at every exit.
         settings: what to look at.
         work: how the machine is used.
+
+    Attributes:
+        away_seconds: processor time by stage, outside of the threads of `line`.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Indexer:
         self.proposer = proposer.at_side(settings.proposal_side)
         self.settings = settings
         self.work = work or Work()
+        self.away_seconds: dict[str, float] = {}
         self._loading: dict[Proposer | Embedder, threading.Thread] = {}
 
     @property
@@ -146,6 +150,11 @@ class Indexer:
             Stage("embed", self._embed, 8),
         )
         return Line(jobs, stages, side_by_side, wait)
+
+    def _away(self, stage: str, seconds: float) -> float:
+        """Count what a stage's network spent outside of the stage's thread."""
+        self.away_seconds[stage] = self.away_seconds.get(stage, 0.0) + seconds
+        return seconds
 
     def _begin_loading(self) -> None:
         """Load the networks beside the first frames that are decoded; where nothing is to be done, never."""
@@ -191,7 +200,7 @@ class Indexer:
             return False
         with parcel.job.progress.stage("load"):
             model.load()
-            self.work.threads.apply()
+            model.use_threads(self.work.threads.apply().torch)
         return True
 
     def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:
@@ -226,10 +235,16 @@ class Indexer:
             yield parcel
 
     def _propose(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
-        def propose(some: list[Parcel]) -> None:
-            found = iter(self.proposer.propose([s.small for p in some for s in p.samples]))
-            for parcel in some:
-                parcel.regions = [next(found) for _ in parcel.samples]
+        def propose(some: list[Parcel]) -> End:
+            later = self.proposer.propose_later([s.small for p in some for s in p.samples])
+
+            def end() -> float:
+                found = iter(later.result())
+                for parcel in some:
+                    parcel.regions = [next(found) for _ in parcel.samples]
+                return self._away("propose", later.away_seconds)
+
+            return end
 
         ready = self._ready(parcels, self.proposer, _sampled_bytes)
         yield from batched(ready, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
@@ -258,12 +273,18 @@ class Indexer:
             yield parcel
 
     def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
-        def embed(some: list[Parcel]) -> None:
-            vectors = self.embedder.embed_all([x for p in some for x in p.pictures])  # (exits, B, dim)
-            stop = 0
-            for parcel in some:
-                start, stop = stop, stop + len(parcel.pictures)
-                parcel.vectors, parcel.pictures = vectors[:, start:stop], []
+        def embed(some: list[Parcel]) -> End:
+            later = self.embedder.embed_all_later([x for p in some for x in p.pictures])
+
+            def end() -> float:
+                vectors = later.result()  # (exits, B, dim)
+                stop = 0
+                for parcel in some:
+                    start, stop = stop, stop + len(parcel.pictures)
+                    parcel.vectors, parcel.pictures = vectors[:, start:stop], []
+                return self._away("embed", later.away_seconds)
+
+            return end
 
         ready = self._ready(parcels, self.embedder, lambda p: sum(picture.nbytes for picture in p.pictures))
         yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)

@@ -156,6 +156,7 @@ class Library:
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.archive import IndexReport, dating
+        from panorama.beside.models import beside
         from panorama.indexing import index_paths
         from panorama.profile import prepare
 
@@ -173,11 +174,12 @@ class Library:
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
         self._models.remember()
-        indexer, kept = prepare(self._store, self.embedder, proposer, settings, redo)
         rule = recording or remembered(self._store)
         if recording is not None:
             remember(self._store, recording)
-        report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
+        with beside(proposer, self.embedder) as models:
+            indexer, kept = prepare(self._store, *models, settings, redo)
+            report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)
         # Large libraries search through an index: made here, so that no query has to wait for it.

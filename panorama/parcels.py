@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,9 @@ class Job:
     error: Exception | None = None
 
 
+End = Callable[[], float]
+"""Ends a step that was begun, and gives the processor time that it took outside of this thread."""
+
 FrameRow = tuple[int, int, float]
 """Number, pts and presentation time of one frame."""
 
@@ -130,54 +133,82 @@ def guard(parcel: Parcel, stage: str) -> Iterator[None]:
 def batched(
     parcels: Iterator[Any],
     stage: str,
-    step: Callable[[list[Parcel]], None],
+    begin: Callable[[list[Parcel]], End],
     size: Callable[[Parcel], int],
     batch: int,
 ) -> Generator[Any, None, None]:
     """Parcels in order after a step on many of them at once, whatever their videos.
 
+    While one batch is worked on elsewhere the next is gathered and begun; then the first is waited for.
+
     Args:
-        step: works on parcels that have something for it.
+        begin: begins the step for parcels that have something for it; what it returns ends it.
         size: how much a parcel has.
         batch: how much makes a batch.
     """
+    step = _Step(stage, begin, size)
     waiting: list[Any] = []
     count = 0
+    begun: tuple[list[Any], Callable[[], None]] | None = None
     for parcel in parcels:
         waiting.append(parcel)
         count += size(parcel) if isinstance(parcel, Parcel) else 0
         if count >= batch or len(waiting) >= MOST_WAITING:
-            _at_once([p for p in waiting if isinstance(p, Parcel) and size(p)], stage, step, size)
-            yield from waiting
+            before, begun = begun, (waiting, step.begin(waiting))
             waiting, count = [], 0
-    _at_once([p for p in waiting if isinstance(p, Parcel) and size(p)], stage, step, size)
-    yield from waiting
+            if before is not None:
+                before[1]()
+                yield from before[0]
+    last = (waiting, step.begin(waiting))
+    for some, end in [last] if begun is None else [begun, last]:
+        end()
+        yield from some
 
 
-def _at_once(
-    parcels: list[Parcel],
-    stage: str,
-    step: Callable[[list[Parcel]], None],
-    size: Callable[[Parcel], int],
-) -> None:
-    """One step on all; where it fails, video by video, so that only the odd one fails."""
-    if not parcels:
-        return
-    jobs = {parcel.job: None for parcel in parcels}
-    started = time.perf_counter()
-    total = sum(size(p) for p in parcels)
-    shares = [(p.job, size(p) / total) for p in parcels]
-    try:
-        step(parcels)
-    except DEFECTS:
-        for job in jobs:
+class _Step:
+    """A step on parcels of many videos at once; where it fails, video by video: only the odd one fails."""
+
+    def __init__(
+        self,
+        stage: str,
+        begin: Callable[[list[Parcel]], End],
+        size: Callable[[Parcel], int],
+    ) -> None:
+        self._stage, self._begin, self._size = stage, begin, size
+
+    def begin(self, items: list[Any]) -> Callable[[], None]:
+        """Begin with those that have something for it; what is returned ends it."""
+        parcels = [p for p in items if isinstance(p, Parcel) and self._size(p)]
+        if not parcels:
+            return lambda: None
+        sizes = [self._size(p) for p in parcels]
+        shares = [(p.job, size / sum(sizes)) for p, size in zip(parcels, sizes, strict=True)]
+        started = time.perf_counter()
+        end: End | None = None
+        with suppress(*DEFECTS):
+            end = self._begin(parcels)
+        spent = time.perf_counter() - started
+
+        def finish() -> None:
+            started = time.perf_counter()
+            away = self._end(parcels, end)
+            # What took longer than it was waited for was done while this thread did other things.
+            total = max(away, spent + time.perf_counter() - started)
+            for job, share in shares:
+                job.progress.stage_seconds[self._stage] += share * total
+
+        return finish
+
+    def _end(self, parcels: list[Parcel], end: End | None) -> float:
+        if end is not None:
+            with suppress(*DEFECTS):
+                return end()
+        for job in {parcel.job: None for parcel in parcels}:
             own = [p for p in parcels if p.job is job]
             try:
-                step(own)
+                self._begin(own)()
             except DEFECTS as exc:
                 job.error = job.error or exc
                 for parcel in own:
                     parcel.give_up()
-    spent = time.perf_counter() - started
-    for job, share in shares:
-        job.progress.stage_seconds[stage] += share * spent
+        return 0.0

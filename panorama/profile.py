@@ -102,7 +102,7 @@ def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: 
 
 
 def prepare(
-    store: Store, embedder: Embedder, proposer: Proposer, asked: IngestSettings | None, redo: bool
+    store: Store, proposer: Proposer, embedder: Embedder, asked: IngestSettings | None, redo: bool
 ) -> tuple[Indexer, frozenset[str]]:
     """The stages for an `index`, and the hashes of settings whose videos it leaves as they are.
 

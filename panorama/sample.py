@@ -275,7 +275,8 @@ class _Counts:
 def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) -> Scratch:
     """Index every stretch into a new library, as `index` would, with its settings and threads.
 
-    The times of stages are those of their own threads: of those that decode, only of the one that hands on.
+    The times of stages are those of their own threads and of those where the networks run; of the threads
+    that decode, only of the one that hands on.
 
     Raises:
         VideoError: a stretch cannot be read.
@@ -309,7 +310,9 @@ def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) ->
                 rows = None
                 counts.end(job)
     wall = time.perf_counter() - started
-    stages = {meter.name: meter.processor for meter in line.meters} | {"write": counts.written_seconds}
+    away = indexer.away_seconds
+    stages = {meter.name: meter.processor + away.get(meter.name, 0.0) for meter in line.meters}
+    stages["write"] = counts.written_seconds
     timed = Timed(indexer.settings, counts.video_seconds, wall, stages, counts.totals, tuple(counts.views))
     return Scratch(store, embedder, timed)
 

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from panorama.beside.models import beside
 from panorama.errors import UsageError
 from panorama.ingest import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
 from panorama.lines import counted
-from panorama.models.base import Embedder, Image, Proposer
+from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
 from panorama.profile import Profile, describe
 from panorama.sample import (
@@ -95,9 +96,12 @@ def tune(
     decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
     tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
     embedder = library.embedder if library.exists else late_embedder()
-    networks = time_networks(library.proposer, embedder, decoded.pictures)
-    with tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder:
-        bench = _Bench(Path(folder), stretches, decoded, embedder, library.proposer, networks, tell)
+    with (
+        tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder,
+        beside(library.proposer, embedder) as (proposer, embedder),
+    ):
+        networks = time_networks(proposer, embedder, decoded.pictures)
+        bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, tell)
         if least_speed is not None:
             chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
         elif most_loss is not None:
@@ -209,9 +213,10 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
     usual = Work()
     best, best_seconds = usual, float("inf")
     for threads in _thread_counts():
-        replace(usual, torch_threads=threads).threads.apply()
-        propose = {b: _per_picture(proposer.at_side(largest).propose, pictures, b) for b in PROPOSAL_BATCHES}
-        embed = {b: _per_picture(embedder.embed_all, crops, b) for b in EMBED_BATCHES}
+        _use(replace(usual, torch_threads=threads), proposer, embedder)
+        at_largest = proposer.at_side(largest).propose_later
+        propose = {b: _per_picture(at_largest, pictures, b)[0] for b in PROPOSAL_BATCHES}
+        embed = {b: _per_picture(embedder.embed_all_later, crops, b)[0] for b in EMBED_BATCHES}
         work = Work(min(propose, key=propose.__getitem__), min(embed, key=embed.__getitem__), threads)
         p, e = propose[work.proposal_batch], embed[work.embed_batch]
         together = max(p, e, (p + e) * work.threads.torch / work.threads.cores)
@@ -221,17 +226,19 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
             best_seconds = max(p, e, (p + e) * usual.threads.torch / usual.threads.cores)
         if together < WORTH * best_seconds:
             best, best_seconds = work, together
-    best.threads.apply()
-    sides = {
-        side: _per_picture(
-            proposer.at_side(side).propose,
-            [_within(p, side) for p in pictures],
-            best.proposal_batch,
-            time.thread_time,
-        )
-        for side in SIDES
-    }
-    return Networks(best, sides, _per_picture(embedder.embed_all, crops, best.embed_batch, time.thread_time))
+    _use(best, proposer, embedder)
+    sides = {}
+    for side in SIDES:
+        step = proposer.at_side(side).propose_later
+        sides[side] = _per_picture(step, [_within(p, side) for p in pictures], best.proposal_batch)[1]
+    return Networks(best, sides, _per_picture(embedder.embed_all_later, crops, best.embed_batch)[1])
+
+
+def _use(work: Work, *models: Proposer | Embedder) -> None:
+    """Have all libraries use so many threads, also where the networks run."""
+    threads = work.threads.apply()
+    for model in models:
+        model.use_threads(threads.torch)
 
 
 def _thread_counts() -> list[int | None]:
@@ -243,21 +250,24 @@ def _thread_counts() -> list[int | None]:
 
 
 def _per_picture(
-    step: Callable[[list[Image]], object],
-    pictures: Sequence[Image],
-    batch: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
-    """Seconds for one picture in batches of that size: the better of two rounds, after one that warms up."""
+    step: Callable[[list[Image]], Later[Any]], pictures: Sequence[Image], batch: int
+) -> tuple[float, float]:
+    """Seconds, and seconds of processor time, for one picture in batches of that size.
+
+    The better of two rounds each, after one that warms up.
+    """
     some = [pictures[i % len(pictures)] for i in range(2 * batch)]
-    step(some[:batch])
-    rounds = []
+    step(some[:batch]).result()
+    walls, processors = [], []
     for _ in range(2):
-        started = clock()
-        step(some[:batch])
-        step(some[batch:])
-        rounds.append(clock() - started)
-    return min(rounds) / len(some)
+        started, worked, away = time.perf_counter(), time.thread_time(), 0.0
+        for first in (0, batch):
+            later = step(some[first : first + batch])
+            later.result()
+            away += later.away_seconds
+        walls.append(time.perf_counter() - started)
+        processors.append(time.thread_time() - worked + away)
+    return min(walls) / len(some), min(processors) / len(some)
 
 
 def _within(picture: Image, side: int) -> Image:

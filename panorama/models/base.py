@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,31 @@ from panorama.regions import Regions
 
 Image = NDArray[np.uint8]
 """One RGB picture, (H, W, 3) uint8, any size."""
+
+Result = TypeVar("Result")
+
+
+class Later(Generic[Result]):
+    """What was asked of a model that works elsewhere: the caller goes on until it needs the result.
+
+    Args:
+        wait: gives the result, or raises what the model raised, and the seconds of processor time that it
+            took outside of this thread.
+    """
+
+    def __init__(self, wait: Callable[[], tuple[Result, float]]) -> None:
+        self._wait = wait
+        self.away_seconds = 0.0
+
+    def result(self) -> Result:
+        """The result, once it is there."""
+        result, self.away_seconds = self._wait()
+        return result
+
+    @classmethod
+    def done(cls, result: Result) -> Later[Result]:
+        """What is there already."""
+        return cls(lambda: (result, 0.0))
 
 
 class Embedder(ABC):
@@ -43,6 +69,10 @@ class Embedder(ABC):
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """Vectors at every exit: (exits, B, dim) float32, each of unit length. An empty list gives B = 0."""
 
+    def embed_all_later(self, images: Sequence[Image]) -> Later[NDArray[np.float32]]:
+        """What `embed_all` gives; a model of a process of its own has only begun with it."""
+        return Later.done(self.embed_all(images))
+
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """Vectors at one exit (default: the deepest): (B, dim) float32; a cascade stops there."""
         number = self.exits if exit is None else exit
@@ -56,6 +86,9 @@ class Embedder(ABC):
         Raises:
             ModelError: the weights are missing or not those of the recipe.
         """
+
+    def use_threads(self, count: int) -> None:  # noqa: B027
+        """Give torch so many threads where the network runs; in this process `panorama.threads` does it."""
 
     def cohort(self) -> NDArray[np.float32]:
         """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
@@ -90,8 +123,15 @@ class Proposer(ABC):
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in that picture's own pixels, best first, already suppressed."""
 
+    def propose_later(self, images: Sequence[Image]) -> Later[list[Regions]]:
+        """What `propose` gives; a model of a process of its own has only begun with it."""
+        return Later.done(self.propose(images))
+
     def load(self) -> None:  # noqa: B027
         """Make ready what the first picture would otherwise wait for."""
+
+    def use_threads(self, count: int) -> None:  # noqa: B027
+        """Give torch so many threads where the network runs; see Embedder."""
 
     def at_side(self, side: int) -> Proposer:
         """The same model for pictures of that longest side; itself where its work does not depend on it."""

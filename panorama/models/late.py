@@ -42,6 +42,11 @@ class Late(Generic[Made]):
                 self._made = self._make()
             return self._made
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it was asked for already."""
+        return self._made is not None
+
 
 def net_hash(folder: ModelFolder) -> str:
     """Hex digest of all that changes a PanoramaNet's vectors: weights, input size, colour share, code.
@@ -112,6 +117,11 @@ class LateEmbedder(Embedder):
     def device(self) -> object:  # type: ignore[override]
         """Where it runs; loads it."""
         return self.net.device
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the network is loaded."""
+        return self._late.is_made
 
     def load(self) -> None:
         """Load and check the network, unless that is done."""

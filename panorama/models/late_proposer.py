@@ -103,6 +103,7 @@ class LateProposer(Proposer):
     ) -> None:
         self._folder = folder
         self._whole = whole or Late(self._loaded)
+        self.folder = folder.path
         self.name = folder.name
         self.settings = settings or ProposalSettings.of(folder)
         self.hash = self.settings.hash(folder)
@@ -126,6 +127,11 @@ class LateProposer(Proposer):
     def device(self) -> object:  # type: ignore[override]
         """Where it runs; loads it."""
         return self._whole().device
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the network is loaded, for whatever side."""
+        return self._whole.is_made
 
     def load(self) -> None:
         """Load and check the network, unless that is done."""

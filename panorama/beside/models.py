@@ -1,0 +1,298 @@
+"""Models enter; the same leave, their networks run by a process of its own beside this one.
+
+Decoding, the gate and tracking are Python around short calls, and so is feeding a network: in one process
+they wait for each other's turn with the interpreter, and all of them for the import of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.beside.channel import receive, send, widen
+from panorama.beside.serving import EMBEDDER, PROPOSER, Answer, Request
+from panorama.errors import ModelError
+from panorama.models.base import Embedder, Image, Later, Proposer
+from panorama.models.late import LateEmbedder
+from panorama.models.late_proposer import LateProposer, ProposalSettings
+from panorama.models.precision import Precision
+from panorama.threads import ENVIRONMENT, Threads
+
+LEAVE_SECONDS = 5.0
+"""How long the process may take to notice that nobody asks any more."""
+
+
+@contextlib.contextmanager
+def beside(proposer: Proposer, embedder: Embedder) -> Iterator[tuple[Proposer, Embedder]]:
+    """The models, run by a process that is started when the first is loaded and ends with the block.
+
+    As they are where they are not ours, where a network is loaded here already, and on a single core.
+    """
+    if Threads.here().cores == 1 or not sys.executable or not _loads_late(proposer) or not _ready(embedder):
+        yield proposer, embedder
+        return
+    assert isinstance(proposer, LateProposer)
+    folder = str(embedder.folder) if isinstance(embedder, LateEmbedder) else None
+    process = ModelProcess(str(proposer.folder), folder)
+    try:
+        yield (
+            ProposerBeside(proposer, process),
+            EmbedderBeside(embedder, process) if isinstance(embedder, LateEmbedder) else embedder,
+        )
+    finally:
+        process.close()
+
+
+def _loads_late(model: Proposer | Embedder) -> bool:
+    return isinstance(model, LateProposer | LateEmbedder) and not model.is_loaded
+
+
+def _ready(embedder: Embedder) -> bool:
+    """Whether it may run there, or needs no network."""
+    return _loads_late(embedder) or (not isinstance(embedder, LateEmbedder) and embedder.precision is None)
+
+
+class ModelProcess:
+    """A process that runs the networks of two folders; see `panorama.beside.serving`.
+
+    Args:
+        proposer, embedder: the folders; None where what embeds needs no network.
+    """
+
+    def __init__(self, proposer: str, embedder: str | None) -> None:
+        self._folders = proposer, embedder
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
+        self._waiting: dict[int, _Slot] = {}
+        self._asked = 0
+        self._over = False
+
+    def load(self, model: str) -> None:
+        """Load a model's network there.
+
+        Raises:
+            ModelError: its weights are not those of its recipe.
+        """
+        self.ask(model, "load").result()
+
+    def ask(self, model: str, step: str, *arguments: Any) -> Later[Any]:
+        """Begin a step of a model; the process is started for the first.
+
+        Raises:
+            ModelError: the process has ended; so does the result.
+        """
+        slot = _Slot()
+        with self._lock:
+            process = self._started()
+            if self._over:
+                raise _ended(process)
+            self._asked += 1
+            self._waiting[self._asked] = slot
+            assert process.stdin is not None
+            try:
+                send(process.stdin, Request(self._asked, model, step, arguments))
+            except OSError:
+                self._give_up()
+        return Later(slot.wait)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            code = (
+                f"import sys; sys.path[:] = {sys.path!r}; from panorama.beside.serving import main; "
+                f"main({self._folders[0]!r}, {self._folders[1]!r})"
+            )
+            # In a session of its own: Ctrl-C is for us, and by our end it learns of it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+            assert self._process.stdin is not None
+            widen(self._process.stdin)
+            self._listener = threading.Thread(target=self._listen, name="panorama models", daemon=True)
+            self._listener.start()
+        return self._process
+
+    def _listen(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                answer: Answer = receive(self._process.stdout)
+                self._waiting.pop(answer.number).fill(answer)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """No answer will come any more."""
+        self._over = True
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LEAVE_SECONDS)
+        for number in list(self._waiting):
+            slot = self._waiting.pop(number, None)
+            if slot is not None:
+                slot.fill(Answer(number, None, _ended(self._process), 0.0))
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._listener is not None and self._process.stdout is not None
+        self._listener.join()
+        self._process.stdout.close()
+
+
+class _Slot:
+    """Where an answer is put and waited for."""
+
+    def __init__(self) -> None:
+        self._there = threading.Event()
+        self._answer: Answer | None = None
+
+    def fill(self, answer: Answer) -> None:
+        self._answer = answer
+        self._there.set()
+
+    def wait(self) -> tuple[Any, float]:
+        self._there.wait()
+        assert self._answer is not None
+        if self._answer.error is not None:
+            raise self._answer.error
+        return self._answer.value, self._answer.processor_seconds
+
+
+def _ended(process: subprocess.Popen[bytes]) -> ModelError:
+    status = process.poll()
+    how = f"exit status {status}" if status is None or status >= 0 else f"signal {-status}"
+    if status == -9:
+        how += ", which the system sends where memory runs out"
+    return ModelError(
+        f"the process that runs the networks ended ({how}); what was committed is kept. Run it again, or "
+        f"with {ENVIRONMENT}=1 to do all in one process"
+    )
+
+
+class _Facts:
+    """What is known once the network is loaded there."""
+
+    def __init__(self, process: ModelProcess, model: str) -> None:
+        self._process, self._model = process, model
+        self._known: dict[str, Any] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        if self._known is None:
+            self._process.load(self._model)
+            self._known = self._process.ask(self._model, "facts").result()
+        return self._known[name]
+
+
+class ProposerBeside(Proposer):
+    """A proposer whose network the process runs."""
+
+    def __init__(
+        self, late: LateProposer, process: ModelProcess, settings: ProposalSettings | None = None
+    ) -> None:
+        self._late = late if settings is None else late.at_side(settings.side)
+        self._process = process
+        self._facts = _Facts(process, PROPOSER)
+        self.name, self.hash, self.settings = self._late.name, self._late.hash, self._late.settings
+
+    @property
+    def precision(self) -> Precision:  # type: ignore[override]
+        """What it runs in; loads it."""
+        found: Precision = self._facts["precision"]
+        return found
+
+    @property
+    def device(self) -> object:  # type: ignore[override]
+        """Where it runs; loads it."""
+        return self._facts["device"]
+
+    def load(self) -> None:
+        """Load and check the network."""
+        self._process.load(PROPOSER)
+
+    def use_threads(self, count: int) -> None:
+        """Give torch so many threads there."""
+        self._process.ask(PROPOSER, "use_threads", count).result()
+
+    def propose(self, images: Sequence[Image]) -> list[Any]:
+        """Regions of each picture in its own pixels; see PanoramaProposer."""
+        return self.propose_later(images).result()
+
+    def propose_later(self, images: Sequence[Image]) -> Later[list[Any]]:
+        """The same, begun."""
+        return self._process.ask(PROPOSER, "propose", self.settings.side, list(images))
+
+    def at_side(self, side: int) -> ProposerBeside:
+        """The proposer with an input of that side."""
+        other = self.settings.at_side(side)
+        return self if other == self.settings else ProposerBeside(self._late, self._process, other)
+
+
+class EmbedderBeside(Embedder):
+    """An embedder whose network the process runs."""
+
+    def __init__(self, late: LateEmbedder, process: ModelProcess) -> None:
+        self._late, self._process = late, process
+        self._facts = _Facts(process, EMBEDDER)
+        self.folder, self.name, self.hash = late.folder, late.name, late.hash
+        self.dim, self.exits = late.dim, late.exits
+
+    @property
+    def precision(self) -> Precision:  # type: ignore[override]
+        """What it runs in; loads it."""
+        found: Precision = self._facts["precision"]
+        return found
+
+    @property
+    def device(self) -> object:  # type: ignore[override]
+        """Where it runs; loads it."""
+        return self._facts["device"]
+
+    @property
+    def macs(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Multiply-adds per picture up to and including each exit."""
+        found: tuple[int, ...] = self._facts["macs"]
+        return found
+
+    def load(self) -> None:
+        """Load and check the network."""
+        self._process.load(EMBEDDER)
+
+    def use_threads(self, count: int) -> None:
+        """Give torch so many threads there."""
+        self._process.ask(EMBEDDER, "use_threads", count).result()
+
+    def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+        """(exits, B, dim) float32."""
+        return self.embed_all_later(images).result()
+
+    def embed_all_later(self, images: Sequence[Image]) -> Later[NDArray[np.float32]]:
+        """The same, begun."""
+        return self._process.ask(EMBEDDER, "embed_all", list(images))
+
+    def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
+        """(B, dim) float32; the trunk runs no deeper than the exit."""
+        found: NDArray[np.float32] = self._process.ask(EMBEDDER, "embed", list(images), exit).result()
+        return found
+
+    def cohort(self) -> NDArray[np.float32]:
+        """(exits, N, dim) float32 of foreign training pictures."""
+        return self._late.cohort()

@@ -1,0 +1,151 @@
+"""The process that runs the networks: requests enter by its input, answers leave by its output.
+
+`panorama.beside.models` starts it. It ends when its input does, so also when who started it was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+from panorama.beside.channel import receive, send, widen
+from panorama.models.base import Embedder, Proposer
+from panorama.models.late import LateEmbedder
+from panorama.models.late_proposer import LateProposer
+from panorama.models.weights import open_model
+from panorama.pipeline import lower_priority
+from panorama.threads import Threads
+
+PROPOSER, EMBEDDER = "proposer", "embedder"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of one of the models.
+
+    Attributes:
+        number: of the request; its answer has the same.
+        model: PROPOSER or EMBEDDER; what is asked of one is answered in order, and beside the other's.
+        step: name of a method of `_Served`.
+        arguments: of that method.
+    """
+
+    number: int
+    model: str
+    step: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request.
+
+    Attributes:
+        value: what the method returned, None where it failed.
+        error: what it raised.
+        processor_seconds: time that its thread was given a core; threads of torch are not in it.
+    """
+
+    number: int
+    value: Any
+    error: Exception | None
+    processor_seconds: float
+
+
+class _Served:
+    """The methods that requests name."""
+
+    def __init__(self, model: Proposer | Embedder) -> None:
+        self._model = model
+
+    def load(self) -> None:
+        """Load the network."""
+        self._model.load()
+
+    def use_threads(self, count: int) -> None:
+        """Give torch so many threads for a network."""
+        replace(Threads.here(), torch=count).apply()
+
+    def facts(self) -> dict[str, Any]:
+        """What it runs in."""
+        return {"precision": self._model.precision, "device": str(self._model.device)} | (
+            {"macs": self._model.macs} if isinstance(self._model, Embedder) else {}
+        )
+
+    def propose(self, side: int, images: list[Any]) -> Any:
+        assert isinstance(self._model, Proposer)
+        return self._model.at_side(side).propose(images)
+
+    def embed_all(self, images: list[Any]) -> Any:
+        assert isinstance(self._model, Embedder)
+        return self._model.embed_all(images)
+
+    def embed(self, images: list[Any], exit: int | None) -> Any:
+        assert isinstance(self._model, Embedder)
+        return self._model.embed(images, exit)
+
+
+class _Server:
+    """Answers requests, each model's in a thread of its own."""
+
+    def __init__(
+        self, requests: IO[bytes], answers: IO[bytes], models: dict[str, Proposer | Embedder]
+    ) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._sending = threading.Lock()
+        self._waiting: dict[str, queue.SimpleQueue[Request]] = {name: queue.SimpleQueue() for name in models}
+        for name, model in models.items():
+            threading.Thread(target=self._serve, args=(name, _Served(model)), daemon=True).start()
+
+    def run(self) -> None:
+        """Until there are no more requests."""
+        with contextlib.suppress(EOFError):
+            while True:
+                request = receive(self._requests)
+                self._waiting[request.model].put(request)
+
+    def _serve(self, name: str, served: _Served) -> None:
+        while True:
+            request = self._waiting[name].get()
+            answer = _answered(request, getattr(served, request.step))
+            try:
+                with self._sending:
+                    send(self._answers, answer)
+            except OSError:
+                os._exit(0)  # nobody waits for answers any more
+
+
+def _answered(request: Request, step: Callable[..., Any]) -> Answer:
+    started = time.thread_time()
+    value, error = None, None
+    try:
+        value = step(*request.arguments)
+    except Exception as exc:
+        error = exc
+    return Answer(request.number, value, error, time.thread_time() - started)
+
+
+def main(proposer: str, embedder: str | None) -> None:
+    """Serve the models of two folders.
+
+    Args:
+        embedder: None where what embeds is not made of files.
+    """
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever is printed here is no answer
+    widen(requests)
+    widen(answers)
+    lower_priority()
+    models: dict[str, Proposer | Embedder] = {PROPOSER: LateProposer(open_model(proposer, "proposer"))}
+    if embedder is not None:
+        models[EMBEDDER] = LateEmbedder(open_model(embedder, "embedder"))
+    _Server(requests, answers, models).run()
+    os._exit(0)

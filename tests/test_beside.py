@@ -1,0 +1,288 @@
+"""Networks in a process of their own: the same answers, started when needed, and gone when not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import ColoredThings, Thing, write_film
+
+import panorama
+from panorama.archive import Hooks
+from panorama.beside.channel import receive, send
+from panorama.beside.models import EmbedderBeside, ModelProcess, ProposerBeside, beside
+from panorama.beside.serving import PROPOSER
+from panorama.errors import ModelError
+from panorama.models.base import Embedder, Proposer
+from panorama.models.color import ColorEmbedder
+from panorama.models.late import LateEmbedder
+from panorama.models.late_proposer import LateProposer
+from panorama.models.registry import late_embedder, late_proposer
+from panorama.parcels import Job, Parcel, batched
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are looked up in /proc")
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PANORAMA_THREADS", "2")
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[tuple[Proposer, Embedder]]:
+    """The shipped models, run by one process for all tests that do not end it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PANORAMA_THREADS", "2")
+        with beside(late_proposer(), late_embedder()) as found:
+            yield found
+
+
+def pictures(*sizes: tuple[int, int]) -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [rng.integers(0, 255, (height, width, 3), np.uint8) for height, width in sizes]
+
+
+def children(parent: int) -> list[int]:
+    """Processes of a parent, those that have ended but were not asked for left out."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, ppid = stat.read_text().rsplit(")", 1)[1].split()[:2]
+        except OSError:
+            continue  # it ended meanwhile
+        if int(ppid) == parent and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def gone(process: int) -> bool:
+    """Whether a process ends within some seconds."""
+    for _ in range(200):
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_networks_give_the_same_there(models: tuple[Proposer, Embedder]) -> None:
+    proposer, embedder = models
+    assert isinstance(proposer, ProposerBeside) and isinstance(embedder, EmbedderBeside)
+    here_proposer, here_embedder = late_proposer(), late_embedder()
+    shown = [*pictures((120, 160), (90, 200)), pictures((100, 100))[0][::2, ::2]]
+    for side in (416, 300):
+        there = proposer.at_side(side).propose(shown)
+        here = here_proposer.at_side(side).propose(shown)
+        assert proposer.at_side(side).hash == here_proposer.at_side(side).hash
+        for a, b in zip(there, here, strict=True):
+            np.testing.assert_array_equal(a.boxes_xyxy, b.boxes_xyxy)
+            np.testing.assert_array_equal(a.scores, b.scores)
+    np.testing.assert_array_equal(embedder.embed_all(shown), here_embedder.embed_all(shown))
+    np.testing.assert_array_equal(embedder.embed(shown, 1), here_embedder.embed(shown, 1))
+    assert embedder.embed_all([]).shape == (3, 0, embedder.dim)
+    np.testing.assert_array_equal(embedder.cohort(), here_embedder.cohort())
+    assert (embedder.precision, embedder.macs) == (here_embedder.precision, here_embedder.macs)
+    assert (proposer.precision, str(proposer.device)) == (here_proposer.precision, str(here_proposer.device))
+
+
+def test_both_models_answer_at_once_and_each_in_order(models: tuple[Proposer, Embedder]) -> None:
+    proposer, embedder = models
+    shown = pictures((80, 60), (60, 80), (70, 70))
+    whole = embedder.embed_all(shown)
+    asked = [embedder.embed_all_later([picture]) for picture in shown]
+    regions = proposer.propose_later(shown)
+    assert len(regions.result()) == 3
+    np.testing.assert_allclose(np.concatenate([a.result() for a in asked], 1), whole, atol=1e-5)
+    assert all(later.away_seconds > 0 for later in (*asked, regions))
+
+
+def test_what_a_model_raises_is_raised_here(models: tuple[Proposer, Embedder]) -> None:
+    with pytest.raises(ValueError, match="has exits 1 to 3, got 9"):
+        models[1].embed(pictures((40, 40)), 9)
+    assert models[1].embed(pictures((40, 40)), 1).shape[0] == 1, "the process goes on"
+
+
+def library_of(film: Path, folder: Path, code: str = "", **variables: str) -> str:
+    """What a script of a user says who indexes a film and looks at it through SQL."""
+    script = f"""
+import os, sys
+{code}
+import panorama
+library = panorama.open({str(folder)!r})
+print([f.status for f in library.index({str(film)!r}).files])
+print(library.query("SELECT count(*), sum(x1), sum(y2) FROM crops").fetchall())
+print("torch" in sys.modules)
+"""
+    environment = {**os.environ, **variables}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_script_without_a_main_guard_indexes_the_same_in_one_process_and_two(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 35), Thing("blue", 0, 20, left=90)], frames=40)
+    two = library_of(film, tmp_path / "two").splitlines()
+    one = library_of(film, tmp_path / "one", PANORAMA_THREADS="1").splitlines()
+    assert two[:2] == one[:2] and two[0] == "['indexed']"
+    assert (two[2], one[2]) == ("False", "True"), "torch is loaded there, or here"
+    data = [sorted((tmp_path / name / "data").rglob("*.parquet")) for name in ("one", "two")]
+    assert [p.read_bytes() for p in data[0]] == [p.read_bytes() for p in data[1]] and len(data[0]) == 7
+
+
+def test_no_process_is_started_where_nothing_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    library_of(film, tmp_path / "library")
+
+    def start(self: ModelProcess) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(ModelProcess, "_started", start)
+    with panorama.open(tmp_path / "library") as library:
+        assert [f.status for f in library.index(film).files] == ["skipped"]
+    write_film(tmp_path / "b.mp4", [Thing("red", 5, 15)], frames=30)
+    with panorama.open(tmp_path / "library") as library, pytest.raises(AssertionError):
+        library.index(tmp_path / "b.mp4")
+
+
+def test_one_core_other_models_and_loaded_ones_stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, colors = ColoredThings(), ColorEmbedder()
+    with beside(fake, late_embedder()) as found:
+        assert isinstance(found[0], ColoredThings) and isinstance(found[1], LateEmbedder)
+    with beside(late_proposer(), colors) as found:
+        assert isinstance(found[0], ProposerBeside) and found[1] is colors
+    loaded = late_proposer()
+    loaded.load()
+    with beside(loaded, late_embedder()) as found:
+        assert found[0] is loaded
+    monkeypatch.setenv("PANORAMA_THREADS", "1")
+    with beside(late_proposer(), late_embedder()) as found:
+        assert isinstance(found[0], LateProposer) and isinstance(found[1], LateEmbedder)
+
+
+@linux
+def test_a_process_that_is_killed_is_one_clear_error_and_no_hang(tmp_path: Path) -> None:
+    before = set(children(os.getpid()))
+    with beside(late_proposer(), ColorEmbedder()) as (proposer, _):
+        proposer.load()
+        (process,) = set(children(os.getpid())) - before
+        waiting = proposer.propose_later(pictures(*[(300, 400)] * 40))
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(ModelError, match=r"ended \(signal 9.*memory.*PANORAMA_THREADS=1"):
+            waiting.result()
+        with pytest.raises(ModelError, match="signal 9"):
+            proposer.propose(pictures((30, 40)))
+
+
+@linux
+def test_indexing_whose_networks_are_killed_keeps_what_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)], frames=40)
+    write_film(tmp_path / "b.mp4", [Thing("blue", 60 * i, 60 * i + 40) for i in range(12)], frames=720)
+    before = set(children(os.getpid()))
+
+    def kill(number: int, *_: object) -> None:
+        if number == 1:
+            for process in set(children(os.getpid())) - before:
+                os.kill(process, signal.SIGKILL)
+
+    # What comes of the second film comes while its end has not been asked for.
+    monkeypatch.setattr("panorama.parcels.MOST_WAITING", 2)
+    with panorama.open(tmp_path / "library") as library:
+        with pytest.raises(ModelError, match="signal 9"):
+            library.index([tmp_path / "a.mp4", tmp_path / "b.mp4"], hooks=Hooks(on_start=kill))
+        assert library.query("SELECT video FROM videos").fetchall() == [("a.mp4",)]
+        assert [f.status for f in library.index(tmp_path / "b.mp4").files] == ["indexed"]
+
+
+@linux
+def test_the_process_ends_with_who_started_it(tmp_path: Path) -> None:
+    script = """
+import sys, time
+from panorama.beside.models import beside
+from panorama.models.registry import late_embedder, late_proposer
+with beside(late_proposer(), late_embedder()) as (proposer, _):
+    proposer.load()
+    print("loaded", flush=True)
+    time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert parent.stdout is not None and parent.stdout.readline() == b"loaded\n"
+    (process,) = children(parent.pid)
+    assert os.getsid(process) != os.getsid(parent.pid), "Ctrl-C is for the parent"
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert gone(process)
+
+
+@linux
+def test_the_process_ends_with_the_block_also_while_it_works() -> None:
+    before = set(children(os.getpid()))
+    with beside(late_proposer(), ColorEmbedder()) as (proposer, _):
+        proposer.load()
+        (process,) = set(children(os.getpid())) - before
+        later = proposer.propose_later(pictures(*[(300, 400)] * 200))
+    assert gone(process)
+    with pytest.raises(ModelError, match="ended"):
+        later.result()
+
+
+def test_a_process_that_cannot_be_served_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ModelProcess("/nowhere", None)
+    with pytest.raises(ModelError, match="exit status 1"):
+        process.load(PROPOSER)
+    process.close()
+
+
+def test_messages_arrive_as_they_were_sent() -> None:
+    reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    big = np.arange(3 << 20, dtype=np.uint8).reshape(1024, -1, 3)
+    sent = ["text", {"a": big, "b": big[::2, ::3]}, np.zeros((0, 4), np.float32), None]
+    sender = threading.Thread(target=send, args=(writing, sent))
+    sender.start()
+    got = receive(reading)
+    sender.join()
+    assert got[0] == "text" and got[3] is None and got[2].shape == (0, 4)
+    np.testing.assert_array_equal(got[1]["a"], big)
+    np.testing.assert_array_equal(got[1]["b"], big[::2, ::3])
+    got[1]["a"][:] = 0  # as any other array
+    writing.write(b"\x02\x00")  # and then the end, in the middle of a message
+    writing.close()
+    with pytest.raises(EOFError):
+        receive(reading)
+    reading.close()
+
+
+def test_the_next_batch_is_begun_before_the_last_is_waited_for(tmp_path: Path) -> None:
+    job = Job(panorama.video.open_video(write_film(tmp_path / "a.mp4", [], frames=3)))
+    told: list[str] = []
+
+    def begin(some: list[Parcel]) -> panorama.parcels.End:
+        name = ",".join(str(p.rows[0][0]) for p in some)
+        told.append(f"begin {name}")
+
+        def end() -> float:
+            told.append(f"end {name}")
+            return 0.25
+
+        return end
+
+    given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(5)]
+    left = [p.rows[0][0] for p in batched(iter(given), "step", begin, lambda p: 1, 2)]
+    assert left == [0, 1, 2, 3, 4]
+    assert told == ["begin 0,1", "begin 2,3", "end 0,1", "begin 4", "end 2,3", "end 4"]
+    assert job.progress.stage_seconds["step"] == pytest.approx(0.75, abs=0.2)
+    job.reader.close()
