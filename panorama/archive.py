@@ -19,6 +19,7 @@ from panorama.models.base import Embedder
 from panorama.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule
 from panorama.store import Store
+from panorama.store.vectors import VectorTable
 from panorama.video import (
     Found,
     FoundVideo,
@@ -222,27 +223,37 @@ def lost(reader: VideoReader) -> str | None:
     return f"partly damaged: {report.lost_packets} packets lost; {'; '.join(report.errors)}".rstrip("; ")
 
 
-def embed_stored_crops(store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None) -> int:
+def embed_stored_crops(
+    store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None, depth: int | None = None
+) -> int:
     """Vectors of this model for crops that were stored without: from their JPEGs, no video is decoded.
 
     Args:
         wait: called before each batch: where work pauses for others.
+        depth: the exits that all crops are to have; None for all.
 
     Returns:
         how many crops got vectors at one exit or more.
     """
-    lacking = {e: set(store.segments_lacking(embedder.hash, e)) for e in range(1, embedder.exits + 1)}
+    lacking = {
+        e: set(store.segments_lacking(embedder.hash, e)) for e in range(1, (depth or embedder.exits) + 1)
+    }
     segments = sorted(set().union(*lacking.values()))
     if not segments:
         return 0
     done = 0
+    # Queries have taken some crops deeper already.
+    snapshot = store.snapshot()
+    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in lacking}
     writers = {e: store.append_embeddings(embedder.hash, e) for e, missing in lacking.items() if missing}
     try:
         for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
             wait()
-            vectors = embedder.embed_all([decode_picture(jpeg) for jpeg in crops.jpegs])  # (exits, B, dim)
+            pictures = [decode_picture(jpeg) for jpeg in crops.jpegs]
+            vectors = embedder.embed_to(pictures, max(writers))  # (depth, B, dim)
             for exit_number, writer in writers.items():
                 keep = np.isin(crops.crop_ids >> 32, list(lacking[exit_number]))
+                keep &= ~np.isin(crops.crop_ids, there[exit_number])
                 if keep.any():
                     at_exit = vectors[exit_number - 1][keep]
                     writer.add(crops.crop_ids[keep], crops.track_ids[keep], at_exit)

@@ -71,7 +71,7 @@ def index_paths(
         hooks.on_file(outcome)
     with PauseGate(store.is_asked) as gate:
         outcomes = _Run(store, indexer, found, hooks, gate, kept).run(side_by_side)
-        embedded = embed_stored_crops(store, indexer.embedder, gate.wait)
+        embedded = embed_stored_crops(store, indexer.embedder, gate.wait, indexer.depth)
         embed_exemplars(store, indexer.embedder)
     return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
 

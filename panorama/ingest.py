@@ -50,6 +50,8 @@ class IngestSettings:
         max_regions: boxes kept in one frame.
         min_side: boxes with a shorter side, in pixels of the video, are dropped.
         keyframes_only: look at keyframes alone; quick, and coarse.
+        depth: exits of the embedder that crops are taken to, None for all. A query takes those that it has to
+            know more of deeper. It changes no track and no crop, so it is not part of the key.
     """
 
     samples_per_second: float = 5.0
@@ -59,6 +61,7 @@ class IngestSettings:
     max_regions: int = 20
     min_side: int = 12
     keyframes_only: bool = False
+    depth: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.samples_per_second <= 1000:
@@ -67,6 +70,8 @@ class IngestSettings:
             raise UsageError(f"--every is a whole number of frames from 1, got {self.every}")
         if self.crops_per_track < 1:
             raise UsageError(f"crops per track is at least 1, got {self.crops_per_track}")
+        if self.depth is not None and self.depth < 1:
+            raise UsageError(f"--depth is a number of exits from 1, got {self.depth}")
 
     @property
     def rate(self) -> Rate:
@@ -75,7 +80,8 @@ class IngestSettings:
 
     def hash(self, proposer_hash: str) -> str:
         """Hex digest of all that changes a segment's tracks and crops."""
-        key = {**asdict(self), "proposer": proposer_hash, "code": CODE_VERSION}
+        looks = {name: value for name, value in asdict(self).items() if name != "depth"}
+        key = {**looks, "proposer": proposer_hash, "code": CODE_VERSION}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -113,7 +119,7 @@ class Indexer:
     """The stages: decode, gate, propose, track, crop, embed.
 
     Args:
-        embedder, proposer: the models; every crop is embedded at every exit.
+        embedder, proposer: the models.
         settings: what to look at.
         work: how the machine is used.
 
@@ -130,6 +136,20 @@ class Indexer:
         self.work = work or Work()
         self.away_seconds: dict[str, float] = {}
         self._loading: dict[Proposer | Embedder, threading.Thread] = {}
+
+    @property
+    def depth(self) -> int:
+        """How many exits crops are taken to.
+
+        Raises:
+            UsageError: more are asked for than there are.
+        """
+        exits = self.embedder.exits
+        if self.settings.depth is not None and self.settings.depth > exits:
+            raise UsageError(
+                f"--depth is at most {exits} with {self.embedder.name}, got {self.settings.depth}"
+            )
+        return self.settings.depth or exits
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:
@@ -274,10 +294,10 @@ class Indexer:
 
     def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
         def embed(some: list[Parcel]) -> End:
-            later = self.embedder.embed_all_later([x for p in some for x in p.pictures])
+            later = self.embedder.embed_to_later([x for p in some for x in p.pictures], self.depth)
 
             def end() -> float:
-                vectors = later.result()  # (exits, B, dim)
+                vectors = later.result()  # (depth, B, dim)
                 stop = 0
                 for parcel in some:
                     start, stop = stop, stop + len(parcel.pictures)

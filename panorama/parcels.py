@@ -90,7 +90,7 @@ class Parcel:
         regions: one for each event that is a sample.
         tracks: those that ended here.
         jpegs: of the tracks' crops, in order; `pictures` is what a reader of the JPEGs sees.
-        vectors: (exits, crops, dim).
+        vectors: (depth, crops, dim), of the first exits.
         last: whether the video ends here.
     """
 

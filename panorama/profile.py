@@ -8,6 +8,7 @@ from typing import Any
 
 from panorama.errors import UsageError
 from panorama.ingest import Indexer, IngestSettings, Work
+from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store
 from panorama.threads import cores_here
@@ -67,7 +68,8 @@ def describe(settings: IngestSettings) -> str:
     rate = "keyframes" if settings.keyframes_only else f"{settings.samples_per_second:g} a second"
     if settings.every is not None:
         rate = f"every {settings.every}. frame"
-    return f"{rate}, {settings.proposal_side} pixels, {settings.crops_per_track} crops a track"
+    told = f"{rate}, {settings.proposal_side} pixels, {settings.crops_per_track} crops a track"
+    return told if settings.depth is None else f"{told}, {counted(settings.depth, 'exit')}"
 
 
 def profile_in(kept: Mapping[str, Any]) -> Profile:
@@ -134,12 +136,17 @@ def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
         return None
 
 
-def with_rate(profile: Profile, fps: float | None, every: int | None, quick: bool) -> IngestSettings | None:
-    """The profile's settings with another rate; None where none is named.
+def with_rate(
+    profile: Profile, fps: float | None, every: int | None, quick: bool, depth: int | None
+) -> IngestSettings | None:
+    """The profile's settings with another rate or depth; None where none is named.
 
     Raises:
-        UsageError: the rate is out of range.
+        UsageError: the rate or the depth is out of range.
     """
+    if depth is not None:
+        deep = replace(profile, settings=replace(profile.settings, depth=depth))
+        return with_rate(deep, fps, every, quick, None) or deep.settings
     if fps is not None:
         return replace(profile.settings, samples_per_second=fps, every=None, keyframes_only=False)
     if every is not None or quick:

@@ -116,7 +116,13 @@ class SnapshotVectors:
 
     def counts(self) -> tuple[int, list[int]]:
         model, exits = self._embedder.hash, range(1, self._embedder.exits + 1)
-        return self._snapshot.crops().total, [self._snapshot.vectors(model, e).total for e in exits]
+        crops = self._snapshot.crops().total
+        vectors = [self._snapshot.vectors(model, exit).total for exit in exits]
+        # More vectors than crops: two processes took the same crops deeper at once. Each crop counts once.
+        once = [
+            len(self.stored(e)) if count > crops else count for e, count in zip(exits, vectors, strict=True)
+        ]
+        return crops, once
 
     def codes(self, exit: int, least: float) -> int | None:
         return self._index(exit).codes(least)

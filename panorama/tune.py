@@ -137,7 +137,7 @@ class _Bench:
         self._tell = tell
         self._runs = 0
         self.trials: dict[IngestSettings, Trial] = {}
-        self._proposal_seconds = networks.proposal_seconds
+        self._networks = networks
         self._best: dict[IngestSettings, Timed] = {}
         dense, sparse = self._index(DENSEST), self._index(SPARSEST)
         self._album: dict[str, list[NewExemplar]] = album_of(dense.examples(), embedder)
@@ -150,7 +150,8 @@ class _Bench:
     def model(self) -> CostModel:
         """The cost model, by the best times so far of the two runs at the ends."""
         ends = self._best[DENSEST], self._best[SPARSEST]
-        return CostModel(*ends, self._proposal_seconds, self._work.threads.cores)
+        networks = self._networks
+        return CostModel(*ends, networks.proposal_seconds, networks.embed_seconds, self._work.threads.cores)
 
     def loss(self, settings: IngestSettings) -> float:
         """What a setting loses against the densest."""
@@ -167,6 +168,8 @@ class _Bench:
         both. Of all turns the best times count.
         """
         loss = self.loss(settings)
+        if settings.depth is None and self._embedder.exits > 1:
+            self.loss(replace(settings, depth=1))  # told beside the choice: its price is paid by queries
         self._tell(f"timing {describe(settings)} in turn with what predicts it ...")
         for _ in range(TURNS):
             for each in dict.fromkeys((DENSEST, settings, SPARSEST)):
@@ -216,7 +219,7 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
         _use(replace(usual, torch_threads=threads), proposer, embedder)
         at_largest = proposer.at_side(largest).propose_later
         propose = {b: _per_picture(at_largest, pictures, b)[0] for b in PROPOSAL_BATCHES}
-        embed = {b: _per_picture(embedder.embed_all_later, crops, b)[0] for b in EMBED_BATCHES}
+        embed = {b: _per_picture(_to(embedder, embedder.exits), crops, b)[0] for b in EMBED_BATCHES}
         work = Work(min(propose, key=propose.__getitem__), min(embed, key=embed.__getitem__), threads)
         p, e = propose[work.proposal_batch], embed[work.embed_batch]
         together = max(p, e, (p + e) * work.threads.torch / work.threads.cores)
@@ -231,7 +234,14 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
     for side in SIDES:
         step = proposer.at_side(side).propose_later
         sides[side] = _per_picture(step, [_within(p, side) for p in pictures], best.proposal_batch)[1]
-    return Networks(best, sides, _per_picture(embedder.embed_all_later, crops, best.embed_batch)[1])
+    exits = range(1, embedder.exits + 1)
+    depths = {exit: _per_picture(_to(embedder, exit), crops, best.embed_batch)[1] for exit in exits}
+    return Networks(best, sides, depths)
+
+
+def _to(embedder: Embedder, depth: int) -> Callable[[list[Image]], Later[Any]]:
+    """What takes crops to so many exits."""
+    return lambda crops: embedder.embed_to_later(crops, depth)
 
 
 def _use(work: Work, *models: Proposer | Embedder) -> None:

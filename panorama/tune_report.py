@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from panorama.ingest import Work
@@ -12,7 +12,7 @@ from panorama.profile import Profile, describe
 from panorama.sample import Decoded, Stretch
 from panorama.tuning import USUAL, CostModel, Trial, on_the_front
 
-HEAD = "   a second  pixels  crops  predicted  measured   loss"
+HEAD = "   a second  pixels  crops  exits  predicted  measured   loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Networks:
     Attributes:
         work: the batches and threads that were quickest.
         proposal_seconds: of one picture, by side, with these.
-        embed_seconds: of one crop.
+        embed_seconds: of one crop, by the number of exits that it is taken to.
     """
 
     work: Work
     proposal_seconds: dict[int, float]
-    embed_seconds: float
+    embed_seconds: dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TuneReport:
             "decode_speed": round(self.decoded.video_seconds / self.decoded.wall_seconds, 3),
             "densest_counts": dict(self.model.dense.counts),
             "proposal_seconds": {str(n): round(s, 6) for n, s in self.networks.proposal_seconds.items()},
-            "embed_seconds": round(self.networks.embed_seconds, 6),
+            "embed_seconds": {str(n): round(s, 6) for n, s in self.networks.embed_seconds.items()},
             "stage_seconds": {name: round(seconds, 6) for name, seconds in stages.items()},
             "things": self.things,
             "trials": [{**trial.as_dict(), "front": trial in front} for trial in self.trials],
@@ -98,6 +98,7 @@ class TuneReport:
             "work for a second of video, ms: "
             + ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in stages),
             *self._against_usual(),
+            *self._shallow(),
             *(f"not in the sample: {note}" for note in self.unread),
         ]
 
@@ -115,12 +116,27 @@ class TuneReport:
             f"the choice is predicted to be {faster:.2f} times as fast"
         )
 
+    def _shallow(self) -> Iterator[str]:
+        """What it would save to embed at the first exit alone."""
+        chosen = self.profile.settings
+        shallow = next((t for t in self.trials if t.settings == replace(chosen, depth=1)), None)
+        if shallow is None or chosen.depth is not None:
+            return
+        faster = self.model.speed(shallow.settings) / self.model.speed(chosen)
+        yield (
+            f"with --depth 1 it would be {faster:.2f} times as fast and lose {shallow.loss:.1%}; the first "
+            "question about an entity would embed the crops that it is not sure of"
+        )
+
     def _measured(self) -> list[str]:
         """The machine and the footage."""
         counts, decoded, networks = self.model.dense.counts, self.decoded, self.networks
         looked = counts["samples"] - counts["unchanged"]
         millis = ", ".join(f"{s * 1000:.1f} at {n} pixels" for n, s in networks.proposal_seconds.items())
         work = networks.work
+        deeper = ", ".join(
+            f"{s * 1000:.1f} to exit {exit}" for exit, s in sorted(networks.embed_seconds.items())
+        )
         return [
             f"sample: {decoded.video_seconds:.0f} s of {counted(len(self.stretches), 'video')}, "
             f"{self.model.cores} cores",
@@ -130,7 +146,7 @@ class TuneReport:
             f"{counts['boxes'] / max(looked, 1):.1f} boxes in each, "
             f"{counts['crops'] / decoded.video_seconds:.1f} crops a second",
             f"proposer: ms a picture {millis}, in batches of {work.proposal_batch}",
-            f"embedder: ms a crop {networks.embed_seconds * 1000:.1f}, in batches of {work.embed_batch}; "
+            f"embedder: ms a crop {deeper}, in batches of {work.embed_batch}; "
             f"threads of each network: {work.threads.torch}",
             f"loss: 1 - average precision of the frames in which the densest setting finds {self.things} "
             "things",
@@ -143,5 +159,6 @@ def _row(trial: Trial, is_front: bool) -> str:
     predicted = "" if trial.predicted_speed is None else f"{trial.predicted_speed:.1f}x"
     return (
         f" {'*' if is_front else ' '} {settings.samples_per_second:8g}  {settings.proposal_side:6}"
-        f"  {settings.crops_per_track:5}  {predicted:>9}  {trial.measured_speed:7.1f}x  {trial.loss:5.1%}"
+        f"  {settings.crops_per_track:5}  {settings.depth or 'all':>5}  {predicted:>9}"
+        f"  {trial.measured_speed:7.1f}x  {trial.loss:5.1%}"
     )

@@ -77,12 +77,14 @@ class CostModel:
     Attributes:
         dense, sparse: runs at the largest and at the smallest rate.
         proposal_seconds: of one picture, by side.
+        embed_seconds: of one crop, by the number of exits that it is taken to.
         cores: of the machine.
     """
 
     dense: Timed
     sparse: Timed
     proposal_seconds: Mapping[int, float]
+    embed_seconds: Mapping[int, float]
     cores: int
 
     def stages(self, settings: IngestSettings) -> dict[str, float]:
@@ -96,6 +98,8 @@ class CostModel:
             most, least = (_rate(run, name) for run in (self.dense, self.sparse))
             seconds = max(0.0, least + share * (most - least))
             told[name] = seconds * (slower if name in NETWORKS else crops if name in PER_CROP else 1.0)
+        if "embed" in told and settings.depth is not None:
+            told["embed"] *= self.embed_seconds[settings.depth] / self.embed_seconds[max(self.embed_seconds)]
         return told
 
     def seconds(self, settings: IngestSettings) -> float:
@@ -157,16 +161,17 @@ class Trial:
             "samples_per_second": self.settings.samples_per_second,
             "proposal_side": self.settings.proposal_side,
             "crops_per_track": self.settings.crops_per_track,
+            "depth": self.settings.depth,
             "predicted_speed": predicted,
             "measured_speed": round(self.measured_speed, 3),
             "loss": round(self.loss, 4),
         }
 
 
-def grid() -> list[IngestSettings]:
-    """All settings among which is chosen."""
+def grid(depth: int | None = None) -> list[IngestSettings]:
+    """All settings among which is chosen, at one depth."""
     return [
-        replace(DENSEST, samples_per_second=rate, proposal_side=side, crops_per_track=crops)
+        replace(DENSEST, samples_per_second=rate, proposal_side=side, crops_per_track=crops, depth=depth)
         for rate in RATES
         for side in SIDES
         for crops in CROPS
@@ -217,14 +222,18 @@ def fast_enough(
 ) -> IngestSettings:
     """Of the settings that are predicted to reach a speed, the one that loses least.
 
-    Tried are the slowest of them: they look at most.
+    Tried are the slowest of them: they look at most. Only where none reaches it, crops are embedded at the
+    first exit alone: that makes queries slower.
 
     Raises:
         UsageError: none reaches it.
     """
-    by_speed = sorted(grid(), key=speed_of)
-    reaching = [settings for settings in by_speed if speed_of(settings) >= least_speed]
-    if not reaching:
+    for depth in (None, 1):
+        by_speed = sorted(grid(depth), key=speed_of)
+        reaching = [settings for settings in by_speed if speed_of(settings) >= least_speed]
+        if reaching:
+            break
+    else:
         raise UsageError(
             f"no setting reaches {least_speed:g}x real time here; the fastest is predicted at "
             f"{speed_of(by_speed[-1]):.1f}x. Give a lower --speed"

@@ -67,7 +67,7 @@ class SegmentRows:
                 "jpeg": self._jpegs,
             }
         )
-        vectors = np.concatenate(self._vectors, axis=1)  # (exits, B, dim)
+        vectors = np.concatenate(self._vectors, axis=1)  # (depth, B, dim)
         for exit_number, at_exit in enumerate(vectors, start=1):
             self._writer.add_embeddings(self._model_hash, exit_number, crop_ids, owners, at_exit)
         self._progress.crops += len(views)

@@ -99,7 +99,7 @@ def test_both_models_answer_at_once_and_each_in_order(models: tuple[Proposer, Em
     proposer, embedder = models
     shown = pictures((80, 60), (60, 80), (70, 70))
     whole = embedder.embed_all(shown)
-    asked = [embedder.embed_all_later([picture]) for picture in shown]
+    asked = [embedder.embed_to_later([picture], 3) for picture in shown]
     regions = proposer.propose_later(shown)
     assert len(regions.result()) == 3
     np.testing.assert_allclose(np.concatenate([a.result() for a in asked], 1), whole, atol=1e-5)

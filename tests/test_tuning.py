@@ -25,6 +25,7 @@ from panorama.tuning import (
 )
 
 PROPOSAL_SECONDS = {256: 0.25, 320: 0.5, 416: 1.0}
+EMBED_SECONDS = {1: 0.001, 2: 0.002, 3: 0.0025}
 
 
 def model(cores: int = 8, overlap: float = 1.0) -> CostModel:
@@ -35,7 +36,7 @@ def model(cores: int = 8, overlap: float = 1.0) -> CostModel:
     """
     dense = Timed(DENSEST, 10, 30 * overlap, {"decode": 1.0, "propose": 20.0, "embed": 30.0}, views=(2, 8, 8))
     sparse = Timed(SPARSEST, 10, 3 * overlap, {"decode": 1.0, "propose": 2.0, "embed": 3.0})
-    return CostModel(dense, sparse, PROPOSAL_SECONDS, cores)
+    return CostModel(dense, sparse, PROPOSAL_SECONDS, EMBED_SECONDS, cores)
 
 
 def _runs() -> tuple[Timed, Timed]:
@@ -47,6 +48,12 @@ def _runs() -> tuple[Timed, Timed]:
 def test_work_grows_with_the_rate_from_what_every_frame_costs() -> None:
     stages = model().stages(replace(DENSEST, samples_per_second=5.0))
     assert stages == pytest.approx({"decode": 0.1, "propose": 1.0, "embed": 1.5})
+
+
+def test_a_shallower_embedding_makes_embedding_cheaper_and_nothing_else() -> None:
+    stages = model().stages(replace(DENSEST, samples_per_second=5.0, depth=1))
+    assert stages == pytest.approx({"decode": 0.1, "propose": 1.0, "embed": 1.5 * 0.001 / 0.0025})
+    assert model().stages(replace(DENSEST, depth=3)) == model().stages(DENSEST)
 
 
 def test_a_smaller_side_makes_proposing_cheaper_and_nothing_else() -> None:
@@ -72,7 +79,7 @@ def test_few_cores_share_all_the_work() -> None:
         Timed(DENSEST, 10, 51.0, model().dense.stage_seconds),
         Timed(SPARSEST, 10, 6.0, model().sparse.stage_seconds),
     )
-    assert CostModel(*one, PROPOSAL_SECONDS, cores=1).seconds(half) == pytest.approx(2.6)
+    assert CostModel(*one, PROPOSAL_SECONDS, EMBED_SECONDS, cores=1).seconds(half) == pytest.approx(2.6)
     assert model(cores=2).seconds(half) == pytest.approx(1.5)
 
 
@@ -85,11 +92,11 @@ def test_what_threads_cost_each_other_is_taken_from_the_runs() -> None:
 def test_decoding_on_many_threads_sets_no_pace_of_its_own() -> None:
     # 4 s of decoding in each second of video are the work of all eight cores for half a second.
     dense, sparse = (replace(run, stage_seconds={**run.stage_seconds, "decode": 40.0}) for run in _runs())
-    stages = CostModel(dense, sparse, PROPOSAL_SECONDS, cores=8).stages(DENSEST)
+    stages = CostModel(dense, sparse, PROPOSAL_SECONDS, EMBED_SECONDS, cores=8).stages(DENSEST)
     assert stages["decode"] == pytest.approx(4.0)
     fast = replace(sparse, wall_seconds=5.75)
     # (40 + 2 + 3) s on eight cores are 5.6 s, more than the 3 s of embedding: the prediction scales by 5.625.
-    model_of_it = CostModel(dense, fast, PROPOSAL_SECONDS, cores=8)
+    model_of_it = CostModel(dense, fast, PROPOSAL_SECONDS, EMBED_SECONDS, cores=8)
     assert model_of_it.seconds(SPARSEST) == pytest.approx(0.575)
     half = model_of_it.seconds(replace(DENSEST, samples_per_second=5.5))
     # Halfway 17 s of embedding take longest; the runs took 1 and 5.75 / 5.625 of what is ideal.
@@ -172,6 +179,15 @@ def test_a_speed_takes_what_loses_least_of_those_that_reach_it() -> None:
     # 5 a second at 416 pixels gives exactly 20x; 7 a second does at 256 pixels, 23x, and loses more.
     assert (chosen.samples_per_second, chosen.proposal_side, chosen.crops_per_track) == (5.0, 416, 4)
     assert all(speed(settings) >= 20 for settings in asked) and len(asked) == 4
+
+
+def test_a_speed_that_only_the_first_exit_reaches_takes_it_and_loses_least_so() -> None:
+    def speed(settings: IngestSettings) -> float:
+        return 10 / settings.samples_per_second * (1 if settings.depth is None else 1.2)
+
+    chosen = fast_enough(speed, lambda settings: settings.crops_per_track / 10, 11)
+    assert (chosen.samples_per_second, chosen.crops_per_track, chosen.depth) == (1.0, 2, 1)
+    assert fast_enough(speed, lambda settings: 0.0, 10).depth is None
 
 
 def test_a_speed_that_nothing_reaches_is_refused_with_the_fastest_there_is() -> None:

@@ -282,11 +282,15 @@ class EmbedderBeside(Embedder):
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32."""
-        return self.embed_all_later(images).result()
+        return self.embed_to(images, self.exits)
 
-    def embed_all_later(self, images: Sequence[Image]) -> Later[NDArray[np.float32]]:
+    def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
+        """(last, B, dim) float32; the trunk runs no deeper."""
+        return self.embed_to_later(images, last).result()
+
+    def embed_to_later(self, images: Sequence[Image], last: int) -> Later[NDArray[np.float32]]:
         """The same, begun."""
-        return self._process.ask(EMBEDDER, "embed_all", list(images))
+        return self._process.ask(EMBEDDER, "embed_to", list(images), last)
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """(B, dim) float32; the trunk runs no deeper than the exit."""

@@ -83,9 +83,9 @@ class _Served:
         assert isinstance(self._model, Proposer)
         return self._model.at_side(side).propose(images)
 
-    def embed_all(self, images: list[Any]) -> Any:
+    def embed_to(self, images: list[Any], last: int) -> Any:
         assert isinstance(self._model, Embedder)
-        return self._model.embed_all(images)
+        return self._model.embed_to(images, last)
 
     def embed(self, images: list[Any], exit: int | None) -> Any:
         assert isinstance(self._model, Embedder)

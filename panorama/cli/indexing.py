@@ -187,6 +187,9 @@ def _rule(
 )
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
+@click.option(
+    "--depth", type=int, default=None, help="Exits of the embedder to take crops to; queries go on. All."
+)
 @click.option("--redo", is_flag=True, help="Also what was indexed with an earlier profile (panorama tune).")
 @click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
@@ -199,6 +202,7 @@ def index_command(
     fps: float | None,
     every: int | None,
     quick: bool,
+    depth: int | None,
     redo: bool,
     verbose: bool,
     model: str | None,
@@ -225,7 +229,7 @@ def index_command(
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
-    settings = with_rate(_profile(library), fps, every, quick)
+    settings = with_rate(_profile(library), fps, every, quick, depth)
     recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
     started = time.perf_counter()

@@ -69,9 +69,13 @@ class Embedder(ABC):
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """Vectors at every exit: (exits, B, dim) float32, each of unit length. An empty list gives B = 0."""
 
-    def embed_all_later(self, images: Sequence[Image]) -> Later[NDArray[np.float32]]:
-        """What `embed_all` gives; a model of a process of its own has only begun with it."""
-        return Later.done(self.embed_all(images))
+    def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
+        """Vectors at exits 1 to `last`: (last, B, dim) float32; a network stops there."""
+        return self.embed_all(images)[:last]
+
+    def embed_to_later(self, images: Sequence[Image], last: int) -> Later[NDArray[np.float32]]:
+        """What `embed_to` gives; a model of a process of its own has only begun with it."""
+        return Later.done(self.embed_to(images, last))
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """Vectors at one exit (default: the deepest): (B, dim) float32; a cascade stops there."""

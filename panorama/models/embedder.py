@@ -94,6 +94,10 @@ class PanoramaNet(Embedder):
         """(exits, B, dim) float32, all exits in one pass through the trunk."""
         return self._run(images, first=1, last=self.exits)
 
+    def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
+        """(last, B, dim) float32; the trunk runs no deeper."""
+        return self._run(images, first=1, last=self._check(last))
+
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """(B, dim) float32; the trunk runs no deeper than the exit."""
         number = self._check(self.exits if exit is None else exit)

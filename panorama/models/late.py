@@ -131,6 +131,10 @@ class LateEmbedder(Embedder):
         """(exits, B, dim) float32."""
         return self.net.embed_all(images)
 
+    def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
+        """(last, B, dim) float32; the trunk runs no deeper."""
+        return self.net.embed_to(images, last)
+
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """(B, dim) float32; the trunk runs no deeper than the exit."""
         return self.net.embed(images, exit)

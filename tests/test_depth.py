@@ -1,0 +1,111 @@
+"""Crops that indexing takes to the first exit: queries take some deeper, a later `index` all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Ran
+from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
+
+import panorama
+from panorama.errors import UsageError
+from panorama.ingest import Indexer, IngestSettings
+from panorama.library import Library
+from panorama.models.color import ColorEmbedder
+from panorama.models.registry import load_embedder
+
+Run = Callable[..., Ran]
+SHALLOW = IngestSettings(samples_per_second=10, depth=1)
+WHOLE = IngestSettings(samples_per_second=10)
+
+
+@pytest.fixture(scope="module")
+def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A library of many things, embedded at the first exit, with one of each colour registered."""
+    folder = tmp_path_factory.mktemp("depth")
+    for number in range(3):
+        things = [Thing(color, 40 * i, 40 * i + 30, left=number) for i, color in enumerate(COLORS)]
+        write_film(folder / f"{number}.mp4", things, frames=200)
+    with pytest.MonkeyPatch.context() as patch, panorama.open(folder / "library") as library:
+        patch.setattr(Library, "proposer", property(lambda self: ColoredThings()))
+        library.index([folder / f"{n}.mp4" for n in range(3)], settings=SHALLOW)
+        for color in COLORS:
+            library.register(color, thing_picture(color))
+    yield folder
+
+
+def vectors(library: Library) -> list[int]:
+    snapshot = library.snapshot()
+    return [snapshot.vectors(library.embedder.hash, exit).total for exit in (1, 2, 3)]
+
+
+def test_crops_have_vectors_of_the_first_exit_alone_and_queries_add_what_they_need(
+    shallow: Path, tmp_path: Path
+) -> None:
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        crops = library.snapshot().crops().total
+        assert crops > 20 and vectors(library) == [crops, 0, 0]
+        asked = "SELECT video, track_id, score FROM sightings WHERE entity = 'red' ORDER BY ALL"
+        found = library.query(asked).fetchall()
+        deep = vectors(library)
+        assert deep[0] == crops and deep[1] == 0 and 0 < deep[2] < crops
+        assert library.query(asked).fetchall() == found and vectors(library) == deep, "kept for the next"
+
+
+def test_indexing_again_deeper_starts_from_the_stored_crops(
+    shallow: Path, tmp_path: Path, fake_proposer: ColoredThings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    films = [shallow / f"{n}.mp4" for n in range(3)]
+    whole = panorama.open(tmp_path / "whole")
+    whole.index(films, settings=WHOLE)
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        library.query("SELECT frames WHERE entity = 'red'")  # takes some crops deeper
+        crops = library.snapshot().crops().total
+        with monkeypatch.context() as patch:
+            patch.setattr("panorama.indexing.open_video", lambda *_, **__: pytest.fail("decoded again"))
+            report = library.index(films, settings=WHOLE)
+        assert {f.status for f in report.files} == {"skipped"} and report.embedded == crops
+        assert vectors(library) == [crops] * 3
+        for exit in (1, 2, 3):
+            tables = [
+                panorama.source.VectorTable.load(each.snapshot(), each.embedder.hash, exit)
+                for each in (library, whole)
+            ]
+            rows = [np.argsort(table.crop_ids) for table in tables]
+            assert len(np.unique(tables[0].crop_ids)) == crops
+            a, b = (table.vectors[row] for table, row in zip(tables, rows, strict=True))
+            np.testing.assert_allclose(a, b, atol=2e-3)
+        again = library.index(films, settings=SHALLOW)
+        assert again.embedded == 0 and vectors(library) == [crops] * 3, "what is there stays"
+    whole.close()
+
+
+def test_the_networks_first_exits_are_those_of_all() -> None:
+    embedder = load_embedder()
+    rng = np.random.default_rng(0)
+    shown = [rng.integers(0, 255, (60, 80, 3), np.uint8) for _ in range(3)]
+    whole = embedder.embed_all(shown)
+    for last in (1, 2, 3):
+        np.testing.assert_array_equal(embedder.embed_to(shown, last), whole[:last])
+    with pytest.raises(ValueError, match="exits 1 to 3, got 4"):
+        embedder.embed_to(shown, 4)
+
+
+def test_a_depth_is_no_part_of_what_was_looked_at() -> None:
+    assert SHALLOW.hash("p") == WHOLE.hash("p") != IngestSettings().hash("p")
+
+
+def test_a_depth_that_is_not_there_is_refused(tmp_path: Path, run: Run, fake_proposer: ColoredThings) -> None:
+    with pytest.raises(UsageError, match="from 1, got 0"):
+        IngestSettings(depth=0)
+    with pytest.raises(UsageError, match="at most 1 with color-bands, got 2"):
+        Indexer(ColorEmbedder(), fake_proposer, IngestSettings(depth=2)).depth  # noqa: B018
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    refused = run("index", "a.mp4", "--depth", 4)
+    assert refused.status == 2 and "--depth is at most 3 with panoramanet, got 4" in refused.err
+    assert run("index", "a.mp4", "--depth", 1, "--fps", 2).status == 0
+    assert run("index", "a.mp4", "--depth", 3, "--fps", 2).out == ""
