@@ -29,6 +29,9 @@ LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 LENGTH_TOLERANCE_SECONDS = 0.5
 GIF_TRAILER = b";"
 MAX_READ_ERRORS = 16
+ALONE_PIXELS = 960 * 540
+"""Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
+take up to a third more processor time for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ def _source(
     )
     return Source(
         path=path,
-        threads=threads,
+        threads=1 if first.width * first.height <= ALONE_PIXELS else threads,
         info=info,
         video_number=container.streams.video.index(stream),
         first_pts=first.pts,

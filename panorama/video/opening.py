@@ -16,7 +16,7 @@ def open_video(path: Path | str, *, threads: int = 0, rate: Fraction = DEFAULT_R
 
     Args:
         path: a local file or folder.
-        threads: of the decoder; 0 takes as many as there are cores.
+        threads: of the decoder, 0 for as many as there are cores; small pictures get one.
         rate: pictures per second of a folder, which does not say so itself.
 
     Raises:
