@@ -25,7 +25,7 @@ from panorama.sightings import CatalogSightings
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
 from panorama.store.places import PlaceTables
-from panorama.threads import Threads
+from panorama.threads import Threads, products_alone
 
 IDLE_ENGINES = 4
 """Engines kept for the next query: one for each thread asking at a time, picture root and set of limits."""
@@ -101,7 +101,7 @@ class Answering:
         threads = Threads.here().apply()
         if limits.threads is None:
             limits = replace(limits, threads=threads.duckdb)
-        with self._store.asking(), self._engine(picture_root, limits) as (engine, snapshot):
+        with self._store.asking(), self._engine(picture_root, limits) as (engine, snapshot), products_alone():
             result = engine.query(sql, parameters)
         result.warnings += self._warnings(snapshot)
         return result
@@ -113,9 +113,11 @@ class Answering:
         limits = limits or Limits()
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
-            engine.prepare(asked)
+            with products_alone():
+                engine.prepare(asked)
             for sql, parameters in asked:
-                result = engine.query(sql, parameters)
+                with products_alone():
+                    result = engine.query(sql, parameters)
                 result.warnings += self._warnings(snapshot)
                 yield result
 
@@ -202,7 +204,8 @@ class Answering:
             source = self._source_of(snapshot, embedder)
             calibrations = calibrations_for(embedder, snapshot.settings)
             sightings = CatalogSightings(self._store, snapshot, embedder, calibrations)
-            matcher = AlbumMatcher(source, embedder, calibrations, sightings)
+            threads = Threads.here().scan
+            matcher = AlbumMatcher(source, embedder, calibrations, sightings, threads=threads)
             if self._snapshot is snapshot:
                 self._matcher = matcher
             return matcher

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 import os
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, cast
+
+from threadpoolctl import ThreadpoolController
 
 from panorama.errors import UsageError
 
@@ -27,7 +32,9 @@ class Threads:
         torch: of one network at a time; threads that wait for each other spin, and on a busy core that costs
             more than it gains.
         opencv: pictures here are small, and the stages of indexing run side by side.
-        faiss, duckdb: a query runs alone.
+        faiss: of building an index and of a search for many; a small search takes one, see `store.inverted`.
+        scan: of comparing everything with an entity.
+        duckdb: a query runs alone.
     """
 
     cores: int
@@ -35,6 +42,7 @@ class Threads:
     torch: int
     opencv: int
     faiss: int
+    scan: int
     duckdb: int
 
     @classmethod
@@ -50,6 +58,7 @@ class Threads:
             torch=max(1, cores // 3),
             opencv=1,
             faiss=cores,
+            scan=cores,
             duckdb=cores,
         )
 
@@ -67,6 +76,23 @@ class Threads:
         if "faiss" in sys.modules and "OMP_NUM_THREADS" not in os.environ:
             sys.modules["faiss"].omp_set_num_threads(self.faiss)
         return self
+
+
+def products_alone() -> AbstractContextManager[Any]:
+    """Within it, matrix products of numpy use one thread.
+
+    A question makes many small ones, after each of which the other threads of OpenBLAS spin for
+    milliseconds, on cores that the index, DuckDB and other programs want. Large scans are divided among
+    threads by who makes them. The number holds for the whole process; where several threads ask, the first
+    one sets it, and what was before when it is done.
+    """
+    return cast(AbstractContextManager[Any], _blas().limit(limits=1))
+
+
+@cache
+def _blas() -> Any:
+    """The libraries of matrix products that are loaded; to find them takes 10 ms."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def cores_here(cgroup: Path = CGROUP) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
+from panorama.query import nearest, scoring
 from panorama.query.cost import COSTS, Costs, Work, choose
 from panorama.query.decide import POOL_QUANTILE, Calibration
 from panorama.query.kinship import Places
@@ -119,8 +122,8 @@ def large() -> Library:
     return make(1, 4000)
 
 
-def matcher(library: Library, costs: Costs = COSTS) -> AlbumMatcher:
-    return AlbumMatcher(library, OneExit(), [BANDS], costs=costs)
+def matcher(library: Library, costs: Costs = COSTS, threads: int = 1) -> AlbumMatcher:
+    return AlbumMatcher(library, OneExit(), [BANDS], costs=costs, threads=threads)
 
 
 def rows(matches: Matches) -> dict[tuple[str, int], tuple]:
@@ -221,6 +224,28 @@ def test_the_most_similar_tracks_are_the_same_by_index_and_by_scan(large: Librar
                 got[owner[c]] = max(got.get(owner[c], 0.0), v)
             assert sorted(got.values(), reverse=True)[:first] == pytest.approx(wanted, abs=1e-6)
             assert len(ids) < len(every)
+
+
+def test_what_is_found_does_not_depend_on_threads(large: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SCAN_ROWS", 500)
+    monkeypatch.setattr(nearest, "SCAN_ROWS", 500)
+    every = MatchRequest(keep="all")
+    alone, used = matcher(large, INDEX_NEVER), set()
+    matches, similar = alone.match(every), alone.similarity(int(large.index.table.crop_ids[9]), every)
+    taken = scoring.take_rows
+
+    def noting(*given: Any, **named: Any) -> NDArray[np.float32]:
+        used.add(threading.current_thread().name)
+        return taken(*given, **named)
+
+    monkeypatch.setattr(scoring, "take_rows", noting)
+    several = matcher(large, INDEX_NEVER, threads=3)
+    assert rows(several.match(every)) == rows(matches)
+    assert used and all(name.startswith("panorama-scan") for name in used)
+    for mine, theirs in zip(
+        several.similarity(int(large.index.table.crop_ids[9]), every), similar, strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_rows_of_a_track_that_lie_apart_belong_together() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from panorama.errors import UsageError
-from panorama.threads import Threads, cores_here
+from panorama.threads import Threads, cores_here, products_alone
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +64,46 @@ def test_what_is_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert cv2.getNumThreads() == 1
     finally:
         cv2.setNumThreads(before)
+
+
+def products() -> set[int]:
+    """The threads of every library of matrix products that is loaded."""
+    return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+
+
+def test_products_are_alone_while_a_question_is_answered() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        with products_alone():
+            assert products() == {1}
+            with products_alone():
+                assert products() == {1}
+            assert products() == {1}
+        assert products() == {3}
+
+
+def test_questions_of_several_threads_leave_products_as_they_were() -> None:
+    first, second, leave = threading.Event(), threading.Event(), threading.Event()
+    seen = []
+
+    def ask(inside: threading.Event, wait: threading.Event) -> None:
+        with products_alone():
+            inside.set()
+            wait.wait(10)
+            seen.append(products())
+
+    before = products()
+    threads = [threading.Thread(target=ask, args=given) for given in ((first, second), (second, leave))]
+    threads[0].start()
+    assert first.wait(10)
+    threads[1].start()
+    threads[0].join()
+    leave.set()
+    threads[1].join()
+    assert seen[0] == {1} and products() == before
+
+
+def test_products_have_their_threads_again_after_an_error() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ZeroDivisionError), products_alone():
+            raise ZeroDivisionError
+        assert products() == {2}

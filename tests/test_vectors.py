@@ -203,6 +203,30 @@ def test_near_holds_at_least_the_rows_above(large):
     assert np.concatenate(found).mean() >= 0.99
 
 
+def test_a_small_search_takes_one_thread_and_a_large_one_all(large, monkeypatch):
+    _, approximate, _ = large
+    file, seen = approximate._ivf, []
+
+    class Watched:
+        def __getattr__(self, name):
+            if name in ("search", "range_search"):
+                seen.append(inverted.faiss.omp_get_max_threads())
+            return getattr(plain, name)
+
+    plain = file._index
+    monkeypatch.setattr(file, "_index", Watched())
+    before = inverted.faiss.omp_get_max_threads()
+    inverted.faiss.omp_set_num_threads(3)
+    try:
+        few = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        monkeypatch.setattr(inverted, "MANY_CODES", 100)
+        many = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        assert seen == [1, 1, 3, 3] and inverted.faiss.omp_get_max_threads() == 3
+    finally:
+        inverted.faiss.omp_set_num_threads(before)
+    assert [pairs(found) for found in few] == [pairs(found) for found in many]
+
+
 def test_an_inverted_file_is_used_again_by_the_next_process(large):
     table, approximate, _ = large
     again = VectorIndex(table, flat_rows=100, exact_rows=10)

@@ -37,6 +37,7 @@ class AlbumMatcher:
         calibrations: one for each exit, shallowest first.
         sightings: what earlier queries found; nothing by default.
         costs: what chooses between exact comparison, index and cache.
+        threads: for comparing everything.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class AlbumMatcher:
         calibrations: Sequence[Calibration],
         sightings: Sightings | None = None,
         costs: Costs = COSTS,
+        threads: int = 1,
     ) -> None:
         if len(calibrations) != embedder.exits:
             raise ValueError(
@@ -56,7 +58,7 @@ class AlbumMatcher:
         self.calibrations = tuple(calibrations)
         self._sightings = sightings or NoSightings()
         self._cohort = embedder.cohort()  # (exits, N, dim)
-        self._passes = Passes(source, self._cohort, self.calibrations, costs)
+        self._passes = Passes(source, self._cohort, self.calibrations, costs, threads)
         self._wholes: dict[str, Whole] = {}
 
     def match(self, request: MatchRequest) -> Matches:
@@ -109,7 +111,7 @@ class AlbumMatcher:
         else:
             query = self.embedder.embed([image], exit)[0]
         rows = self._passes.rows(exit, self._passes.scope(exit, request))
-        found, cosine = most_similar(self.source, exit, query, rows, request)
+        found, cosine = most_similar(self.source, exit, query, rows, request, self._passes.threads)
         crop_ids = self.source.stored(exit).crop_ids[found]
         return crop_ids, np.clip((1 + cosine.astype(np.float64)) / 2, 0, 1)
 

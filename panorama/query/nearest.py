@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from panorama.query.matches import MatchRequest
 from panorama.query.passes import VectorSource
-from panorama.query.scoring import SCAN_ROWS, take_rows
+from panorama.query.scoring import SCAN_ROWS, divided, take_rows
 
 CROPS_PER_TRACK = 4
 """How many crops to ask an index for, for each track wanted, before it is known how they lie."""
@@ -19,6 +19,7 @@ def most_similar(
     query: NDArray[np.float32],
     rows: NDArray[np.intp] | None,
     request: MatchRequest,
+    threads: int = 1,
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """Rows of `stored(exit)` and their cosine to a query (dim,).
 
@@ -26,6 +27,7 @@ def most_similar(
         rows: those that may be found, ascending; None for all.
         request: with `first`, only the crops that the so many best tracks need; with `min_score`, only those
             of that similarity or more.
+        threads: for comparing everything.
     """
     least = -1.0 if request.min_score is None else 2 * request.min_score - 1
     if request.first is not None:
@@ -39,7 +41,7 @@ def most_similar(
             return _at_least(found_rows, _cosine(source, exit, query, found_rows), least)
     table = source.stored(exit)
     scanned = np.arange(len(table.crop_ids)) if rows is None else rows
-    cosine = _cosine(source, exit, query, scanned)
+    cosine = _cosine(source, exit, query, scanned, threads)
     if request.first is not None:
         cut = _cut(cosine, table.track_ids[scanned], request.first)
         least = max(least, -1.0 if cut is None else cut)
@@ -76,14 +78,21 @@ def _from_index(
 
 
 def _cosine(
-    source: VectorSource, exit: int, query: NDArray[np.float32], rows: NDArray[np.intp]
+    source: VectorSource,
+    exit: int,
+    query: NDArray[np.float32],
+    rows: NDArray[np.intp],
+    threads: int = 1,
 ) -> NDArray[np.float32]:
     """Similarity of rows (N,), ascending, to a query."""
     vectors = source.stored(exit).vectors
     cosine = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), SCAN_ROWS):
+
+    def compare(start: int) -> None:
         part = rows[start : start + SCAN_ROWS]
         cosine[start : start + SCAN_ROWS] = take_rows(vectors, part, ascending=True) @ query
+
+    divided(compare, range(0, len(rows), SCAN_ROWS), threads)
     return cosine
 
 

@@ -97,6 +97,7 @@ class Passes:
         cohort: (exits, N, dim), what scores are normalised against.
         calibrations: one for each exit.
         costs: what chooses between exact comparison and index.
+        threads: for comparing everything.
     """
 
     def __init__(
@@ -105,8 +106,10 @@ class Passes:
         cohort: NDArray[np.float32],
         calibrations: Sequence[Calibration],
         costs: Costs = COSTS,
+        threads: int = 1,
     ) -> None:
         self._source = source
+        self.threads = threads
         self._cohort = cohort
         self._calibrations = calibrations
         self.costs = costs
@@ -161,7 +164,8 @@ class Passes:
         note_ways("exact", len(rest))
         if rest:
             tracks = np.arange(len(groups)) if scope is None else scope.tracks
-            scored = score_tracks([sought[name] for name in rest], table, groups, tracks, floor)
+            these = [sought[name] for name in rest]
+            scored = score_tracks(these, table, groups, tracks, floor, self.threads)
             found.update(zip(rest, scored, strict=True))
             note_dropped(exit, sum(len(tracks) - len(one.track_ids) for one in scored))
         return {name: found[name] for name in sought}

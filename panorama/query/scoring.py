@@ -6,9 +6,10 @@ it is given. Which tracks those are, all or those that an index finds near, is d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,13 @@ from panorama.query.decide import cohort_level, crop_scores, normalise, pool
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
+
+
+FEW_PARTS = 8
+"""Up to so many pieces of SCAN_ROWS crops are compared by one thread: some milliseconds of work."""
+
+_Part = TypeVar("_Part")
+_Done = TypeVar("_Done")
 
 
 class Vectors(Protocol):
@@ -224,24 +232,38 @@ def score_tracks(
     groups: TrackRows,
     tracks: NDArray[np.intp],
     least: float | None,
+    threads: int = 1,
 ) -> list[Scored]:
     """Tracks (numbers in `groups`, ascending) compared with several entities in one pass.
 
     Args:
         least: the pooled value below which a track is left out; None keeps every one.
+        threads: to divide many tracks among; what is found does not depend on it.
     """
     exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
-    found: list[list[Scored]] = [[] for _ in sought]
-    for part in _parts(groups, tracks):
+
+    def compared(part: NDArray[np.intp]) -> list[Scored]:
         rows = groups.rows(part)
         block = take_rows(table.vectors, rows, ascending=groups.order is None)
         counts = groups.starts[part + 1] - groups.starts[part]
+        found = []
         for number, one in enumerate(sought):
             # Not one product for all: an entity's values must not depend on which others are asked for.
             similarity = exemplars[number] @ block.T  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
-            found[number].append(scored if least is None else scored[scored.normalised >= least])
-    return [Scored.join(parts) for parts in found]
+            found.append(scored if least is None else scored[scored.normalised >= least])
+        return found
+
+    parts = divided(compared, _parts(groups, tracks), threads)
+    return [Scored.join([part[number] for part in parts]) for number in range(len(sought))]
+
+
+def divided(work: Callable[[_Part], _Done], parts: Sequence[_Part], threads: int) -> list[_Done]:
+    """What a piece of work gives for every part, in order; many parts are divided among threads."""
+    if threads < 2 or len(parts) <= FEW_PARTS:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads, "panorama-scan") as pool:
+        return list(pool.map(work, parts))
 
 
 def _parts(groups: TrackRows, tracks: NDArray[np.intp]) -> list[NDArray[np.intp]]:

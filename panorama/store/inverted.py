@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,12 @@ RECALL = 0.998
 
 MOST_LISTS = 0.4
 """Looking into more than this share of the lists is slower than comparing every row."""
+
+MANY_CODES = 2_000_000
+"""From so many comparisons of compressed vectors on, about 0.2 s of work, a search uses all threads.
+
+In a smaller one they wait for each other longer than they work, on a busy machine four times as long.
+"""
 
 ADD_ROWS = 131_072
 SAVE_ROWS = 2_500_000
@@ -142,7 +150,8 @@ class InvertedFile:
         if probes is None or k / share > _COUNTS[-1]:
             return None
         parameters, keep_alive = self._parameters(probes, rows)
-        found = self._index.search(queries, k + k // 5 + 16, params=parameters)[1]  # (Q, k')
+        with self._threads(probes, len(queries)):
+            found = self._index.search(queries, k + k // 5 + 16, params=parameters)[1]  # (Q, k')
         del keep_alive
         return [self._with_missing(self._row_of[slots[slots >= 0]], rows) for slots in found]
 
@@ -157,12 +166,26 @@ class InvertedFile:
         if probes is None:
             return None
         parameters, keep_alive = self._parameters(probes, rows)
-        limits, _, slots = self._index.range_search(queries, lowest - self._facts.margin, params=parameters)
+        with self._threads(probes, len(queries)):
+            limits, _, slots = self._index.range_search(
+                queries, lowest - self._facts.margin, params=parameters
+            )
         del keep_alive
         return [
             self._with_missing(self._row_of[slots[start:stop]], rows)
             for start, stop in zip(limits[:-1].astype(int), limits[1:].astype(int), strict=True)
         ]
+
+    @contextmanager
+    def _threads(self, probes: int, queries: int) -> Iterator[None]:
+        """As many threads as a search pays for; FAISS keeps the number for each thread that calls it."""
+        before = faiss.omp_get_max_threads()
+        if queries * probes / self._index.nlist * self._index.ntotal < MANY_CODES:
+            faiss.omp_set_num_threads(1)
+        try:
+            yield
+        finally:
+            faiss.omp_set_num_threads(before)
 
     def codes(self, level: float) -> int | None:
         """About how many vectors are compared with one query to find rows at least `level` similar."""
