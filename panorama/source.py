@@ -25,8 +25,8 @@ from panorama.query.passes import first_exit
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces
-from panorama.store.schema import segment_of
-from panorama.store.sorted_rows import SPAN
+from panorama.store.schema import LOCAL_BITS, segment_of
+from panorama.store.sorted_rows import BOX, SPAN
 from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
 
 DEEPEN_BATCH = 64
@@ -223,6 +223,16 @@ class LateMatcher:
         _, views = self._places().views(track_ids)
         views = views[np.isin(views["crop_id"], crop_ids)]
         return pa.table({name: views[name] for name in ("crop_id", "frame", "x1", "y1", "x2", "y2")})
+
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table] | None:
+        found = self._places().followed(track_ids, most)
+        if found is None:
+            return None
+        ids, columns = found.track_ids, {name: found.boxes[name] for name in BOX.names or ()}
+        boxes = pa.table({"segment": segment_of(ids), "track_id": ids, **columns})
+        numbers = found.frame_ids & ((1 << LOCAL_BITS) - 1)
+        frames = {"segment": segment_of(found.frame_ids), "frame": numbers, "time": found.times}
+        return boxes, pa.table(frames)
 
 
 def _places(found: TrackPlaces) -> Places:

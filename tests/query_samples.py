@@ -148,6 +148,9 @@ class FakeMatcher:
     def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> None:
         """The files know them."""
 
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> None:
+        """The files know them."""
+
     def choices(self, request: MatchRequest) -> dict[str, Choice]:
         """A millisecond for each entity."""
         names = ENTITIES if request.entities is None else request.entities

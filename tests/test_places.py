@@ -109,12 +109,12 @@ def test_copies_are_made_once_and_those_of_no_use_go(store: Store, monkeypatch: 
         index(store, f"{number}.mp4")
     folder = accelerators.folder_of(store.path)
     PlaceTables(store.snapshot()).prepare()
-    assert len(list(folder.iterdir())) == 6
+    assert len(list(folder.iterdir())) == 12  # four tables of three videos
     store.compact()
     wanted = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
     before = told(PlaceTables(store.snapshot()).places(wanted))
     PlaceTables(store.snapshot()).prepare()
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 4
     monkeypatch.setattr(accelerators, "_read", lambda *_: pytest.fail("read again"))
     assert told(PlaceTables(store.snapshot()).places(wanted)) == before and len(before) == 9
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
-from panorama.query.handing import tracks_of, views_of
+from panorama.query.handing import boxes_of, frames_of, tracks_of, views_of
 from panorama.query.moments_sql import first_moments, moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
@@ -119,6 +119,12 @@ def compile_query(query: Query) -> str:
     else:
         body = _pointwise(query, index, names)
     return _outer(query, f"WITH {', '.join(steps)} {body}")
+
+
+def follows_known(query: Query) -> bool:
+    """Whether tracks that matched, and no others, are followed through every frame."""
+    followed = [item for item in query.every_seen() if frame_by_frame(query, item)]
+    return bool(followed) and all(item.source == "known" for item in followed)
 
 
 def output_columns(query: Query) -> tuple[str, ...]:
@@ -280,13 +286,16 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
         for j, item in enumerate(seen)
         if frame_by_frame(query, item)
     )
+    boxes, frames = f"{SCHEMA}.boxes", f"{SCHEMA}.frames"
+    if follows_known(query):
+        boxes, frames = boxes_of(names.matches), frames_of(names.matches)
     following = ", ".join(
         f"lead(b.{c}) OVER w AS next_{c}" for c in ("frame", "time", "x1", "y1", "x2", "y2")
     )
     samples = (
         f"SELECT b.segment, b.track_id, b.frame, b.time, b.x1, b.y1, b.x2, b.y2, {following},"
         " lag(b.frame) OVER w IS NULL AS is_first, p.start_frame, p.end_frame"
-        f" FROM {SCHEMA}.boxes b JOIN ({picks}) p ON p.track_id = b.track_id AND p.segment = b.segment"
+        f" FROM {boxes} b JOIN ({picks}) p ON p.track_id = b.track_id AND p.segment = b.segment"
         " WINDOW w AS (PARTITION BY b.track_id ORDER BY b.frame)"
     )
     spread = (
@@ -303,7 +312,7 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
     )
     return (
         f"SELECT track_id, at_frame AS frame, at_time AS time, {moved} FROM (SELECT s.*, f.time AS at_time,"
-        f" {share} FROM ({spread}) s JOIN {SCHEMA}.frames f"
+        f" {share} FROM ({spread}) s JOIN {frames} f"
         " ON f.segment = s.segment AND f.frame = s.at_frame) s"
     )
 

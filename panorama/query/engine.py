@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import AccuracyError, QueryError, QueryTimeout
 from panorama.lines import counted
 from panorama.query.by_example import ByExample
-from panorama.query.compile import Names, compile_query
+from panorama.query.compile import Names, compile_query, follows_known
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, Step, explain_text, similarity_lines
@@ -270,7 +270,8 @@ class Engine:
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
         matches = narrowed(query, request, matches, run.cursor, self._matcher)
-        hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
+        views, followed = query.target == "moments", follows_known(query)
+        hand_over(run.cursor, name, matches, self._matcher, views=views, followed=followed)
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         run.count_undecided(matches, calibrated)
 

@@ -1,7 +1,8 @@
 """Matches enter; the tables that the SQL of their statement joins stand in DuckDB afterwards.
 
-Beside the matches lie their tracks, and the best view of each, where the matcher knows them: DuckDB would
-read the Parquet file of all tracks to find a few hundred.
+Beside the matches lie their tracks, the best view of each, and the boxes and frames that following them
+takes, where the matcher knows them: DuckDB would read the Parquet files of all tracks to find a few hundred,
+and the statistics of every row group to plan it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from panorama.query.relations import SCHEMA
 
 MANY_TRACKS = 50_000
 """Of more tracks the stored tables are read: that is quicker then, and takes no memory."""
+
+MANY_FOLLOWED = 200_000
+"""Of more boxes or frames the stored tables are read: a LIMIT may need few of them."""
 
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
@@ -44,10 +48,31 @@ def views_of(matches: str) -> str:
     return f"{matches}_views"
 
 
+def boxes_of(matches: str) -> str:
+    """The name of the table that holds the boxes of the tracks of a table of matches, at least."""
+    return f"{matches}_boxes"
+
+
+def frames_of(matches: str) -> str:
+    """The name of the table that holds the frames of the tracks of a table of matches, at least."""
+    return f"{matches}_frames"
+
+
 def hand_over(
-    cursor: duckdb.DuckDBPyConnection, name: str, matches: Matches, matcher: Matcher, views: bool
+    cursor: duckdb.DuckDBPyConnection,
+    name: str,
+    matches: Matches,
+    matcher: Matcher,
+    *,
+    views: bool = False,
+    followed: bool = False,
 ) -> None:
-    """Give DuckDB the matches as table `name`, and `tracks_of(name)`; with `views` also `views_of(name)`."""
+    """Give DuckDB the matches as table `name`, and `tracks_of(name)`.
+
+    Args:
+        views: also `views_of(name)`.
+        followed: also `boxes_of(name)` and `frames_of(name)`.
+    """
     cursor.register(name, matches.to_arrow())
     tracks = np.unique(matches.track_id)
     give_tracks(cursor, tracks_of(name), tracks, matcher)
@@ -57,7 +82,18 @@ def hand_over(
         if crops is not None:
             cursor.register(views_of(name), crops)
         else:
-            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {views_of(name)} AS FROM {SCHEMA}.crops")
+            _give_stored(cursor, views_of(name), "crops")
+    if followed:
+        rows = matcher.followed(tracks, MANY_FOLLOWED) if len(tracks) <= MANY_TRACKS else None
+        for place, (table, given) in enumerate((("boxes", boxes_of(name)), ("frames", frames_of(name)))):
+            if rows is not None:
+                cursor.register(given, rows[place])
+            else:
+                _give_stored(cursor, given, table)
+
+
+def _give_stored(cursor: duckdb.DuckDBPyConnection, name: str, table: str) -> None:
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.{table}")
 
 
 def give_tracks(

@@ -151,6 +151,13 @@ class Matcher(Protocol):
         """Id, frame and box of crops of some tracks, both ascending; None where only the files know them."""
         ...
 
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table] | None:
+        """Rows of `boxes` and `frames` that following tracks (T,), ascending, through every frame takes.
+
+        None for more than `most` rows of either, and where only the files know them.
+        """
+        ...
+
     def similarity(
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -60,13 +60,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file: under its name lies the old content or the new, never a part."""
+def write_atomically(path: Path, *content: bytes | memoryview) -> None:
+    """Write a whole file, in pieces: under its name lies the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            for piece in content:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -9,7 +9,32 @@ from numpy.typing import NDArray
 
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
-from panorama.store.sorted_rows import COLUMNS, SortedRows, forget_others, open_rows
+from panorama.store.sorted_rows import (
+    COLUMNS,
+    SortedRows,
+    forget_others,
+    frame_ids,
+    kept_rows,
+    open_rows,
+)
+
+MANY_FILES = 64
+"""Of more files, which compaction has not joined yet, DuckDB reads the few that hold what is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """All samples of some tracks, and the frames from the first to the last of each, none twice.
+
+    Attributes:
+        track_ids: (B,) int64, ascending, the track of each sample; boxes: (B,) of BOX, in order of time.
+        frame_ids: (F,) int64, `segment << 32 | frame`; times: (F,) float64 seconds.
+    """
+
+    track_ids: NDArray[np.int64]
+    boxes: NDArray[np.void]
+    frame_ids: NDArray[np.int64]
+    times: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +55,7 @@ class TrackPlaces:
 
 
 class PlaceTables:
-    """Rows of the tables `tracks` and `crops` of one snapshot, looked up by track.
+    """Rows of the tables of one snapshot, looked up by track: tracks, crops, boxes and frames.
 
     Args:
         before: those of an earlier snapshot; what both hold stays open.
@@ -39,6 +64,7 @@ class PlaceTables:
     def __init__(self, snapshot: Snapshot, before: PlaceTables | None = None) -> None:
         self.snapshot = snapshot
         self._open: dict[tuple[str, str], SortedRows] = {}
+        self._lacking: set[str] = set()
         if before is not None:
             wanted = set(_files(snapshot))
             self._open = {file: rows for file, rows in before._open.items() if file in wanted}
@@ -64,6 +90,40 @@ class PlaceTables:
         boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
         return TrackPlaces(ids, spans["start_time"], spans["end_time"], owners, views["time"], boxes)
 
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> Followed | None:
+        """What it takes to follow some tracks through every frame.
+
+        Args:
+            most: of boxes and of frames; None for more of either, and where their columns are not kept.
+        """
+        tracks, spans = self.spans(track_ids)
+        if max(int(spans["samples"].sum()), int((spans["end_frame"] - spans["start_frame"]).sum())) > most:
+            return None
+        if not (self._are_kept("boxes") and self._are_kept("frames")):
+            return None
+        owners, boxes = self._rows("boxes", track_ids)
+        starts, stops = _stretches(tracks, spans, owners, boxes)
+        ids, times = [np.zeros(0, np.int64)], [np.zeros(0, np.float64)]
+        for file in self._tables("frames"):
+            at = file.find(starts, stops)
+            ids.append(file.keys[at])
+            times.append(file.rows["time"][at])
+        return Followed(owners, boxes, np.concatenate(ids), np.concatenate(times))
+
+    def _are_kept(self, table: str) -> bool:
+        """Whether looking something up in a table reads no more than that."""
+        files = self.snapshot.files[table]
+        if table in self._lacking or len(files) > MANY_FILES:
+            return False
+        for path in files:
+            if (table, path) not in self._open:
+                found = kept_rows(self.snapshot.root, path, table)
+                if found is None:
+                    self._lacking.add(table)
+                    return False
+                self._open[table, path] = found
+        return True
+
     def _tables(self, table: str) -> list[SortedRows]:
         found = []
         for path in self.snapshot.files[table]:
@@ -79,13 +139,35 @@ class PlaceTables:
         for file in self._tables(table):
             at = file.find(wanted)
             if len(at):
-                ids.append(file.track_ids[at])
+                ids.append(file.keys[at])
                 rows.append(file.rows[at])
         owners, found = np.concatenate(ids), np.concatenate(rows)
         if len(rows) > 2:  # files hold segments, each a whole one, but in no order
             order = np.argsort(owners, kind="stable")
             owners, found = owners[order], found[order]
         return owners, found
+
+
+def _stretches(
+    track_ids: NDArray[np.int64],
+    spans: NDArray[np.void],
+    owners: NDArray[np.int64],
+    boxes: NDArray[np.void],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Frame ids [start, stop), ascending and apart, that hold every frame and sample of some tracks (T,)."""
+    if not len(track_ids):
+        return track_ids, track_ids
+    segments = segment_of(track_ids)
+    starts, stops = (frame_ids(segments, spans[name]) for name in ("start_frame", "end_frame"))
+    track = np.searchsorted(track_ids, owners)
+    sampled = frame_ids(segment_of(owners), boxes["frame"])
+    np.minimum.at(starts, track, sampled)
+    np.maximum.at(stops, track, sampled + 1)
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    first = np.concatenate([[True], starts[1:] > reach[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return starts[first], reach[last]
 
 
 def _files(snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""Some columns of a Parquet file in order of track: the file enters, rows that can be looked up by id leave.
+"""Some columns of a Parquet file in order of a key: the file enters, rows that can be looked up by it leave.
+
+The key is the track, of frames the segment and the number, `segment << 32 | frame`.
 
 A Parquet file is read in groups of many thousand rows; a question about a few hundred tracks needs a few rows
 of each. The columns it needs lie in index/ as plain arrays, one file beside each Parquet file, mapped when
@@ -18,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
+from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 1
 SMALL_ROWS = 4096
@@ -35,36 +38,62 @@ VIEW = np.dtype(
         *((side, np.float32) for side in ("x1", "y1", "x2", "y2")),
     ]
 )  # fmt: skip
-COLUMNS = {"tracks": SPAN, "crops": VIEW}
+BOX = np.dtype(
+    [
+        ("frame", np.int64), ("time", np.float64),
+        *((side, np.float32) for side in ("x1", "y1", "x2", "y2")),
+    ]
+)  # fmt: skip
+MOMENT = np.dtype([("time", np.float64)])
+COLUMNS = {"tracks": SPAN, "crops": VIEW, "boxes": BOX, "frames": MOMENT}
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows of one file in order of track, those of a track in order of time.
+    """Rows of one file in order of their key, those of one key in order of time.
 
     Attributes:
-        track_ids: (N,) int64, ascending.
+        keys: (N,) int64, ascending.
         rows: (N,) of one of COLUMNS.
     """
 
-    track_ids: NDArray[np.int64]
+    keys: NDArray[np.int64]
     rows: NDArray[np.void]
 
-    def find(self, wanted: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Numbers, ascending, of the rows of some tracks (T,), sorted."""
-        if not len(self.track_ids) or not len(wanted):
+    def find(self, wanted: NDArray[np.int64], stops: NDArray[np.int64] | None = None) -> NDArray[np.intp]:
+        """Numbers, ascending, of the rows of some keys (K,), ascending.
+
+        Args:
+            stops: (K,) the rows of each key and of those that follow it up to this one, which is not meant;
+                no key may be meant twice. None for the keys themselves.
+        """
+        stops = wanted + 1 if stops is None else stops
+        if not len(self.keys) or not len(wanted):
             return np.zeros(0, np.intp)
-        first, last = np.searchsorted(wanted, (self.track_ids[0], self.track_ids[-1] + 1))
-        mine = wanted[first:last]
-        starts = np.searchsorted(self.track_ids, mine)
-        counts = np.searchsorted(self.track_ids, mine + 1) - starts
+        last = int(np.searchsorted(wanted, self.keys[-1] + 1))
+        first = int(np.searchsorted(stops, self.keys[0], side="right"))
+        starts = np.searchsorted(self.keys, wanted[first:last])
+        counts = np.searchsorted(self.keys, stops[first:last]) - starts
         ends = np.cumsum(counts)
         return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - ends + counts, counts)
+
+
+def frame_ids(segments: NDArray[np.integer], frames: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The keys (N,) of frames: `segment << 32 | frame`."""
+    return np.asarray((segments.astype(np.int64) << LOCAL_BITS) | frames, np.int64)
 
 
 def folder_of(root: Path) -> Path:
     """Where the arrays of a library lie."""
     return root / INDEX / "places"
+
+
+def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
+    """The columns of one Parquet file, None where they are not kept although the file is large."""
+    found = _mapped(_kept(root, path, table), COLUMNS[table])
+    if found is None and pq.read_metadata(path).num_rows <= SMALL_ROWS:
+        return _read(path, table)
+    return found
 
 
 def open_rows(root: Path, path: str, table: str) -> SortedRows:
@@ -78,12 +107,12 @@ def open_rows(root: Path, path: str, table: str) -> SortedRows:
     found = _mapped(kept, COLUMNS[table])
     if found is not None:
         return found
-    made = _read(path, COLUMNS[table])
-    if len(made.track_ids) <= SMALL_ROWS:
+    made = _read(path, table)
+    if len(made.keys) <= SMALL_ROWS:
         return made
     # No room or no permission: answers do not depend on it.
     with contextlib.suppress(OSError):
-        write_atomically(kept, made.track_ids.tobytes() + made.rows.tobytes())
+        write_atomically(kept, made.keys.data, made.rows.data)
     return _mapped(kept, COLUMNS[table]) or made
 
 
@@ -111,15 +140,18 @@ def _mapped(path: Path, kind: np.dtype) -> SortedRows | None:
     return SortedRows(raw[: 8 * count].view(np.int64), raw[8 * count :].view(kind))
 
 
-def _read(path: str, kind: np.dtype) -> SortedRows:
+def _read(path: str, table: str) -> SortedRows:
+    kind = COLUMNS[table]
     names = list(kind.names or ())
+    key = ["segment", "frame"] if table == "frames" else ["track_id"]
     with pq.ParquetFile(path) as file:
         rows = np.empty(file.metadata.num_rows, kind)
         ids = np.empty(len(rows), np.int64)
         start = 0
-        for batch in file.iter_batches(1 << 16, columns=["track_id", *names]):
+        for batch in file.iter_batches(1 << 16, columns=list(dict.fromkeys([*key, *names]))):
             stop = start + len(batch)
-            ids[start:stop] = _numbers(batch, "track_id")
+            found = _numbers(batch, key[0])
+            ids[start:stop] = found if len(key) == 1 else frame_ids(found, _numbers(batch, key[1]))
             for name in names:
                 rows[name][start:stop] = _numbers(batch, name)
             start = stop
