@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_samples import index, video_row
 
-from panorama.store import Snapshot, Store
+from panorama.store import Snapshot, Store, places
 from panorama.store import sorted_rows as accelerators
 from panorama.store.places import PlaceTables, TrackPlaces
 
@@ -27,6 +27,17 @@ def fill_unsorted(store: Store, name: str, rng: np.random.Generator) -> None:
         ids = writer.pack(rng.permutation(20)[:count])
         start = rng.uniform(0, 50, count)
         frames = np.round(start * 10).astype(np.int64)
+        writer.add_frames(np.arange(600), np.arange(600) * 10, np.arange(600) / 10 + number_of(name) / 100)
+        sampled = rng.permutation(np.repeat(np.arange(count), 4))
+        # A sample may lie before or after what the track's row says.
+        at = frames[sampled] + np.where(sampled % 2, 3, -2) + rng.integers(0, 22, len(sampled))
+        side = rng.uniform(0, 90, len(sampled)).astype(np.float32)
+        writer.add_boxes(
+            {
+                **{"track_id": ids[sampled], "frame": np.maximum(at, 0), "time": np.maximum(at, 0) / 10},
+                **{"x1": side, "y1": side, "x2": side + 5, "y2": side + 5, "score": np.ones(len(side))},
+            }
+        )
         writer.add_tracks(
             {
                 **{"track_id": ids, "start_frame": frames, "end_frame": frames + 20},
@@ -47,6 +58,29 @@ def fill_unsorted(store: Store, name: str, rng: np.random.Generator) -> None:
             }
         )
         writer.commit(video_row(name, name))
+
+
+def number_of(name: str) -> int:
+    """The number of a video: its frames have times that no other video's have."""
+    return int(name.removesuffix(".mp4"))
+
+
+def rows_by_reading(snapshot: Snapshot, wanted: set[int]) -> tuple[set[tuple], dict[int, set[int]]]:
+    """The samples of every wanted track of a live segment, and each track's frames from first to last."""
+    live = set(snapshot.live_segments.tolist())
+    tables = {
+        table: [row for path in snapshot.files[table] for row in pq.read_table(path).to_pylist()]
+        for table in ("tracks", "boxes")
+    }
+    mine = {row["track_id"]: row for row in tables["tracks"] if row["track_id"] in wanted}
+    mine = {track: row for track, row in mine.items() if row["segment"] in live}
+    samples = [row for row in tables["boxes"] if row["track_id"] in mine]
+    frames = {track: set(range(row["start_frame"], row["end_frame"])) for track, row in mine.items()}
+    for row in samples:
+        have = frames[row["track_id"]] | {row["frame"]}
+        frames[row["track_id"]] = set(range(min(have), max(have) + 1))
+    columns = ("track_id", "frame", "time", "x1", "y1", "x2", "y2")
+    return {tuple(row[column] for column in columns) for row in samples}, frames
 
 
 def by_reading(snapshot: Snapshot, wanted: set[int]) -> list[tuple]:
@@ -101,6 +135,58 @@ def test_look_ups_find_what_the_files_hold(store: Store, monkeypatch: pytest.Mon
         for wanted in (every | {7, 99 << 32}, set(sorted(every)[::3]), set()):
             ids = np.array(sorted(wanted, reverse=True), np.int64)
             assert told(tables.places(ids)) == by_reading(snapshot, wanted)
+
+
+@pytest.mark.parametrize("small", [0, 10**6], ids=["kept on disk", "read as they are"])
+def test_following_tracks_takes_all_of_their_samples_and_frames(
+    store: Store, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", small)
+    rng = np.random.default_rng(8)
+    tables: PlaceTables | None = None
+    for number in range(9):
+        fill_unsorted(store, f"{number}.mp4", rng)
+        if number == 4:
+            store.compact()
+        if number == 6:
+            store.remove_video("3.mp4")
+        snapshot = store.snapshot()
+        tables = PlaceTables(snapshot, tables)
+        tables.prepare()
+        every = {
+            int(i) for path in snapshot.files["tracks"] for i in pq.read_table(path)["track_id"].to_numpy()
+        }
+        for wanted in (every | {7, 99 << 32}, set(sorted(every)[::3]), set()):
+            found = tables.followed(np.array(sorted(wanted), np.int64), 10**6)
+            assert found is not None
+            samples, frames = rows_by_reading(snapshot, wanted)
+            got = zip(found.track_ids.tolist(), found.boxes.tolist(), strict=True)
+            assert {(track, *box) for track, box in got} == samples
+            ids = {int(i) for i in found.frame_ids}
+            assert len(ids) == len(found.frame_ids)
+            for track, numbers in frames.items():
+                assert {(track >> 32 << 32) | n for n in numbers if n < 600} <= ids
+            video = {int(row["segment"]): number_of(row["video"]) for row in snapshot.videos.to_pylist()}
+            for key, seconds in zip(found.frame_ids.tolist(), found.times.tolist(), strict=True):
+                assert seconds == pytest.approx((key & 0xFFFFFFFF) / 10 + video[key >> 32] / 100, abs=1e-9)
+
+
+def test_what_is_not_kept_or_is_too_much_is_left_to_the_files(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        fill_unsorted(store, f"{number}.mp4", np.random.default_rng(number))
+    snapshot = store.snapshot()
+    wanted = np.sort(pq.read_table(snapshot.files["tracks"][0])["track_id"].to_numpy())
+    assert PlaceTables(snapshot).followed(wanted, 10**6) is not None
+    assert PlaceTables(snapshot).followed(wanted, 5) is None
+    monkeypatch.setattr(places, "MANY_FILES", 2)
+    assert PlaceTables(snapshot).followed(wanted, 10**6) is None
+    monkeypatch.setattr(places, "MANY_FILES", 3)
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    assert PlaceTables(snapshot).followed(wanted, 10**6) is None
+    PlaceTables(snapshot).prepare()
+    assert PlaceTables(snapshot).followed(wanted, 10**6) is not None
 
 
 def test_copies_are_made_once_and_those_of_no_use_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
