@@ -92,13 +92,7 @@ def compile_query(query: Query) -> str:
     """The SELECT that answers a shorthand, to stand where it stood."""
     names = Names(query.number)
     seen = query.every_seen()
-    videos = (
-        f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
-        f"{_where(query.shared, _bracketed(query.video_clock_sql()))}"
-    )
-    steps = [f"{names.videos} AS MATERIALIZED ({videos})"]
-    for j, item in enumerate(seen):
-        steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
+    steps = _track_steps(query, names)
     if any(frame_by_frame(query, item) for item in seen):
         steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
@@ -119,6 +113,29 @@ def compile_query(query: Query) -> str:
     else:
         body = _pointwise(query, index, names)
     return _outer(query, f"WITH {', '.join(steps)} {body}")
+
+
+def _track_steps(query: Query, names: Names) -> list[str]:
+    """The videos that can hold an answer, and the tracks of everything looked for."""
+    videos = (
+        f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
+        f"{_where(query.shared, _bracketed(query.video_clock_sql()))}"
+    )
+    steps = [f"{names.videos} AS MATERIALIZED ({videos})"]
+    for j, item in enumerate(query.every_seen()):
+        steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
+    return steps
+
+
+def tracks_to_follow(query: Query) -> str:
+    """SQL of the ids of the tracks that a shorthand follows through every frame."""
+    names = Names(query.number)
+    picks = " UNION ".join(
+        f"SELECT track_id FROM {names.tracks(j)}"
+        for j, item in enumerate(query.every_seen())
+        if frame_by_frame(query, item)
+    )
+    return f"WITH {', '.join(_track_steps(query, names))} {picks}"
 
 
 def follows_known(query: Query) -> bool:

@@ -18,12 +18,12 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import AccuracyError, QueryError, QueryTimeout
 from panorama.lines import counted
 from panorama.query.by_example import ByExample
-from panorama.query.compile import Names, compile_query, follows_known
+from panorama.query.compile import Names, compile_query, follows_known, tracks_to_follow
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, Step, explain_text, similarity_lines
 from panorama.query.guard import check_single_select, readable, refuse_by_name
-from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over
+from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over, hand_over_followed
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
@@ -270,8 +270,11 @@ class Engine:
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
         matches = narrowed(query, request, matches, run.cursor, self._matcher)
-        views, followed = query.target == "moments", follows_known(query)
-        hand_over(run.cursor, name, matches, self._matcher, views=views, followed=followed)
+        hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
+        if follows_known(query):
+            shown = all(seen.calibrated for seen in query.every_seen())
+            tracks = matches.track_id[matches.band == ACCEPTED] if shown else matches.track_id
+            hand_over_followed(run.cursor, name, tracks, self._matcher, tracks_to_follow(query))
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         run.count_undecided(matches, calibrated)
 

@@ -7,6 +7,8 @@ and the statistics of every row group to plan it.
 
 from __future__ import annotations
 
+import contextlib
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -65,14 +67,8 @@ def hand_over(
     matcher: Matcher,
     *,
     views: bool = False,
-    followed: bool = False,
 ) -> None:
-    """Give DuckDB the matches as table `name`, and `tracks_of(name)`.
-
-    Args:
-        views: also `views_of(name)`.
-        followed: also `boxes_of(name)` and `frames_of(name)`.
-    """
+    """Give DuckDB the matches as table `name`, and `tracks_of(name)`; with `views` also `views_of(name)`."""
     cursor.register(name, matches.to_arrow())
     tracks = np.unique(matches.track_id)
     give_tracks(cursor, tracks_of(name), tracks, matcher)
@@ -83,17 +79,44 @@ def hand_over(
             cursor.register(views_of(name), crops)
         else:
             _give_stored(cursor, views_of(name), "crops")
-    if followed:
-        rows = matcher.followed(tracks, MANY_FOLLOWED) if len(tracks) <= MANY_TRACKS else None
-        for place, (table, given) in enumerate((("boxes", boxes_of(name)), ("frames", frames_of(name)))):
-            if rows is not None:
-                cursor.register(given, rows[place])
-            else:
-                _give_stored(cursor, given, table)
 
 
-def _give_stored(cursor: duckdb.DuckDBPyConnection, name: str, table: str) -> None:
-    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.{table}")
+def hand_over_followed(
+    cursor: duckdb.DuckDBPyConnection,
+    name: str,
+    track_ids: NDArray[np.int64],
+    matcher: Matcher,
+    narrowed: str,
+) -> None:
+    """Give DuckDB `boxes_of(name)` and `frames_of(name)`, those of some tracks at least.
+
+    Args:
+        track_ids: (T,) the tracks; of no other one are the rows needed.
+        narrowed: SQL of those of them that the statement follows, asked where they are many: a LIMIT or a
+            time leaves few.
+    """
+    track_ids = np.unique(track_ids)
+    few = 0 < len(track_ids) <= MANY_TRACKS
+    rows = matcher.followed(track_ids, MANY_FOLLOWED) if few else None
+    if rows is None and len(track_ids):
+        # The statement itself will say what is wrong with its condition.
+        with contextlib.suppress(duckdb.Error):
+            found = cursor.execute(f"{narrowed} ORDER BY 1").fetchnumpy()["track_id"]
+            track_ids = np.asarray(found, np.int64)
+            few = 0 < len(track_ids) <= MANY_TRACKS
+            rows = matcher.followed(track_ids, MANY_FOLLOWED) if few else None
+    if rows is not None:
+        cursor.register(boxes_of(name), rows[0])
+        cursor.register(frames_of(name), rows[1])
+        return
+    # DuckDB may begin a join by reading all frames, also where it turns out that there is no track.
+    where = "" if len(track_ids) else " WHERE false"
+    _give_stored(cursor, boxes_of(name), "boxes", where)
+    _give_stored(cursor, frames_of(name), "frames", where)
+
+
+def _give_stored(cursor: duckdb.DuckDBPyConnection, name: str, table: str, where: str = "") -> None:
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.{table}{where}")
 
 
 def give_tracks(
