@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,18 @@ MANY_CODES = 2_000_000
 In a smaller one they wait for each other longer than they work, on a busy machine four times as long.
 """
 
+FIRST_LISTS = 4
+"""A search for the best k begins with so many lists, and takes four times as many where they hold fewer."""
+
+FIRST_SHARE = 0.1
+"""It gives up where this share of the lists holds fewer."""
+
 ADD_ROWS = 131_072
 SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64
 _SAMPLE_QUERIES = 256
 _SAMPLE_ROWS = 100_000
 _LEVELS = tuple(round(0.02 * i, 2) for i in range(50))
-_COUNTS = (1, 10, 100, 1_000, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,6 @@ class _Facts:
 
     Attributes:
         probes: lists to look into so that RECALL of the rows at least _LEVELS[i] similar are found.
-        levels_by_count: the similarity that the best _COUNTS[i] rows of nearly every query exceed.
         margin: how far a compressed similarity may lie from the true one.
     """
 
@@ -61,7 +65,6 @@ class _Facts:
     trained_rows: int
     ids_check: int
     probes: tuple[int, ...]
-    levels_by_count: tuple[float, ...]
     margin: float
 
 
@@ -95,13 +98,13 @@ class InvertedFile:
             return None
         try:
             raw = json.loads((table.folder / "ivf.json").read_text())
-            lists = {name: tuple(raw[name]) for name in ("probes", "levels_by_count")}
-            facts = _Facts(**{**raw, **lists})
+            known = {field.name: raw[field.name] for field in fields(_Facts)}
+            facts = _Facts(**{**known, "probes": tuple(raw["probes"])})
             ids = np.fromfile(table.folder / f"i{facts.generation}.ids", np.int64)
             if facts.model_hash != table.model_hash or zlib.crc32(ids.data) != facts.ids_check:
                 return None
             index = faiss.read_index(str(table.folder / f"i{facts.generation}.faiss"), faiss.IO_FLAG_MMAP)
-        except (OSError, ValueError, TypeError, RuntimeError):
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError):
             return None
         if index.ntotal != len(ids) or index.d != table.dim:
             return None
@@ -143,17 +146,32 @@ class InvertedFile:
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
     ) -> list[NDArray[np.intp]] | None:
         """Candidates for the best k of each query; None where looking at every row is quicker."""
-        # Of a filtered table, the best k reach as deep as the best k / share of the whole.
-        share = 1.0 if rows is None else max(len(rows), 1) / max(len(self._row_of), 1)
-        level = np.interp(np.log10(max(k / share, 1)), np.log10(_COUNTS), self._facts.levels_by_count)
-        probes = self._probes(float(level))
-        if probes is None or k / share > _COUNTS[-1]:
+        wanted = k + k // 5 + 16
+        level = self._reached(queries, k, rows)
+        probes = None if level is None else self._probes(level)
+        if probes is None:
             return None
         parameters, keep_alive = self._parameters(probes, rows)
         with self._threads(probes, len(queries)):
-            found = self._index.search(queries, k + k // 5 + 16, params=parameters)[1]  # (Q, k')
+            found = self._index.search(queries, wanted, params=parameters)[1]  # (Q, k')
         del keep_alive
         return [self._with_missing(self._row_of[slots[slots >= 0]], rows) for slots in found]
+
+    def _reached(self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None) -> float | None:
+        """A similarity that k rows of every query exceed; None where that takes looking at most lists.
+
+        What a look into the nearest few lists finds k of, the best k of all are at least as near as.
+        """
+        probes = FIRST_LISTS
+        while probes <= FIRST_SHARE * self._index.nlist:
+            parameters, keep_alive = self._parameters(probes, rows)
+            with self._threads(probes, len(queries)):
+                found = self._index.search(queries, k, params=parameters)
+            del keep_alive
+            if (found[1][:, -1] >= 0).all():
+                return float(found[0][:, -1].min()) - self._facts.margin
+            probes *= 4
+        return None
 
     def within(
         self, queries: NDArray[np.float32], least: NDArray[np.float32], rows: NDArray[np.intp] | None
@@ -269,16 +287,11 @@ def _measure(index: Any, table: VectorTable) -> _Facts:
         ]
         most = min(most, int(np.ceil(np.quantile(per_query, RECALL)))) if len(per_query) >= 16 else most
         probes.append(max(most, 1))
-    scale = len(rows) / n
-    best = -np.sort(-similarity, axis=1)
-    levels = [
-        float(np.quantile(best[:, min(max(int(c * scale), 0), best.shape[1] - 2)], 0.02)) for c in _COUNTS
-    ]
     index.nprobe = min(index.nlist, 16)
     near, slots = index.search(queries, min(200, n))
     true = np.einsum("qd,qkd->qk", queries, table.vectors[np.maximum(slots, 0)])
     margin = float(np.abs(near - true)[slots >= 0].max(initial=0.0)) * 1.25
-    return _Facts(table.model_hash, 0, n, 0, tuple(probes), tuple(levels), margin)
+    return _Facts(table.model_hash, 0, n, 0, tuple(probes), margin)
 
 
 def _save(folder: Path, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
