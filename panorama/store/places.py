@@ -101,7 +101,7 @@ class PlaceTables:
             return None
         if not (self._are_kept("boxes") and self._are_kept("frames")):
             return None
-        owners, boxes = self._rows("boxes", track_ids)
+        owners, boxes = self._rows("boxes", tracks)
         starts, stops = _stretches(tracks, spans, owners, boxes)
         ids, times = [np.zeros(0, np.int64)], [np.zeros(0, np.float64)]
         for file in self._tables("frames"):
