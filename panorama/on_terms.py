@@ -37,7 +37,7 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
         crops = len(matcher.source.crops()[0])
         kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
         request.remarks.append(account(request.contract, kept, evidence))
-        matcher = AlbumMatcher(matcher.source, matcher.embedder, kept)
+        matcher = _like(matcher, matcher.source, kept)
     bare = replace(request, contract=None, budget=None)
     names = request.entities
     if names is None:
@@ -74,7 +74,7 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     assert request.entities is not None
     hurried = Hurried(matcher.source, request.entities[0], budget)
     source = cast(VectorSource, hurried)
-    found = AlbumMatcher(source, matcher.embedder, matcher.calibrations).match(request)
+    found = _like(matcher, source, matcher.calibrations).match(request)
     if not len(hurried.left_out):
         return found
     waiting = len(hurried.left_out)
@@ -82,11 +82,16 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     told = counted(waiting, f"track {may_be} was", f"tracks {may_be} were")
     budget.cut.append(f"{told} not looked at closely")
     strict = _strict(matcher.calibrations, matcher.first_exit())
-    found = AlbumMatcher(source, matcher.embedder, strict).match(request)
+    found = _like(matcher, source, strict).match(request)
     if request.keep == "accepted":
         return found
     # Their score and band are not those of the complete answer.
     return found[~np.isin(found.track_id, hurried.left_out)]
+
+
+def _like(matcher: AlbumMatcher, source: VectorSource, calibrations: Sequence[Calibration]) -> AlbumMatcher:
+    """A matcher that knows nothing yet, with the model and the threads of another one."""
+    return AlbumMatcher(source, matcher.embedder, calibrations, threads=matcher.threads)
 
 
 def _strict(calibrations: Sequence[Calibration], first_exit: int) -> tuple[Calibration, ...]:

@@ -56,6 +56,7 @@ class AlbumMatcher:
         self.source = source
         self.embedder = embedder
         self.calibrations = tuple(calibrations)
+        self.threads = threads
         self._sightings = sightings or NoSightings()
         self._cohort = embedder.cohort()  # (exits, N, dim)
         self._passes = Passes(source, self._cohort, self.calibrations, costs, threads)
@@ -111,7 +112,7 @@ class AlbumMatcher:
         else:
             query = self.embedder.embed([image], exit)[0]
         rows = self._passes.rows(exit, self._passes.scope(exit, request))
-        found, cosine = most_similar(self.source, exit, query, rows, request, self._passes.threads)
+        found, cosine = most_similar(self.source, exit, query, rows, request, self.threads)
         crop_ids = self.source.stored(exit).crop_ids[found]
         return crop_ids, np.clip((1 + cosine.astype(np.float64)) / 2, 0, 1)
 

@@ -109,7 +109,7 @@ class Passes:
         threads: int = 1,
     ) -> None:
         self._source = source
-        self.threads = threads
+        self._threads = threads
         self._cohort = cohort
         self._calibrations = calibrations
         self.costs = costs
@@ -165,7 +165,7 @@ class Passes:
         if rest:
             tracks = np.arange(len(groups)) if scope is None else scope.tracks
             these = [sought[name] for name in rest]
-            scored = score_tracks(these, table, groups, tracks, floor, self.threads)
+            scored = score_tracks(these, table, groups, tracks, floor, self._threads)
             found.update(zip(rest, scored, strict=True))
             note_dropped(exit, sum(len(tracks) - len(one.track_ids) for one in scored))
         return {name: found[name] for name in sought}
