@@ -217,6 +217,7 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE entity = 'dog' WITH RECALL >= 0.3 LIMIT 1", "below 1.*'0.3'$", "0.3"),
         ("SELECT tracks WHERE entity = 'dog' WITH RECALL", "found the end", ""),
         ("SELECT nothing FROM videos", "nothing", "nothing"),
+        ("SELECT * FROM boxes", "boxes does not exist; the relations are videos, frames, tracks,", "boxes"),
         ("SELECT * FROM frames WHERE entity = 'dog'", "by the shorthand, SELECT frames WHERE", "entity"),
         ("SELECT * FROM videos WHERE camera = = 1", "= =|syntax|operator", ""),
         ("SELECT * FRM videos", "syntax error", "videos"),

@@ -10,6 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout
 from panorama.query.dialect import TARGETS, single_quotes
+from panorama.query.relations import RELATIONS, SCHEMA
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -156,8 +157,17 @@ def readable(error: BaseException, sql: str) -> QueryError:
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
+    message = _with_relations(message)
     hint = _target_hint(message) or _meant_text(message, sql, position)
     return QueryError(f"{message}{hint}", sql, position)
+
+
+def _with_relations(message: str) -> str:
+    """Where a table is not there: what there is, instead of a table that only we read."""
+    found = re.match(r"(Table with name .+? does not exist)!(?P<guess>.*)", message)
+    if found is None or (found["guess"] and SCHEMA not in found["guess"]):
+        return message
+    return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
 
 
 def _target_hint(message: str) -> str:
