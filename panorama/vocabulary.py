@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
-from panorama.query.decide import cohort_level
+from panorama.query.decide import levels_together
 from panorama.query.result import Result
+from panorama.query.scoring import with_mean
 from panorama.query.statements import (
     AddExemplars,
     CreateEntity,
@@ -127,7 +128,7 @@ def describe(library: Library, name: str) -> Result:
     calibration = library.calibrations[exit - 1]
     threshold = spread = nearest = similarity = None
     if len(positive):
-        level = cohort_level(positive, embedder.cohort()[exit - 1])
+        level = levels_together(with_mean(positive), embedder.cohort()[exit - 1])
         needed = calibration.normalised(calibration.high)
         threshold = float((1 - (1 - needed) * (1 - level)).mean())
         others = ~mine & ~album.negative

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panorama.query.decide import (
+    COHORT_NEIGHBOURS,
     POOL_QUANTILE,
     Calibration,
     bands,
     cohort_level,
     crop_scores,
     least_similarity,
+    levels_together,
     normalise,
     pool,
 )
@@ -33,6 +35,31 @@ def test_the_same_picture_is_one_and_the_nearest_stranger_zero() -> None:
 def test_without_a_cohort_similarity_stands_for_itself() -> None:
     level = cohort_level(np.eye(2, dtype=np.float32), np.zeros((0, 2), np.float32))
     assert normalise(np.array([[0.4], [0.2]], np.float32), level)[:, 0] == pytest.approx([0.4, 0.2], abs=1e-6)
+
+
+def test_several_exemplars_come_no_nearer_to_strangers_than_one() -> None:
+    """Their largest value is 0 in the mean of the nearest strangers, as a single exemplar's is."""
+    rng = np.random.default_rng(5)
+    cohort, exemplars = (rng.normal(size=(n, 8)).astype(np.float32) for n in (200, 4))
+    cohort, exemplars = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (cohort, exemplars))
+
+    def nearest(level: np.ndarray) -> float:
+        largest = normalise(exemplars @ cohort.T, level).max(axis=0)
+        return float(np.sort(largest)[-COHORT_NEIGHBOURS:].mean())
+
+    assert nearest(cohort_level(exemplars, cohort)) > 0.05
+    assert nearest(levels_together(exemplars, cohort)) == pytest.approx(0, abs=1e-5)
+    same = normalise(np.ones((4, 1), np.float32), levels_together(exemplars, cohort))
+    assert same[:, 0] == pytest.approx(np.ones(4))  # the same picture stays at 1
+    assert levels_together(exemplars[:1], cohort) == pytest.approx(cohort_level(exemplars[:1], cohort))
+    assert levels_together(exemplars, cohort[:0]) == pytest.approx(np.zeros(4))
+
+
+def test_an_exemplar_given_twice_changes_no_level() -> None:
+    cohort = np.array([[1, 0, 0], [0, 1, 0], [0, 0.6, 0.8]], np.float32)
+    exemplar = np.array([[0.6, 0.8, 0]], np.float32)
+    twice = levels_together(np.repeat(exemplar, 2, axis=0), cohort)
+    assert twice == pytest.approx(np.repeat(cohort_level(exemplar, cohort), 2), abs=1e-6)
 
 
 def test_the_best_exemplar_counts() -> None:

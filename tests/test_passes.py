@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from panorama.models.base import Embedder, Image
 from panorama.query import nearest, scoring
 from panorama.query.cost import COSTS, Costs, Work, choose
-from panorama.query.decide import POOL_QUANTILE, Calibration
+from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
@@ -122,8 +122,17 @@ def large() -> Library:
     return make(1, 4000)
 
 
-def matcher(library: Library, costs: Costs = COSTS, threads: int = 1) -> AlbumMatcher:
-    return AlbumMatcher(library, OneExit(), [BANDS], costs=costs, threads=threads)
+class AmongStrangers(OneExit):
+    """The same with a cohort: of several exemplars, levels are raised together."""
+
+    def cohort(self) -> NDArray[np.float32]:
+        return unit(np.random.default_rng(3).normal(size=(1, 60, DIM)))
+
+
+def matcher(
+    library: Library, costs: Costs = COSTS, embedder: Embedder | None = None, threads: int = 1
+) -> AlbumMatcher:
+    return AlbumMatcher(library, embedder or OneExit(), [BANDS], costs=costs, threads=threads)
 
 
 def rows(matches: Matches) -> dict[tuple[str, int], tuple]:
@@ -162,6 +171,36 @@ def test_the_index_finds_what_comparing_everything_finds(large: Library, request
     assert len(found) >= 0.99 * len(exact)
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(request=requests)
+def test_with_a_cohort_the_index_finds_what_comparing_everything_finds(
+    large: Library, request: MatchRequest
+) -> None:
+    exact = rows(matcher(large, INDEX_NEVER, AmongStrangers()).match(request))
+    found = rows(matcher(large, INDEX_ALWAYS, AmongStrangers()).match(request))
+    assert {key: value for key, value in found.items() if exact.get(key) != value} == {}
+    assert len(found) >= 0.99 * len(exact)
+
+
+def test_a_cohort_scales_every_value_by_what_strangers_reach_with_all_exemplars(large: Library) -> None:
+    """By hand: the largest ratio to an exemplar, less what it is for the nearest strangers."""
+    album, table, strangers = large.exemplars, large.index.table, AmongStrangers().cohort()[0]
+    one = large.album(1).entities.index("c")  # it has no look-alike
+    good = album.vectors[album.entity_index == one]
+    good = np.concatenate([good, unit(good.mean(axis=0, keepdims=True))])
+    level = np.sort(good @ strangers.T, axis=1)[:, -COHORT_NEIGHBOURS:].mean(axis=1)
+
+    def ratio(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        return (1 - (1 - vectors @ good.T) / (1 - level)).max(axis=1)
+
+    excess = np.sort(ratio(strangers))[-COHORT_NEIGHBOURS:].mean()
+    assert excess > 0.01
+    found = matcher(large, embedder=AmongStrangers()).match(MatchRequest(("c",), keep="all"))
+    for track, score, band in zip(found.track_id, found.score, found.band, strict=True):
+        values = (ratio(table.vectors[table.track_ids == track]) - excess) / (1 - excess)
+        assert score == pytest.approx(BANDS.score(np.quantile(values, POOL_QUANTILE)), abs=2e-5), band
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), tracks=st.integers(1, 300), shuffled=st.booleans(), request=requests)
 def test_a_flat_library_gives_what_the_rule_says_whatever_the_order_of_its_rows(
@@ -178,7 +217,7 @@ def test_a_flat_library_gives_what_the_rule_says_whatever_the_order_of_its_rows(
 
 
 def one_by_one(library: Library, name: str, request: MatchRequest) -> dict[tuple[str, int], float]:
-    """The rule, track by track, in plain numpy."""
+    """The rule, track by track, in plain numpy, without a cohort."""
     album, table = library.exemplars, library.index.table
     mine = album.entity_index == album.entities.index(name)
     good, bad = album.vectors[mine & ~album.negative], album.vectors[mine & album.negative]

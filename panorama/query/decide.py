@@ -2,11 +2,13 @@
 
 The rule, in the order it is applied (s is the inner product of two unit vectors):
 
-1. Distance ratio against a cohort. r is the mean of an exemplar's 5 largest similarities to a cohort of
+1. Distance ratio against a cohort. r is the mean of an exemplar's 3 largest similarities to a cohort of
    foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
    nearest strangers, negative for all others, and means the same for every exemplar.
-2. Over exemplars, and the mean of an entity's exemplars as one more, the largest n counts; the lead of a
-   look-alike (negative exemplar) that fits better than they do is taken away twice.
+2. Over exemplars, and the mean of an entity's exemplars as one more, the largest n counts. The more there
+   are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the nearest
+   strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike (negative
+   exemplar) that fits better than they do is taken away twice.
 3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
    do not lose it.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
@@ -30,8 +32,8 @@ from numpy.typing import NDArray
 
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 
-COHORT_NEIGHBOURS = 5
-"""Of 512 in the shipped cohort; with 20, a floor that silences strangers silences more of what is there."""
+COHORT_NEIGHBOURS = 3
+"""Of 512 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
 
 POOL_QUANTILE = 0.85
 
@@ -121,6 +123,22 @@ def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) ->
     top = np.partition(similarity, -count, axis=1)[:, -count:]
     # A cohort that holds the very picture would put r at 1 and divide by nothing.
     return np.minimum(top.mean(axis=1), 0.95).astype(np.float32)
+
+
+def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Levels (M,) of the exemplars (M, dim) of one entity, of which the largest n counts.
+
+    Raised from those of `cohort_level` until the largest n of the COHORT_NEIGHBOURS nearest strangers is 0 in
+    the mean, as it is for a single exemplar.
+    """
+    level = cohort_level(exemplars, cohort)
+    if len(exemplars) < 2 or not len(cohort):
+        return level
+    largest = normalise(exemplars @ cohort.T, level).max(axis=0)  # (N,)
+    count = min(COHORT_NEIGHBOURS, len(largest))
+    excess = float(np.partition(largest, -count)[-count:].mean())
+    # n = (s - r) / (1 - r) less the excess, by what is left of it: the same form with another r.
+    return np.minimum(level + np.float32(excess) * (1 - level), 0.95).astype(np.float32)
 
 
 def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.query.decide import cohort_level, crop_scores, normalise, pool
+from panorama.query.decide import cohort_level, crop_scores, levels_together, normalise, pool
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
@@ -168,7 +168,7 @@ class Sought:
         exemplar_ids: (E,) int64.
         positive: (P, dim) vectors of its exemplars, and of several their mean as one more: P is E or E + 1.
         negative: (Q, dim) of its look-alikes.
-        level: (P + Q,) how alike strangers get to each of them.
+        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -183,7 +183,7 @@ class Sought:
         good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
         positive = with_mean(np.asarray(album.vectors[good]))
         negative = np.asarray(album.vectors[bad])
-        level = cohort_level(np.concatenate([positive, negative]), cohort)
+        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
         return cls(album.exemplar_ids[good], positive, negative, level)
 
 

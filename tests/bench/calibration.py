@@ -24,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 from deciding import EVAL, SHIPPED, Study, floor_for, loudest
-from deciding_sets import Sets, Thing, make_sets
+from deciding_judges import Sets, make_sets
+from deciding_sets import Thing
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 

@@ -2,7 +2,8 @@
 
     python tests/bench/deciding.py --footage FOLDER --work WORK
 
-Archives are indexed once, into WORK; what is asked for, and where, is told in `deciding_sets.py`. Every rule
+Archives are indexed once, into WORK; what is asked for, and where, is told in `deciding_sets.py` and
+`deciding_several.py`. Every rule
 gets the floor at which it is silent about 95 % of the things that are not there (the mean over the judges but
 `eval`), and is then compared in what it finds. The rules within a video are the product's.
 """
@@ -16,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from deciding_sets import Archive, Sets, Thing, make_sets, only_detected, some_places
+from deciding_judges import Sets, make_sets, only_detected
+from deciding_sets import Archive, Thing, some_places
 from numpy.typing import NDArray
 
 from panorama.evaluate import average_precision
@@ -30,6 +32,9 @@ EVAL = "eval"
 CHOOSING = ("sample", "clips", "pictures")
 """Judges that choices are made by."""
 
+SEVERAL = ("moments", "classes", "sides")
+"""Judges of real things registered by several examples each."""
+
 Vectors = NDArray[np.float32]
 
 
@@ -40,13 +45,16 @@ class Rule:
     Attributes:
         query: 'example' compares with the example itself; 'lda' with what tells it from the cohort by their
             shared covariance (exemplar-LDA, Hariharan, Malik and Ramanan 2012); 'ridge' with the plane of
-            least squares between all examples of the entity and the cohort.
+            least squares between examples and the cohort.
         shrinkage: added to the covariance of lda and ridge, in mean eigenvalues.
         whiten: shrinkage of a whitening by the cohort's covariance; None for none.
         views: 'one' takes examples as they are, 'mean' the mean over `WAYS`, 'max' each view as an example.
         of_views: how many of them, in order.
-        several: of several examples the largest value ('max'), their mean vector ('mean'), or the largest
-            value of them and their mean ('both').
+        several: of several examples the largest value ('max'), their mean vector ('mean'), the largest value
+            of them and their mean ('both'), or, for ridge, one plane for all of them ('plane').
+        together: of several, 0 is where strangers come in the largest value; else in each value by itself.
+        rivals: what look-alikes do: their lead is taken away twice ('lead'), they count as so much of the
+            cohort in the plane of least squares (a number), or nothing (0).
         strangers: nearest ones of the cohort that set the scale; 0: no scale.
         pool: over the crops of a track, a quantile, or 'mean'.
         split: tracks are cut where two following crops are less alike; None: never.
@@ -60,6 +68,8 @@ class Rule:
     views: str = "mean"
     of_views: int = len(VIEWS)
     several: str = "both"
+    together: bool = True
+    rivals: float | str = "lead"
     strangers: int = COHORT_NEIGHBOURS
     pool: float | str = POOL_QUANTILE
     split: float | None = None
@@ -97,50 +107,69 @@ class Space:
         mean, matrix = self.whitening
         return unit((vectors - mean) @ matrix)
 
-    def planes(self, examples: Vectors) -> list[tuple[Vectors, float]]:
-        """From examples (P, V, dim), functions w x + b, 1 at an example and the larger the more alike."""
+    def planes(self, examples: Vectors, rivals: Vectors) -> list[tuple[Vectors, float]]:
+        """From examples (P, V, dim), functions w x + b, 1 at an example and the larger the more alike.
+
+        Args:
+            rivals: (Q, V, dim) look-alikes, for a plane of least squares.
+        """
         if not len(examples):
             return []
-        examples = self.seen(examples)
-        examples = examples[:, : self.rule.of_views]
-        if self.rule.views == "one":
-            examples = examples[:, :1]
-        elif self.rule.views == "mean":
-            examples = unit(examples.mean(axis=1, keepdims=True))
-        if self.rule.query == "ridge":
-            return [self._ridge(examples.reshape(-1, examples.shape[-1]))]
-        flat = examples.reshape(-1, examples.shape[-1])
+        seen = self._aggregated(examples)
+        flat = seen.reshape(-1, seen.shape[-1])
         middle = unit(flat.mean(axis=0, keepdims=True))
-        flat = {"max": flat, "mean": middle, "both": np.concatenate([flat, middle])}[self.rule.several]
+        sets = {"max": flat, "mean": middle, "both": np.concatenate([flat, middle])}
+        if self.rule.query == "ridge":
+            bad = self._aggregated(rivals).reshape(-1, flat.shape[-1])
+            if self.rule.several == "plane":
+                return [self._ridge(flat, bad)]
+            return [self._ridge(one[None], bad) for one in sets[self.rule.several]]
         if self.rule.query == "example":
-            return [(one, 0.0) for one in flat]
+            return [(one, 0.0) for one in sets[self.rule.several]]
         found = []
-        for one in flat:
+        for one in sets[self.rule.several]:
             w = self.inverse @ (one - self.mean)
             w /= float(w @ (one - self.mean))
             found.append((w, -float(w @ self.mean)))
         return found
 
-    def _ridge(self, examples: Vectors) -> tuple[Vectors, float]:
-        """Least squares between examples at 1 and the cohort at 0, both kinds of equal weight."""
-        middle = (examples.mean(axis=0) + self.mean) / 2
-        good, bad = examples - middle, self.cohort - middle
-        gram = good.T @ good / len(good) + bad.T @ bad / len(bad)
-        gram += self.rule.shrinkage * np.trace(bad.T @ bad / len(bad)) / len(gram) * np.eye(len(gram))
-        w = np.linalg.solve(gram, good.mean(axis=0) - bad.mean(axis=0)).astype(np.float32)
-        scale = float((good @ w).mean() - (bad @ w).mean())
-        return w / scale, 1 - float(examples.mean(axis=0) @ w) / scale
+    def _aggregated(self, examples: Vectors) -> Vectors:
+        """Examples (P, V, dim) as the rule compares them, with the views that it keeps of them."""
+        examples = self.seen(examples)[:, : self.rule.of_views]
+        if self.rule.views == "one":
+            return examples[:, :1]
+        return unit(examples.mean(axis=1, keepdims=True)) if self.rule.views == "mean" else examples
 
-    def values(self, examples: Vectors, crops: Vectors) -> Vectors:
+    def _ridge(self, examples: Vectors, rivals: Vectors) -> tuple[Vectors, float]:
+        """Least squares between examples at 1 and the cohort at 0, both kinds of equal weight.
+
+        Look-alikes are at 0 as well, with the weight that the rule gives them.
+        """
+        share = 0.0 if isinstance(self.rule.rivals, str) or not len(rivals) else float(self.rule.rivals)
+        kinds = [(examples, 1.0), (self.cohort, 1.0), *([(rivals, share)] if share else [])]
+        total = sum(weight for _, weight in kinds)
+        middle = np.sum([weight * some.mean(axis=0) for some, weight in kinds], axis=0) / total
+        gram = sum(weight * (some - middle).T @ (some - middle) / len(some) for some, weight in kinds)
+        away = self.cohort - (examples.mean(axis=0) + self.mean) / 2
+        gram = gram + self.rule.shrinkage * float((away**2).sum()) / len(away) / len(gram) * np.eye(len(gram))
+        w = np.linalg.solve(gram, examples.mean(axis=0) - middle).astype(np.float32)
+        w /= float((examples.mean(axis=0) - self.mean) @ w)
+        return w, 1 - float(examples.mean(axis=0) @ w)
+
+    def values(self, examples: Vectors, crops: Vectors, rivals: Vectors | None = None) -> Vectors:
         """(P, N) of crops (N, dim), as `seen` has them: 1 at an example, 0 at the nearest strangers."""
-        rows = []
-        for w, b in self.planes(examples):
-            value, level = crops @ w + b, 0.0
-            if self.rule.strangers:
-                among = np.sort(self.cohort @ w + b)
-                level = min(float(among[-self.rule.strangers :].mean()), 0.95)
-            rows.append((value - level) / (1 - level))
-        return np.asarray(rows, np.float32).reshape(len(rows), len(crops))
+        nearest = self.rule.strangers
+        rows, strangers = [], []
+        for w, b in self.planes(examples, examples[:0] if rivals is None else rivals):
+            among = self.cohort @ w + b
+            level = min(float(np.sort(among)[-nearest:].mean()), 0.95) if nearest else 0.0
+            rows.append((crops @ w + b - level) / (1 - level))
+            strangers.append((among - level) / (1 - level))
+        found = np.asarray(rows, np.float32).reshape(len(rows), len(crops))
+        if self.rule.together and nearest and len(rows) > 1:
+            excess = float(np.sort(np.max(strangers, axis=0))[-nearest:].mean())
+            found = np.asarray((found - excess) / (1 - excess), np.float32)
+        return found
 
 
 def _spectrum(vectors: Vectors) -> tuple[Vectors, NDArray[np.float64], NDArray[np.float64]]:
@@ -212,9 +241,12 @@ class Study:
         """The archive, its tracks cut where the rule says so, and their values (T,); -inf where hidden."""
         archive, seen, parent = self._prepared(thing.archive)
         exit = self.rule.exit - 1
-        good = self.space.values(thing.views[:, :, exit], seen)
-        bad = self.space.values(thing.negatives[:, :, exit], seen)
-        values = crop_scores(good, bad)
+        unlike = thing.negatives[:, :, exit]
+        good = self.space.values(thing.views[:, :, exit], seen, unlike)
+        led = unlike if self.rule.rivals == "lead" else unlike[:0]
+        # Each look-alike by itself: they need not show the same thing.
+        bad = [self.space.values(one[None], seen) for one in led]
+        values = crop_scores(good, np.concatenate([*bad, good[:0]]))
         values[~thing.crops] = -np.inf
         tracks = archive.groups.spread(values, np.arange(len(archive.spans)))
         found = pooled(tracks, self.rule)
@@ -301,15 +333,27 @@ def judge(things: Sequence[Thing], study: Study, bands_: Calibration) -> dict[st
 RULES = (
     SHIPPED,
     Rule("no cohort: plain similarity", strangers=0),
-    Rule("3 strangers", strangers=3),
+    Rule("5 strangers", strangers=5),
     Rule("10 strangers", strangers=10),
     Rule("20 strangers", strangers=20),
     Rule("whitened by the cohort, shrinkage 0.3", whiten=0.3),
     Rule("whitened by the cohort, shrinkage 3", whiten=3.0),
     Rule("exemplar-LDA, shrinkage 1", query="lda", shrinkage=1.0),
     Rule("exemplar-LDA, shrinkage 10", query="lda", shrinkage=10.0),
-    Rule("ridge against the cohort, shrinkage 1", query="ridge", shrinkage=1.0),
-    Rule("ridge against the cohort, shrinkage 10", query="ridge", shrinkage=10.0),
+    *(
+        Rule(f"ridge, one plane for all examples, shrinkage {s}", query="ridge", shrinkage=s, several="plane")
+        for s in (3, 10, 30)
+    ),
+    Rule("ridge of the mean alone, shrinkage 10", query="ridge", shrinkage=10, several="mean"),
+    Rule("ridge of each and the mean, shrinkage 10", query="ridge", shrinkage=10),
+    Rule(
+        "ridge, one plane, shrinkage 10, look-alikes at 0.3",
+        query="ridge",
+        shrinkage=10,
+        several="plane",
+        rivals=0.3,
+    ),
+    Rule("several examples: 0 for each by itself", together=False),
     Rule("one view of an example", views="one"),
     Rule("the mean of it and its mirror image", of_views=2),
     Rule("the mean of ten views, two of them in other light", of_views=10),
@@ -362,14 +406,17 @@ def main() -> None:
 
 
 def show(rule: Rule, sets: Sets, silent: float) -> None:
-    """Print a line of the table: AP / F1 by judge, their mean but `eval`, and silence on `eval`."""
+    """Print a line: AP / F1 by judge, their mean but `eval`, silence on `eval`, and of several examples."""
     study = Study(rule, sets.cohort)
     loud = loudest(study, sets.absent)
     floor = floor_for(loud, silent)
-    found = means(judge(sets.present, study, calibration(rule, floor)))
+    found = means(judge([*sets.present, *sets.several], study, calibration(rule, floor)))
     found["mean"] = np.mean([found[name] for name in CHOOSING], axis=0)
     cells = " | ".join("{:.3f} / {:.3f}".format(*found[name]) for name in ("mean", *CHOOSING, EVAL))
-    print(f"| {rule.name} | {floor:.3f} | {cells} | {silence(loud, floor, True):.3f} |", flush=True)
+    several = " | ".join("{:.3f} / {:.3f}".format(*found[name]) for name in SEVERAL)
+    print(
+        f"| {rule.name} | {floor:.3f} | {cells} | {silence(loud, floor, True):.3f} | {several} |", flush=True
+    )
 
 
 if __name__ == "__main__":

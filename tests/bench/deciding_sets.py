@@ -16,30 +16,23 @@ whether the rule stays silent, in archives where it is not:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-import panorama
-from panorama.cli.demo import renderer
-from panorama.content import content_dir
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.evaluate import Frames, Truth, read_truth
 from panorama.examples import VIEWS
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
-from panorama.models.registry import DEFAULT_EMBEDDER
-from panorama.models.training.heldout import held_out_pictures, instance_pairs
-from panorama.models.weights import read_recipe
+from panorama.models.training.heldout import instance_pairs
 from panorama.pseudo import NOISE, Tracks, alike, pseudo_identities
 from panorama.query.kinship import Places, shared
 from panorama.query.scoring import TrackGroups
-from panorama.regions import Regions
-from panorama.video import MotionProposer, open_video
+from panorama.video import open_video
 
 APART_SECONDS = 1.0
 CLIP_EXAMPLES = 8
@@ -276,9 +269,8 @@ def clip_things(library: Library, videos: Mapping[str, Path], seed: int = 0) -> 
     archive = replace(archive, spans=np.stack([tracks, tracks + 1], axis=1), units=len(tracks))
     crops = library.query(_CROPS).arrow().to_pylist()
     identities = _identities(library, archive)
-    examples = _examples(archive, crops)
-    pictures = _cut_examples([crops[row] for row in examples], videos, seed)
-    views = embed_views(pictures, library.embedder)
+    examples = example_rows(library, archive)
+    views = embed_crops(library, videos, examples, seed)
     owner_of = _owners(archive)
     found = []
     for number, row in enumerate(examples):
@@ -339,8 +331,9 @@ def _identities(library: Library, archive: Archive) -> NDArray[np.int64]:
     return found
 
 
-def _examples(archive: Archive, crops: Sequence[Mapping[str, float]]) -> list[int]:
+def example_rows(library: Library, archive: Archive) -> list[int]:
     """Rows of crops to ask by: the best view of the longest tracks with views that lie apart."""
+    crops = library.query(_CROPS).arrow().to_pylist()
     chosen = []
     places = archive.places
     for segment in np.unique(archive.segments):
@@ -356,6 +349,14 @@ def _examples(archive: Archive, crops: Sequence[Mapping[str, float]]) -> list[in
                 able.append((places.end_seconds[track] - places.start_seconds[track], best))
         chosen += [row for _, row in sorted(able, reverse=True)[:CLIP_EXAMPLES]]
     return chosen
+
+
+def embed_crops(
+    library: Library, videos: Mapping[str, Path], rows: Sequence[int], seed: int
+) -> NDArray[np.float32]:
+    """(P, V, exits, dim) of boxes about crops (rows of an archive), as `embed_views` has examples."""
+    crops = library.query(_CROPS).arrow().to_pylist()
+    return embed_views(_cut_examples([crops[row] for row in rows], videos, seed), library.embedder)
 
 
 def _cut_examples(rows: Sequence[Mapping[str, object]], videos: Mapping[str, Path], seed: int) -> list[Image]:
@@ -390,87 +391,3 @@ def picture_things(
         )
         for number in range(len(pictures))
     ]  # fmt: skip
-
-
-ASKED_ELSEWHERE = 3
-"""One of so many pictures is also asked for in the archives of video."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sets:
-    """All things, where they are to be seen and where they are not.
-
-    Attributes:
-        present: shown by their archive; absent: not.
-        cohort: (exits, N, dim) of the model.
-    """
-
-    present: tuple[Thing, ...]
-    absent: tuple[Thing, ...]
-    cohort: NDArray[np.float32]
-
-
-def clips_of(footage: Path) -> dict[str, Path]:
-    """The videos that the shipped embedder was trained on windows of: none shows what is judged."""
-    tables = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")["source"]
-    table = next(one for one in tables if one["kind"] == "clips")
-    return {name: footage / table["path"] / name for name in table["files"]}
-
-
-@contextmanager
-def only_detected() -> Iterator[None]:
-    """Within, indexing proposes nothing because it moves."""
-    learn = MotionProposer.update
-
-    def update(self: MotionProposer, luma: NDArray[np.uint8]) -> Regions:
-        return learn(self, luma)[:0]
-
-    MotionProposer.update = update  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        MotionProposer.update = learn  # type: ignore[method-assign]
-
-
-def libraries(footage: Path, work: Path) -> dict[str, Library]:
-    """The three archives, indexed into folders of `work` where they are not yet."""
-    sample = renderer().render(work / "drawn")
-    videos = {
-        "eval": sorted((footage / "video").glob("*.mp4")),
-        "sample": [sample.archive],
-        "clips": list(clips_of(footage).values()),
-    }
-    found = {}
-    for name, paths in videos.items():
-        found[name] = panorama.open(work / name, create=True)
-        found[name].index(paths)
-    return found
-
-
-def make_sets(footage: Path, work: Path) -> Sets:
-    """Everything that rules are judged on; archives are indexed once."""
-    opened = libraries(footage, work)
-    embedder = opened["eval"].embedder
-    recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
-    held = held_out_pictures(recipe["source"], {"footage": footage})
-    asked = {
-        "eval": eval_things(opened["eval"], footage),
-        "sample": sample_things(opened["sample"], work / "drawn"),
-        "clips": clip_things(opened["clips"], clips_of(footage)),
-        "pictures": picture_things(held.load()[::4], held.labels[::4], embedder),
-    }
-    where = {name: things[0].archive for name, things in asked.items()}
-    single = [one for one in asked["sample"] if one.judge in ("sample one", "sample box")]
-    some = asked["pictures"][::ASKED_ELSEWHERE]
-    absent = [
-        *own_videos_out(asked["eval"], "eval out"),
-        *own_videos_out(single, "sample out"),
-        *own_videos_out(asked["clips"], "clips out"),
-        *absent_from(where["sample"], asked["clips"], "clips in sample"),
-        *absent_from(where["clips"], single, "sample in clips"),
-    ]
-    for name in ("sample", "clips", "eval"):
-        absent += absent_from(where[name], some, f"pictures in {name}")
-    absent += absent_from(where["eval"], single, "sample in eval")
-    present = [thing for things in asked.values() for thing in things]
-    return Sets(tuple(present), tuple(absent), embedder.cohort())
