@@ -52,7 +52,7 @@ def thing(sets, views: np.ndarray):
     shown = np.zeros(where.units, bool)
     shown[:90] = True
     every = [np.ones(n, bool) for n in (where.units, TRACKS, CROPS)]
-    return sets.Thing("made", "one", where, views, unit(1, views.shape[1], 3), shown, *every)
+    return sets.Thing("made", "one", where, views, unit(2, views.shape[1], 3), shown, *every)
 
 
 def test_the_shipped_rule_has_the_values_of_the_product(bench) -> None:
@@ -63,9 +63,9 @@ def test_the_shipped_rule_has_the_values_of_the_product(bench) -> None:
     @dataclass
     class Album:
         entities = ("x",)
-        entity_index = np.zeros(3, np.int32)
-        exemplar_ids = np.arange(3)
-        negative = np.array([False, False, True])
+        entity_index = np.zeros(4, np.int32)
+        exemplar_ids = np.arange(4)
+        negative = np.array([False, False, True, True])
         vectors = deciding.unit(np.concatenate([one.views, one.negatives])[:, views, 2].mean(axis=1))
 
     @dataclass
@@ -87,6 +87,36 @@ def test_every_rule_is_one_at_an_example_and_zero_among_the_nearest_strangers(be
     example = unit(1, 1)
     assert space.values(example, example[0])[0] == pytest.approx([1], abs=1e-4)
     assert space.values(example, COHORT[0]).max() == pytest.approx(0, abs=1e-4)
+
+
+def test_several_examples_of_a_rule_reach_zero_at_the_nearest_strangers_together(bench) -> None:
+    deciding, _, _ = bench
+    examples = unit(3, 1)
+
+    def nearest(together: bool) -> float:
+        rule = deciding.Rule("any", views="one", strangers=3, together=together)
+        values = deciding.Space(rule, COHORT[0]).values(examples, COHORT[0]).max(axis=0)
+        return float(np.sort(values)[-3:].mean())
+
+    assert nearest(False) > 0.02
+    assert nearest(True) == pytest.approx(0, abs=1e-4)
+
+
+def test_things_of_several_examples_are_not_asked_for_in_their_examples(bench) -> None:
+    _, sets, _ = bench
+    several = importlib.import_module("deciding_several")
+    labels = ["a"] * 7 + ["b"] * 2 + ["c"] * 6
+    archive = sets.archive_of_pictures(unit(3, len(labels)), "several")
+    first = unit(len(labels), len(sets.WAYS), 3)
+    found = several._classes(first, archive, labels)
+    assert [np.flatnonzero(one.shown).tolist() for one in found] == [[3, 4, 5, 6], [12, 13, 14]]
+    assert [np.flatnonzero(~one.counted).tolist() for one in found] == [[0, 1, 2], [9, 10, 11]]
+    assert np.array_equal(found[0].views, first[:3])
+    for one in several._sides(first, archive, labels):
+        a, b = np.flatnonzero(one.shown)
+        assert labels[a] != labels[b] and len(one.views) == 2
+        of_either = [label in (labels[a], labels[b]) for label in labels]
+        assert one.counted.tolist() == [i in (a, b) or not same for i, same in enumerate(of_either)]
 
 
 def test_a_track_is_cut_half_way_between_crops_that_are_not_alike(bench) -> None:

@@ -2,9 +2,10 @@
 
     python tests/bench/calibration.py --footage FOLDER --work WORK [--out FILE]
 
-Everything is measured on the judges of `deciding_sets.py` but `eval`, each with the same weight:
+Everything is measured on what `deciding_judges.py` brings together but `eval`, each with the same weight:
 
-- the floor of the deepest exit is the least that is silent about SILENT of the things that are not there;
+- the floor of the deepest exit is the least that is silent about SILENT of the things that are not there,
+  registered by one example or by several;
 - the curve of the score, and how it falls behind the best track, are those of the greatest likelihood of what
   is to be seen in each frame (or track, or picture), given its best track;
 - values of shallower exits are put on the scale of the deepest by a straight line; they accept nothing, and
