@@ -113,10 +113,10 @@ class Answering:
         limits = limits or Limits()
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
-            with products_alone():
+            with self._store.asking(), products_alone():
                 engine.prepare(asked)
             for sql, parameters in asked:
-                with products_alone():
+                with self._store.asking(), products_alone():  # not while what is found is shown
                     result = engine.query(sql, parameters)
                 result.warnings += self._warnings(snapshot)
                 yield result

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, unknown
@@ -18,7 +19,8 @@ from panorama.ingest import EMBED_BATCH
 from panorama.models.base import Embedder
 from panorama.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule
-from panorama.store import Store
+from panorama.store import EmbeddingsWriter, Snapshot, Store
+from panorama.store.schema import segment_of
 from panorama.store.vectors import VectorTable
 from panorama.video import (
     Found,
@@ -28,6 +30,9 @@ from panorama.video import (
 )
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
+
+KEPT_CROPS = 16_384
+"""Stored crops that are embedded before their vectors are committed: what an interrupt may cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,35 +240,79 @@ def embed_stored_crops(
     Returns:
         how many crops got vectors at one exit or more.
     """
-    lacking = {
-        e: set(store.segments_lacking(embedder.hash, e)) for e in range(1, (depth or embedder.exits) + 1)
-    }
+    # By what is there, not by counts of rows: two processes may have taken the same crops deeper at once.
+    snapshot = store.snapshot()
+    exits = range(1, (depth or embedder.exits) + 1)
+    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in exits}
+    lacking = {e: set(_short_of(snapshot, ids)) for e, ids in there.items()}
     segments = sorted(set().union(*lacking.values()))
     if not segments:
         return 0
-    done = 0
-    # Queries have taken some crops deeper already.
-    snapshot = store.snapshot()
-    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in lacking}
-    writers = {e: store.append_embeddings(embedder.hash, e) for e, missing in lacking.items() if missing}
+    done = waiting = 0
+    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if missing])
     try:
         for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
+            need = {e: np.isin(segment_of(crops.crop_ids), list(lacking[e])) for e in writers.exits}
+            need = {e: pick & ~np.isin(crops.crop_ids, there[e]) for e, pick in need.items()}
+            some = np.logical_or.reduce(list(need.values()))
+            if not some.any():
+                continue
             wait()
-            pictures = [decode_picture(jpeg) for jpeg in crops.jpegs]
-            vectors = embedder.embed_to(pictures, max(writers))  # (depth, B, dim)
-            for exit_number, writer in writers.items():
-                keep = np.isin(crops.crop_ids >> 32, list(lacking[exit_number]))
-                keep &= ~np.isin(crops.crop_ids, there[exit_number])
-                if keep.any():
-                    at_exit = vectors[exit_number - 1][keep]
-                    writer.add(crops.crop_ids[keep], crops.track_ids[keep], at_exit)
-            done += len(crops)
-        for writer in writers.values():
-            writer.commit()
+            pictures = [decode_picture(crops.jpegs[row]) for row in np.flatnonzero(some)]
+            vectors = embedder.embed_to(pictures, max(e for e, pick in need.items() if pick.any()))
+            for exit_number, pick in need.items():
+                if pick.any():
+                    at_exit = vectors[exit_number - 1][pick[some]]
+                    writers.add(exit_number, crops.crop_ids[pick], crops.track_ids[pick], at_exit)
+            done, waiting = done + len(pictures), waiting + len(pictures)
+            if waiting >= KEPT_CROPS:
+                writers.commit()
+                waiting = 0
+        writers.commit()
     finally:
-        for writer in writers.values():
-            writer.abort()
+        writers.abort()
     return done
+
+
+class _Writers:
+    """Writers of vectors, one for each exit; a commit keeps what there is and begins anew."""
+
+    def __init__(self, store: Store, model_hash: str, exits: Sequence[int]) -> None:
+        self.exits = exits
+        self._begin: Callable[[int], EmbeddingsWriter] = lambda exit: store.append_embeddings(
+            model_hash, exit
+        )
+        self._writers: dict[int, EmbeddingsWriter] = {}
+
+    def add(
+        self,
+        exit: int,
+        crop_ids: NDArray[np.int64],
+        track_ids: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        if exit not in self._writers:
+            self._writers[exit] = self._begin(exit)
+        self._writers[exit].add(crop_ids, track_ids, vectors)
+
+    def commit(self) -> None:
+        for writer in self._writers.values():
+            writer.commit()
+        self._writers = {}
+
+    def abort(self) -> None:
+        for writer in self._writers.values():
+            writer.abort()
+
+
+def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
+    """Live segments that have crops besides these."""
+    crops = snapshot.crops()
+    segments, counts = np.unique(segment_of(crop_ids), return_counts=True)
+    found = np.zeros(len(crops.segments), np.int64)
+    _, mine, theirs = np.intersect1d(crops.segments, segments, return_indices=True)
+    found[mine] = counts[theirs]
+    return [int(s) for s in crops.segments[crops.rows > found]]
 
 
 def embed_exemplars(store: Store, embedder: Embedder) -> int:

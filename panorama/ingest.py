@@ -115,6 +115,16 @@ class Work:
         return here if self.torch_threads is None else replace(here, torch=self.torch_threads)
 
 
+def check_depth(depth: int | None, embedder: Embedder) -> None:
+    """Refuse a depth that an embedder does not have.
+
+    Raises:
+        UsageError: more are asked for than there are.
+    """
+    if depth is not None and depth > embedder.exits:
+        raise UsageError(f"--depth is at most {embedder.exits} with {embedder.name}, got {depth}")
+
+
 class Indexer:
     """The stages: decode, gate, propose, track, crop, embed.
 
@@ -144,12 +154,8 @@ class Indexer:
         Raises:
             UsageError: more are asked for than there are.
         """
-        exits = self.embedder.exits
-        if self.settings.depth is not None and self.settings.depth > exits:
-            raise UsageError(
-                f"--depth is at most {exits} with {self.embedder.name}, got {self.settings.depth}"
-            )
-        return self.settings.depth or exits
+        check_depth(self.settings.depth, self.embedder)
+        return self.settings.depth or self.embedder.exits
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:

@@ -19,7 +19,7 @@ from panorama.crops import decode_picture
 from panorama.errors import UsageError
 from panorama.library_models import LibraryModels
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import load_embedder
+from panorama.models.registry import late_embedder, load_embedder
 from panorama.query.decide import Calibration
 from panorama.recording import (
     RecordingReport,
@@ -135,6 +135,7 @@ class Library:
         paths: Sequence[str | Path] | str | Path,
         *,
         settings: IngestSettings | None = None,
+        depth: int | None = None,
         model: str | None = None,
         recording: RecordingRule | None = None,
         redo: bool = False,
@@ -146,6 +147,8 @@ class Library:
             paths: one or several; folders are searched for videos, recursively.
             settings: sampling rate and the like, for all videos named; otherwise new videos get those of the
                 library's profile (see panorama.tune), and the others keep their version.
+            depth: exits of the embedder that crops are taken to, instead of what the settings or the profile
+                say; no video is indexed again for it.
             model: name of the embedder, which the library keeps using.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
             redo: also videos that were indexed with an earlier profile.
@@ -158,12 +161,17 @@ class Library:
         from panorama.archive import IndexReport, dating
         from panorama.beside.models import beside
         from panorama.indexing import index_paths
+        from panorama.ingest import check_depth
         from panorama.profile import prepare
 
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(model)
+        check_depth(
+            depth or (settings.depth if settings else None),
+            chosen or (self.embedder if self.exists else late_embedder()),
+        )
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
         proposer = self.proposer
@@ -178,7 +186,7 @@ class Library:
         if recording is not None:
             remember(self._store, recording)
         with beside(proposer, self.embedder) as models:
-            indexer, kept = prepare(self._store, *models, settings, redo)
+            indexer, kept = prepare(self._store, *models, settings, redo, depth)
             report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
         self._store.sweep()
         self._store.compact(least_files=COMPACT_FILES)

@@ -104,7 +104,12 @@ def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: 
 
 
 def prepare(
-    store: Store, proposer: Proposer, embedder: Embedder, asked: IngestSettings | None, redo: bool
+    store: Store,
+    proposer: Proposer,
+    embedder: Embedder,
+    asked: IngestSettings | None,
+    redo: bool,
+    depth: int | None = None,
 ) -> tuple[Indexer, frozenset[str]]:
     """The stages for an `index`, and the hashes of settings whose videos it leaves as they are.
 
@@ -114,9 +119,13 @@ def prepare(
     Args:
         asked: settings that the caller names, None for those of the profile.
         redo: do those again, too.
+        depth: of crops, instead of that of the settings.
     """
     profile = profile_in({SETTING: store.setting(SETTING)})
-    indexer = Indexer(embedder, proposer, asked or profile.settings, profile.work_here)
+    settings = asked or profile.settings
+    if depth is not None:
+        settings = replace(settings, depth=depth)  # not a way of looking: it decides over no video
+    indexer = Indexer(embedder, proposer, settings, profile.work_here)
     if asked is not None or redo:
         return indexer, frozenset()
     return indexer, _hashes(store, proposer)
@@ -136,17 +145,12 @@ def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
         return None
 
 
-def with_rate(
-    profile: Profile, fps: float | None, every: int | None, quick: bool, depth: int | None
-) -> IngestSettings | None:
-    """The profile's settings with another rate or depth; None where none is named.
+def with_rate(profile: Profile, fps: float | None, every: int | None, quick: bool) -> IngestSettings | None:
+    """The profile's settings with another rate; None where none is named.
 
     Raises:
-        UsageError: the rate or the depth is out of range.
+        UsageError: the rate is out of range.
     """
-    if depth is not None:
-        deep = replace(profile, settings=replace(profile.settings, depth=depth))
-        return with_rate(deep, fps, every, quick, None) or deep.settings
     if fps is not None:
         return replace(profile.settings, samples_per_second=fps, every=None, keyframes_only=False)
     if every is not None or quick:

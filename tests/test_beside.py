@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from panorama.models.late_proposer import LateProposer
 from panorama.models.registry import late_embedder, late_proposer
 from panorama.parcels import Job, Parcel, batched
 
+ROOT = Path(__file__).resolve().parent.parent
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are looked up in /proc")
 
 
@@ -238,6 +240,82 @@ def test_the_process_ends_with_the_block_also_while_it_works() -> None:
     assert gone(process)
     with pytest.raises(ModelError, match="ended"):
         later.result()
+
+
+class Unpicklable(Exception):
+    """An error that is pickled and cannot be made again: its arguments are others than its message."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a} and {b}")
+
+
+def breaks(_: object) -> object:
+    raise Unpicklable(1, 2)
+
+
+def holds_a_lock(_: object) -> object:
+    return threading.Lock()
+
+
+def leaves(_: object) -> object:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "message"),
+    [
+        (breaks, RuntimeError, "Unpicklable: 1 and 2"),
+        (leaves, RuntimeError, "SystemExit: 3"),
+        (holds_a_lock, ModelError, "the process that runs the networks ended .exit status 1"),
+    ],
+)
+def test_what_cannot_travel_back_is_an_error_and_no_hang(
+    tmp_path: Path, step: object, error: type[Exception], message: str
+) -> None:
+    # The other process gets a model of ours in the place of its own.
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'tests')]!r}\n"
+        "import panorama.beside.serving as serving, test_beside\n"
+        f"serving._Served.propose = lambda self, side, images: test_beside.{step.__name__}(images)\n"  # type: ignore[attr-defined]
+    )
+    script = """
+from panorama.beside.models import beside
+from panorama.models.registry import late_embedder, late_proposer
+with beside(late_proposer(), late_embedder()) as (proposer, _):
+    try:
+        proposer.propose([])
+    except Exception as exc:
+        print(type(exc).__name__, exc, *getattr(exc, "__notes__", ()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout.startswith(f"{error.__name__} ") and re.search(message, done.stdout), done
+    if error is RuntimeError:
+        assert "raised in the process that runs the networks" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["subprocess.Popen", "threading.Thread.start"])
+def test_no_room_for_a_process_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise BlockingIOError("not now") if "Popen" in what else RuntimeError("can't start new thread")
+
+    process = ModelProcess("/nowhere", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(what, no_room)
+        with pytest.raises(ModelError, match=r"no process for the networks could be started.*THREADS=1"):
+            process.load(PROPOSER)
+    process.close()
+
+
+def test_what_is_no_text_in_the_path_of_modules_is_left_out(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    told = library_of(film, tmp_path / "library", "import pathlib\nsys.path.insert(0, pathlib.Path('/'))")
+    assert told.splitlines()[0] == "['indexed']"
 
 
 def test_a_process_that_cannot_be_served_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:

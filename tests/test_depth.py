@@ -12,11 +12,16 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
+from panorama.archive import embed_stored_crops
 from panorama.errors import UsageError
 from panorama.ingest import Indexer, IngestSettings
 from panorama.library import Library
 from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
+from panorama.profile import Profile, remember
+from panorama.source import SnapshotVectors
+from panorama.store import Store
+from panorama.store.vectors import VectorTable
 
 Run = Callable[..., Ran]
 SHALLOW = IngestSettings(samples_per_second=10, depth=1)
@@ -72,8 +77,7 @@ def test_indexing_again_deeper_starts_from_the_stored_crops(
         assert vectors(library) == [crops] * 3
         for exit in (1, 2, 3):
             tables = [
-                panorama.source.VectorTable.load(each.snapshot(), each.embedder.hash, exit)
-                for each in (library, whole)
+                VectorTable.load(each.snapshot(), each.embedder.hash, exit) for each in (library, whole)
             ]
             rows = [np.argsort(table.crop_ids) for table in tables]
             assert len(np.unique(tables[0].crop_ids)) == crops
@@ -107,5 +111,75 @@ def test_a_depth_that_is_not_there_is_refused(tmp_path: Path, run: Run, fake_pro
     write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
     refused = run("index", "a.mp4", "--depth", 4)
     assert refused.status == 2 and "--depth is at most 3 with panoramanet, got 4" in refused.err
-    assert run("index", "a.mp4", "--depth", 1, "--fps", 2).status == 0
-    assert run("index", "a.mp4", "--depth", 3, "--fps", 2).out == ""
+    assert not (tmp_path / "panorama-library").exists(), "it is refused before anything is made"
+    assert run("index", "a.mp4", "--depth", 0).status == 2
+    assert run("index", "a.mp4", "--depth", 1).status == 0
+    refused = run("index", "a.mp4", "--depth", 2, "--model", "color-bands")
+    assert refused.status == 2 and "at most 1 with color-bands" in refused.err
+    with panorama.open(tmp_path / "panorama-library") as library:
+        assert library.embedder.name == "panoramanet", "nothing was switched"
+
+
+def test_a_depth_indexes_no_video_again(
+    tmp_path: Path, fake_proposer: ColoredThings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)], frames=40)
+    with panorama.open(tmp_path / "library") as library:
+        library.index(film, settings=IngestSettings(samples_per_second=10))
+        settings = library.snapshot().settings
+        remember(settings, library.put_setting, Profile(IngestSettings(samples_per_second=2)))
+        # The profile of now is another than the one that the film was indexed with.
+        remember(library.snapshot().settings, library.put_setting, Profile(IngestSettings(3.0)))
+        library.index(film, redo=True)
+        remember(library.snapshot().settings, library.put_setting, Profile(IngestSettings(4.0)))
+        assert [f.status for f in library.index(film, depth=3).files] == ["skipped"]
+        assert [f.status for f in library.index(film, depth=1, redo=True).files] == ["indexed"]
+        crops = library.snapshot().crops().total
+        assert crops and vectors(library) == [crops, 0, 0]
+
+
+def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
+    shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panorama.archive.KEPT_CROPS", 8)
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        snapshot, store = library.snapshot(), Store.open(tmp_path / "library")
+        crop_ids = VectorTable.load(snapshot, library.embedder.hash, 1).crop_ids
+        some = crop_ids[: len(crop_ids) * 2 // 3]
+        for _ in range(2):
+            SnapshotVectors(store, snapshot, library.embedder).deepen(some, 3)
+        crops = len(crop_ids)
+        assert library.snapshot().vectors(library.embedder.hash, 3).total == 2 * len(some) > crops
+        assert SnapshotVectors(store, library.snapshot(), library.embedder).counts() == (
+            crops,
+            [crops, 0, len(some)],
+        )
+        assert embed_stored_crops(store, library.embedder) == crops
+        for exit in (2, 3):
+            table = VectorTable.load(library.snapshot(), library.embedder.hash, exit)
+            assert set(table.crop_ids.tolist()) == set(crop_ids.tolist())
+        assert embed_stored_crops(store, library.embedder) == 0
+        store.close()
+
+
+def test_an_interrupt_costs_few_of_the_crops_that_are_taken_deeper(
+    shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panorama.archive.KEPT_CROPS", 8)
+    monkeypatch.setattr("panorama.archive.EMBED_BATCH", 8)
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        store, left = Store.open(tmp_path / "library"), [5]
+
+        def wait() -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            embed_stored_crops(store, library.embedder, wait)
+        crops = library.snapshot().crops().total
+        kept = vectors(library)
+        assert kept[0] == crops and 8 <= kept[1] == kept[2] < crops
+        assert embed_stored_crops(store, library.embedder) == crops - kept[1]
+        assert vectors(library) == [crops] * 3
+        store.close()

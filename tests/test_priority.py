@@ -5,10 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Ran
+from fakes import write_film
 
+from panorama.query.engine import Engine
+from panorama.query.result import Result
+from panorama.store import Store
 from panorama.store.priority import LONGEST_PAUSE_SECONDS, WORK_SHARE, PauseGate, asking, is_asked
 
 
@@ -82,3 +89,28 @@ def test_a_query_holds_work_back_until_it_is_done(tmp_path: Path) -> None:
             time.sleep(0.1)
         gate.wait()
     assert 0.05 < gate.paused_seconds < 2
+
+
+def test_the_command_line_marks_its_queries_but_not_the_showing(
+    tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_film(tmp_path / "a.mp4", [], frames=5)
+    run("index", "a.mp4")
+    store = Store.open(tmp_path / "panorama-library")
+    seen: list[tuple[str, bool]] = []
+    query, show = Engine.query, Result.to_table
+
+    def queried(self: Engine, *arguments: Any) -> Result:
+        seen.append(("query", store.is_asked()))
+        return query(self, *arguments)
+
+    def shown(self: Result, *arguments: Any) -> Any:
+        seen.append(("show", store.is_asked()))
+        return show(self, *arguments)
+
+    monkeypatch.setattr(Engine, "query", queried)
+    monkeypatch.setattr(Result, "to_table", shown)
+    assert run("query", "SELECT count(*) FROM frames").status == 0
+    assert ("query", True) in seen and ("show", False) in seen and ("show", True) not in seen
+    assert not store.is_asked()
+    store.close()

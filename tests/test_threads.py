@@ -7,10 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from fakes import write_film
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from panorama.errors import UsageError
 from panorama.threads import Threads, cores_here, products_alone
+from panorama.video.decoding import open_source
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +109,12 @@ def test_products_have_their_threads_again_after_an_error() -> None:
         with pytest.raises(ZeroDivisionError), products_alone():
             raise ZeroDivisionError
         assert products() == {2}
+
+
+def test_small_pictures_are_decoded_by_one_thread_and_larger_ones_by_those_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = write_film(tmp_path / "a.mp4", [], frames=2)  # 160 x 120
+    for alone, threads in ((160 * 120, 1), (160 * 120 - 1, 3)):
+        monkeypatch.setattr("panorama.video.decoding.ALONE_PIXELS", alone)
+        assert open_source(film, 3).threads == threads

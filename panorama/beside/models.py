@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class ModelProcess:
         self._waiting: dict[int, _Slot] = {}
         self._asked = 0
         self._over = False
+        self._why: BaseException | None = None
 
     def load(self, model: str) -> None:
         """Load a model's network there.
@@ -93,7 +95,7 @@ class ModelProcess:
         with self._lock:
             process = self._started()
             if self._over:
-                raise _ended(process)
+                raise _ended(process, self._why)
             self._asked += 1
             self._waiting[self._asked] = slot
             assert process.stdin is not None
@@ -106,28 +108,45 @@ class ModelProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             code = (
-                f"import sys; sys.path[:] = {sys.path!r}; from panorama.beside.serving import main; "
+                f"import sys; sys.path[:] = {_path()!r}; from panorama.beside.serving import main; "
                 f"main({self._folders[0]!r}, {self._folders[1]!r})"
             )
             # In a session of its own: Ctrl-C is for us, and by our end it learns of it.
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as exc:
+                raise _not_started(exc) from exc
+            assert process.stdin is not None
+            widen(process.stdin)
+            listener = threading.Thread(
+                target=self._listen, args=(process,), name="panorama models", daemon=True
             )
-            assert self._process.stdin is not None
-            widen(self._process.stdin)
-            self._listener = threading.Thread(target=self._listen, name="panorama models", daemon=True)
-            self._listener.start()
+            self._process = process  # the listener asks for it
+            try:
+                listener.start()
+            except RuntimeError as exc:
+                self._process = None
+                process.kill()
+                process.communicate()
+                raise _not_started(exc) from exc
+            self._listener = listener
         return self._process
 
-    def _listen(self) -> None:
-        assert self._process is not None and self._process.stdout is not None
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                answer: Answer = receive(self._process.stdout)
-                self._waiting.pop(answer.number).fill(answer)
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(EOFError, OSError):
+                while True:
+                    answer: Answer = receive(process.stdout)
+                    self._waiting.pop(answer.number).fill(answer)
+        except BaseException as exc:  # not enough memory for an answer, say: those who wait must not wait on
+            self._why = exc
+            process.kill()
         self._give_up()
 
     def _give_up(self) -> None:
@@ -139,7 +158,7 @@ class ModelProcess:
         for number in list(self._waiting):
             slot = self._waiting.pop(number, None)
             if slot is not None:
-                slot.fill(Answer(number, None, _ended(self._process), 0.0))
+                slot.fill(Answer(number, None, _ended(self._process, self._why), 0.0))
 
     def close(self) -> None:
         """End the process, if it was started."""
@@ -177,14 +196,34 @@ class _Slot:
         return self._answer.value, self._answer.processor_seconds
 
 
-def _ended(process: subprocess.Popen[bytes]) -> ModelError:
+def _ended(process: subprocess.Popen[bytes], why: BaseException | None) -> ModelError:
     status = process.poll()
     how = f"exit status {status}" if status is None or status >= 0 else f"signal {-status}"
-    if status == -9:
+    if why is not None:
+        how = f"its answer could not be read: {type(why).__name__}: {why}"
+    elif status == -9:
         how += ", which the system sends where memory runs out"
     return ModelError(
         f"the process that runs the networks ended ({how}); what was committed is kept. Run it again, or "
         f"with {ENVIRONMENT}=1 to do all in one process"
+    )
+
+
+def _path() -> list[str]:
+    """Where modules are looked for, here as there.
+
+    What is no text Python ignores, and its repr is no code. Relative folders were meant from where this
+    process was when it imported us: so our own place is added.
+    """
+    return [entry for entry in sys.path if isinstance(entry, str)] + [
+        str(Path(__file__).resolve().parents[2])
+    ]
+
+
+def _not_started(error: Exception) -> ModelError:
+    return ModelError(
+        f"no process for the networks could be started ({error}); let more be started, or run it with "
+        f"{ENVIRONMENT}=1 to do all in one process"
     )
 
 

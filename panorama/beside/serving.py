@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import IO, Any
@@ -121,6 +123,9 @@ class _Server:
                     send(self._answers, answer)
             except OSError:
                 os._exit(0)  # nobody waits for answers any more
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)  # an answer that never comes would be waited for without end
 
 
 def _answered(request: Request, step: Callable[..., Any]) -> Answer:
@@ -128,9 +133,22 @@ def _answered(request: Request, step: Callable[..., Any]) -> Answer:
     value, error = None, None
     try:
         value = step(*request.arguments)
-    except Exception as exc:
-        error = exc
+    except BaseException as exc:
+        error = _portable(exc)
     return Answer(request.number, value, error, time.thread_time() - started)
+
+
+def _portable(error: BaseException) -> Exception:
+    """The error where it can be sent, else one that says the same; with where it was raised as a note."""
+    told = "".join(traceback.format_exception(error)).rstrip()
+    try:
+        sent = pickle.loads(pickle.dumps(error))
+    except Exception:
+        sent = None
+    if not isinstance(sent, Exception):
+        sent = RuntimeError(f"{type(error).__name__}: {error}")
+    sent.add_note(f"raised in the process that runs the networks:\n{told}")
+    return sent
 
 
 def main(proposer: str, embedder: str | None) -> None:

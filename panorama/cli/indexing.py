@@ -188,7 +188,10 @@ def _rule(
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
 @click.option(
-    "--depth", type=int, default=None, help="Exits of the embedder to take crops to; queries go on. All."
+    "--depth",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Exits of the embedder to take crops to; queries go on. All.",
 )
 @click.option("--redo", is_flag=True, help="Also what was indexed with an earlier profile (panorama tune).")
 @click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
@@ -229,13 +232,19 @@ def index_command(
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
-    settings = with_rate(_profile(library), fps, every, quick, depth)
+    settings = with_rate(_profile(library), fps, every, quick)
     recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
     started = time.perf_counter()
     try:
         report = library.index(
-            list(paths), settings=settings, model=model, recording=recording, redo=redo, hooks=hooks
+            list(paths),
+            settings=settings,
+            depth=depth,
+            model=model,
+            recording=recording,
+            redo=redo,
+            hooks=hooks,
         )
     except KeyboardInterrupt:
         line.clear()
