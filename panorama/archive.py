@@ -308,11 +308,8 @@ class _Writers:
 def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
     """Live segments that have crops besides these."""
     crops = snapshot.crops()
-    segments, counts = np.unique(segment_of(crop_ids), return_counts=True)
-    found = np.zeros(len(crops.segments), np.int64)
-    _, mine, theirs = np.intersect1d(crops.segments, segments, return_indices=True)
-    found[mine] = counts[theirs]
-    return [int(s) for s in crops.segments[crops.rows > found]]
+    found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
+    return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]
 
 
 def embed_exemplars(store: Store, embedder: Embedder) -> int:

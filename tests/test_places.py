@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -116,23 +117,35 @@ def told(places: TrackPlaces) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("small", [0, 10**6], ids=["kept on disk", "read as they are"])
-def test_look_ups_find_what_the_files_hold(store: Store, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    monkeypatch.setattr(accelerators, "SMALL_ROWS", small)
-    rng = np.random.default_rng(3)
-    tables: PlaceTables | None = None
-    for number in range(12):
+def growing(
+    store: Store, seed: int, *, videos: int, compacted_at: int, removed_at: int, removed: str
+) -> Iterator[tuple[Snapshot, list[set[int]]]]:
+    """A snapshot after each video that is added, and tracks to ask for: all and unknown ones, some, none.
+
+    Args:
+        compacted_at, removed_at: numbers of the videos after which files are merged, and `removed` taken out.
+    """
+    rng = np.random.default_rng(seed)
+    for number in range(videos):
         fill_unsorted(store, f"{number}.mp4", rng)
-        if number == 5:
+        if number == compacted_at:
             store.compact()
-        if number == 8:
-            store.remove_video("2.mp4")
+        if number == removed_at:
+            store.remove_video(removed)
         snapshot = store.snapshot()
-        tables = PlaceTables(snapshot, tables)
         every = {
             int(i) for path in snapshot.files["tracks"] for i in pq.read_table(path)["track_id"].to_numpy()
         }
-        for wanted in (every | {7, 99 << 32}, set(sorted(every)[::3]), set()):
+        yield snapshot, [every | {7, 99 << 32}, set(sorted(every)[::3]), set()]
+
+
+@pytest.mark.parametrize("small", [0, 10**6], ids=["kept on disk", "read as they are"])
+def test_look_ups_find_what_the_files_hold(store: Store, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", small)
+    tables: PlaceTables | None = None
+    for snapshot, asked in growing(store, 3, videos=12, compacted_at=5, removed_at=8, removed="2.mp4"):
+        tables = PlaceTables(snapshot, tables)
+        for wanted in asked:
             ids = np.array(sorted(wanted, reverse=True), np.int64)
             assert told(tables.places(ids)) == by_reading(snapshot, wanted)
 
@@ -142,21 +155,11 @@ def test_following_tracks_takes_all_of_their_samples_and_frames(
     store: Store, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(accelerators, "SMALL_ROWS", small)
-    rng = np.random.default_rng(8)
     tables: PlaceTables | None = None
-    for number in range(9):
-        fill_unsorted(store, f"{number}.mp4", rng)
-        if number == 4:
-            store.compact()
-        if number == 6:
-            store.remove_video("3.mp4")
-        snapshot = store.snapshot()
+    for snapshot, asked in growing(store, 8, videos=9, compacted_at=4, removed_at=6, removed="3.mp4"):
         tables = PlaceTables(snapshot, tables)
         tables.prepare()
-        every = {
-            int(i) for path in snapshot.files["tracks"] for i in pq.read_table(path)["track_id"].to_numpy()
-        }
-        for wanted in (every | {7, 99 << 32}, set(sorted(every)[::3]), set()):
+        for wanted in asked:
             found = tables.followed(np.array(sorted(wanted), np.int64), 10**6)
             assert found is not None
             samples, frames = rows_by_reading(snapshot, wanted)

@@ -227,49 +227,56 @@ def _not_started(error: Exception) -> ModelError:
     )
 
 
-class _Facts:
-    """What is known once the network is loaded there."""
+class _There:
+    """What both models share whose network the process runs.
+
+    Args:
+        model: PROPOSER or EMBEDDER.
+    """
 
     def __init__(self, process: ModelProcess, model: str) -> None:
         self._process, self._model = process, model
         self._known: dict[str, Any] | None = None
 
-    def __getitem__(self, name: str) -> Any:
+    def _fact(self, name: str) -> Any:
+        """What is known once the network is loaded there."""
         if self._known is None:
-            self._process.load(self._model)
-            self._known = self._process.ask(self._model, "facts").result()
+            self.load()
+            self._known = self._ask("facts").result()
         return self._known[name]
 
+    def _ask(self, step: str, *arguments: Any) -> Later[Any]:
+        return self._process.ask(self._model, step, *arguments)
 
-class ProposerBeside(Proposer):
+    @property
+    def precision(self) -> Precision:
+        """What it runs in; loads it."""
+        found: Precision = self._fact("precision")
+        return found
+
+    @property
+    def device(self) -> object:
+        """Where it runs; loads it."""
+        return self._fact("device")
+
+    def load(self) -> None:
+        """Load and check the network."""
+        self._process.load(self._model)
+
+    def use_threads(self, count: int) -> None:
+        """Give torch so many threads there."""
+        self._ask("use_threads", count).result()
+
+
+class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]
     """A proposer whose network the process runs."""
 
     def __init__(
         self, late: LateProposer, process: ModelProcess, settings: ProposalSettings | None = None
     ) -> None:
         self._late = late if settings is None else late.at_side(settings.side)
-        self._process = process
-        self._facts = _Facts(process, PROPOSER)
+        super().__init__(process, PROPOSER)
         self.name, self.hash, self.settings = self._late.name, self._late.hash, self._late.settings
-
-    @property
-    def precision(self) -> Precision:  # type: ignore[override]
-        """What it runs in; loads it."""
-        found: Precision = self._facts["precision"]
-        return found
-
-    @property
-    def device(self) -> object:  # type: ignore[override]
-        """Where it runs; loads it."""
-        return self._facts["device"]
-
-    def load(self) -> None:
-        """Load and check the network."""
-        self._process.load(PROPOSER)
-
-    def use_threads(self, count: int) -> None:
-        """Give torch so many threads there."""
-        self._process.ask(PROPOSER, "use_threads", count).result()
 
     def propose(self, images: Sequence[Image]) -> list[Any]:
         """Regions of each picture in its own pixels; see PanoramaProposer."""
@@ -277,7 +284,7 @@ class ProposerBeside(Proposer):
 
     def propose_later(self, images: Sequence[Image]) -> Later[list[Any]]:
         """The same, begun."""
-        return self._process.ask(PROPOSER, "propose", self.settings.side, list(images))
+        return self._ask("propose", self.settings.side, list(images))
 
     def at_side(self, side: int) -> ProposerBeside:
         """The proposer with an input of that side."""
@@ -285,39 +292,20 @@ class ProposerBeside(Proposer):
         return self if other == self.settings else ProposerBeside(self._late, self._process, other)
 
 
-class EmbedderBeside(Embedder):
+class EmbedderBeside(_There, Embedder):  # type: ignore[misc, override]
     """An embedder whose network the process runs."""
 
     def __init__(self, late: LateEmbedder, process: ModelProcess) -> None:
-        self._late, self._process = late, process
-        self._facts = _Facts(process, EMBEDDER)
+        super().__init__(process, EMBEDDER)
+        self._late = late
         self.folder, self.name, self.hash = late.folder, late.name, late.hash
         self.dim, self.exits = late.dim, late.exits
 
     @property
-    def precision(self) -> Precision:  # type: ignore[override]
-        """What it runs in; loads it."""
-        found: Precision = self._facts["precision"]
-        return found
-
-    @property
-    def device(self) -> object:  # type: ignore[override]
-        """Where it runs; loads it."""
-        return self._facts["device"]
-
-    @property
     def macs(self) -> tuple[int, ...]:  # type: ignore[override]
         """Multiply-adds per picture up to and including each exit."""
-        found: tuple[int, ...] = self._facts["macs"]
+        found: tuple[int, ...] = self._fact("macs")
         return found
-
-    def load(self) -> None:
-        """Load and check the network."""
-        self._process.load(EMBEDDER)
-
-    def use_threads(self, count: int) -> None:
-        """Give torch so many threads there."""
-        self._process.ask(EMBEDDER, "use_threads", count).result()
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32."""
@@ -329,11 +317,11 @@ class EmbedderBeside(Embedder):
 
     def embed_to_later(self, images: Sequence[Image], last: int) -> Later[NDArray[np.float32]]:
         """The same, begun."""
-        return self._process.ask(EMBEDDER, "embed_to", list(images), last)
+        return self._ask("embed_to", list(images), last)
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
         """(B, dim) float32; the trunk runs no deeper than the exit."""
-        found: NDArray[np.float32] = self._process.ask(EMBEDDER, "embed", list(images), exit).result()
+        found: NDArray[np.float32] = self._ask("embed", list(images), exit).result()
         return found
 
     def cohort(self) -> NDArray[np.float32]:
