@@ -1,7 +1,8 @@
 """An inverted file over vectors: queries enter, rows that may be near leave, rather more than fewer.
 
-The only module that imports faiss. How many lists a search looks into is measured when the file is built;
-where that would be most of them, the answer is None, and comparing every row is quicker. Disposable.
+With `inverted_codes` the only module that imports faiss. How many lists a search looks into is measured when
+the file is built; where that would be most of them, the answer is None, and comparing every row is quicker.
+Disposable.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.inverted_codes import Codes
 from panorama.store.layout import write_atomically
 from panorama.store.locks import held
 from panorama.store.vector_table import VectorTable
@@ -72,7 +74,7 @@ class InvertedFile:
     """An inverted file over crop vectors; its numbers are places in its own list of crop ids."""
 
     def __init__(self, table: VectorTable, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
-        self._index = index
+        self._index = Codes(index)
         self._ids = ids
         self._facts = facts
         same = len(ids) <= len(table) and np.array_equal(table.crop_ids[: len(ids)], ids)
@@ -84,7 +86,7 @@ class InvertedFile:
 
     @property
     def kind(self) -> str:
-        return type(self._index).__name__
+        return self._index.kind
 
     @property
     def worn(self) -> bool:
@@ -146,7 +148,7 @@ class InvertedFile:
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
     ) -> list[NDArray[np.intp]] | None:
         """Candidates for the best k of each query; None where looking at every row is quicker."""
-        wanted = k + k // 5 + 16
+        wanted = k + k // 3 + 32
         level = self._reached(queries, k, rows)
         probes = None if level is None else self._probes(level)
         if probes is None:
@@ -169,7 +171,7 @@ class InvertedFile:
                 found = self._index.search(queries, k, params=parameters)
             del keep_alive
             if (found[1][:, -1] >= 0).all():
-                return float(found[0][:, -1].min()) - self._facts.margin
+                return float(found[0][:, -1].min()) - self._margin(queries)
             probes *= 4
         return None
 
@@ -186,13 +188,17 @@ class InvertedFile:
         parameters, keep_alive = self._parameters(probes, rows)
         with self._threads(probes, len(queries)):
             limits, _, slots = self._index.range_search(
-                queries, lowest - self._facts.margin, params=parameters
+                queries, lowest - self._margin(queries), params=parameters
             )
         del keep_alive
         return [
             self._with_missing(self._row_of[slots[start:stop]], rows)
             for start, stop in zip(limits[:-1].astype(int), limits[1:].astype(int), strict=True)
         ]
+
+    def _margin(self, queries: NDArray[np.float32]) -> float:
+        """How far the similarity of a code may lie from the true one."""
+        return float(np.hypot(self._facts.margin, self._index.rounding(queries)))
 
     @contextmanager
     def _threads(self, probes: int, queries: int) -> Iterator[None]:
