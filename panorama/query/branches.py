@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -67,6 +68,19 @@ class Scope:
     finals: tuple[Leaf, ...] = ()
     required: bool = True
     negated: bool = False
+
+
+_TEXT = r"'(?:[^']|'')*'"
+_LISTED = re.compile(
+    rf"\s*entity\s*(?:=\s*{_TEXT}|IN\s*\(\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*\))\s*", re.IGNORECASE
+)
+
+
+def _listed(condition: str) -> frozenset[str] | None:
+    """The names that a condition on the column `entity` lists; None where only DuckDB can tell them."""
+    if not _LISTED.fullmatch(condition):
+        return None
+    return frozenset(text[1:-1].replace("''", "'") for text in re.findall(_TEXT, condition))
 
 
 class Binder:
@@ -168,7 +182,12 @@ class Binder:
         node = leaf.node
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return Seen("unknown", (), scope.conditions, scope.finals)
-        return Seen("known", self._names_where(leaf.text), scope.conditions, scope.finals)
+        named = _listed(leaf.text)
+        if named is None:
+            names = self._names_where(leaf.text)
+        else:
+            names = tuple(name for name in self._query.entities if name in named)
+        return Seen("known", names, scope.conditions, scope.finals)
 
     def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:
         sides = tuple(self._side(side, sequence, scope) for side in sequence.sides)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import json
+import math
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Protocol
@@ -66,10 +68,12 @@ class NoSightings:
 def encode(whole: Whole, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> bytes:
     """A Whole and the segments (S,) that it was found in, with their crops (S,); names no entity."""
     best = np.array(sorted(whole.best.items()), np.float64).reshape(-1, 2)
-    columns = {name: getattr(whole.matches, name) for name in _COLUMNS}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, segments=segments, rows=rows, best=best, **columns)
-    return buffer.getvalue()
+    columns = {"segments": segments, "rows": rows, "best": best}
+    columns |= {name: getattr(whole.matches, name) for name in _COLUMNS}
+    head = json.dumps([[name, column.dtype.str, column.shape] for name, column in columns.items()]).encode()
+    parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
+    # Segments and crops in a row shrink to little at any level; the first is quick.
+    return zlib.compress(b"".join([struct.pack("<I", len(head)), head, *parts]), level=1)
 
 
 def decode(name: str, value: bytes) -> tuple[Whole, NDArray[np.int32], NDArray[np.int64]]:
@@ -79,10 +83,17 @@ def decode(name: str, value: bytes) -> tuple[Whole, NDArray[np.int32], NDArray[n
         ValueError: the bytes are something else.
     """
     try:
-        with np.load(io.BytesIO(value), allow_pickle=False) as found:
-            columns = {column: found[column] for column in _COLUMNS}
-            index = np.zeros(len(columns["track_id"]), np.int32)
-            best = {int(exit): float(top) for exit, top in found["best"]}
-            return Whole(Matches((name,), index, **columns), best), found["segments"], found["rows"]
-    except (OSError, KeyError, EOFError, zipfile.BadZipFile) as exc:
+        raw = zlib.decompress(value)
+        (length,) = struct.unpack_from("<I", raw)
+        found: dict[str, NDArray] = {}
+        at = 4 + length
+        for column, kind, shape in json.loads(raw[4:at]):
+            count = math.prod(shape)
+            found[column] = np.frombuffer(raw, np.dtype(kind), count, at).reshape(shape)
+            at += found[column].nbytes
+        columns = {column: found[column] for column in _COLUMNS}
+        index = np.zeros(len(columns["track_id"]), np.int32)
+        best = {int(exit): float(top) for exit, top in found["best"]}
+        return Whole(Matches((name,), index, **columns), best), found["segments"], found["rows"]
+    except (zlib.error, struct.error, KeyError, TypeError) as exc:
         raise ValueError(f"no cached sightings: {exc}") from exc
