@@ -215,16 +215,14 @@ class LateMatcher:
         return self._make().choices(request)
 
     def tracks(self, track_ids: NDArray[np.int64]) -> pa.Table:
-        ids, spans = self._places().spans(track_ids)
-        columns = {name: spans[name] for name in SPAN.names or ()}
-        return pa.table({"segment": segment_of(ids), "track_id": ids, **columns})
+        return _track_rows(*self._places().spans(track_ids))
 
     def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> pa.Table:
         _, views = self._places().views(track_ids)
         views = views[np.isin(views["crop_id"], crop_ids)]
         return pa.table({name: views[name] for name in ("crop_id", "frame", "x1", "y1", "x2", "y2")})
 
-    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table] | None:
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table, pa.Table] | None:
         found = self._places().followed(track_ids, most)
         if found is None:
             return None
@@ -232,7 +230,12 @@ class LateMatcher:
         boxes = pa.table({"segment": segment_of(ids), "track_id": ids, **columns})
         numbers = found.frame_ids & ((1 << LOCAL_BITS) - 1)
         frames = {"segment": segment_of(found.frame_ids), "frame": numbers, "time": found.times}
-        return boxes, pa.table(frames)
+        return _track_rows(found.ids, found.spans), boxes, pa.table(frames)
+
+
+def _track_rows(ids: NDArray[np.int64], spans: NDArray[np.void]) -> pa.Table:
+    columns = {name: spans[name] for name in SPAN.names or ()}
+    return pa.table({"segment": segment_of(ids), "track_id": ids, **columns})
 
 
 def _places(found: TrackPlaces) -> Places:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
-from panorama.query.handing import boxes_of, frames_of, tracks_of, views_of
+from panorama.query.handing import found_of, places_of, views_of
 from panorama.query.moments_sql import first_moments, moments_branch, moments_intervals, moments_union
 from panorama.query.plan import KEY, ORDER, OUTPUT, VIDEO_COLUMNS, Branch, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
@@ -93,11 +93,11 @@ def compile_query(query: Query) -> str:
     names = Names(query.number)
     seen = query.every_seen()
     steps = _track_steps(query, names)
-    if any(frame_by_frame(query, item) for item in seen):
+    if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
         more = _MORE[query.target]
-        placed = space_rows(query, item, names.tracks(j), names.places, more, _late(query, item))
+        placed = space_rows(query, item, names.tracks(j), _places_in(query), more, _late(query, item))
         if query.target == "moments":
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
@@ -136,6 +136,18 @@ def tracks_to_follow(query: Query) -> str:
         if frame_by_frame(query, item)
     )
     return f"WITH {', '.join(_track_steps(query, names))} {picks}"
+
+
+def places_from_files(query: Query) -> str:
+    """SQL of the table of places of a shorthand that follows known tracks, where they are too many."""
+    names = Names(query.number)
+    return f"WITH {', '.join(_track_steps(query, names))} {_places(query, query.every_seen(), names)}"
+
+
+def _places_in(query: Query) -> str:
+    """The name of what holds a box for every frame: where the tracks are known, a table that is given."""
+    names = Names(query.number)
+    return places_of(names.matches) if follows_known(query) else names.places
 
 
 def follows_known(query: Query) -> bool:
@@ -194,13 +206,12 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     """Tracks of one thing looked for, with their video and match."""
     track = "t.track_id, t.segment, t.start_frame, t.end_frame, t.start_time, t.end_time, t.samples"
     video = f"{_OWN_VIDEO.format('v')}, v.frames AS video_frames"
-    matched = f"{tracks_of(names.matches)} t JOIN {names.videos} v ON v.segment = t.segment"
     stored = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
     if seen.source == "known":
         source = (
-            f"SELECT {video}, {track}, m.entity, m.score, m.band, m.crop_id AS best_crop"
-            f" FROM {names.matches} m JOIN {matched} ON t.track_id = m.track_id"
+            f"SELECT {video}, {track}, t.entity, t.score, t.band, t.best_crop"
+            f" FROM {found_of(names.matches)} t JOIN {names.videos} v ON v.segment = t.segment"
         )
     else:
         source = f"SELECT {video}, {track}, {unmatched}, NULL::BIGINT AS best_crop FROM {stored}"
@@ -303,16 +314,13 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
         for j, item in enumerate(seen)
         if frame_by_frame(query, item)
     )
-    boxes, frames = f"{SCHEMA}.boxes", f"{SCHEMA}.frames"
-    if follows_known(query):
-        boxes, frames = boxes_of(names.matches), frames_of(names.matches)
     following = ", ".join(
         f"lead(b.{c}) OVER w AS next_{c}" for c in ("frame", "time", "x1", "y1", "x2", "y2")
     )
     samples = (
         f"SELECT b.segment, b.track_id, b.frame, b.time, b.x1, b.y1, b.x2, b.y2, {following},"
         " lag(b.frame) OVER w IS NULL AS is_first, p.start_frame, p.end_frame"
-        f" FROM {boxes} b JOIN ({picks}) p ON p.track_id = b.track_id AND p.segment = b.segment"
+        f" FROM {SCHEMA}.boxes b JOIN ({picks}) p ON p.track_id = b.track_id AND p.segment = b.segment"
         " WINDOW w AS (PARTITION BY b.track_id ORDER BY b.frame)"
     )
     spread = (
@@ -329,7 +337,7 @@ def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
     )
     return (
         f"SELECT track_id, at_frame AS frame, at_time AS time, {moved} FROM (SELECT s.*, f.time AS at_time,"
-        f" {share} FROM ({spread}) s JOIN {frames} f"
+        f" {share} FROM ({spread}) s JOIN {SCHEMA}.frames f"
         " ON f.segment = s.segment AND f.frame = s.at_frame) s"
     )
 
@@ -361,7 +369,7 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
         return f"SELECT {_ROWS['tracks']} FROM {tracks}"
     if query.target == "frames":
         own = f"{_OWN_VIDEO.format('t')}, p.frame, p.time, {_MATCH}, t.track_id, {_BOX}"
-        source = f"SELECT {own} FROM {tracks} t JOIN {names.places} p ON p.track_id = t.track_id"
+        source = f"SELECT {own} FROM {tracks} t JOIN {_places_in(query)} p ON p.track_id = t.track_id"
     else:
         box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
         source = (

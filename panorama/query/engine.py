@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +18,26 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import AccuracyError, QueryError, QueryTimeout
 from panorama.lines import counted
 from panorama.query.by_example import ByExample
-from panorama.query.compile import Names, compile_query, follows_known, tracks_to_follow
+from panorama.query.compile import (
+    Names,
+    compile_query,
+    follows_known,
+    places_from_files,
+    tracks_to_follow,
+)
 from panorama.query.dialect import find_extensions, tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, Step, explain_text, similarity_lines
+from panorama.query.following import Videos, worth_following
 from panorama.query.guard import check_single_select, readable, refuse_by_name
-from panorama.query.handing import MOMENTS, SIGHTINGS, hand_over, hand_over_followed
+from panorama.query.handing import (
+    MOMENTS,
+    SIGHTINGS,
+    hand_over,
+    hand_over_followed,
+    places_of,
+    tracks_of,
+)
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
@@ -40,6 +54,7 @@ from panorama.query.relations import (
 )
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall, leaf_place
+from panorama.query.rules import needed_videos
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
@@ -74,6 +89,7 @@ class Engine:
         self._limits = limits or Limits()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: Stopper | None = None
+        self._videos: Videos | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
 
     def parse(self, sql: str) -> EntityStatement | None:
@@ -199,8 +215,9 @@ class Engine:
         run.explained = explain
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
-            check_single_select(run.cursor, sql, tokens)
+            parsed = check_single_select(run.cursor, sql, tokens)
             check_parameters(parameter_places(tokens), parameters)
+            run.parsed = None if run.before else parsed
             rewritten = Rewritten(sql, parameters, (), (), ())
             if analyze:
                 return self._explain(rewritten, sql, tokens, run, started)
@@ -208,7 +225,8 @@ class Engine:
         verify = self._by_example.verifier(run, sql, dry)
         rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
-        check_single_select(run.cursor, rewritten.text, tokens)
+        parsed = check_single_select(run.cursor, rewritten.text, tokens)
+        run.parsed = None if run.before else parsed
         for query in rewritten.queries:
             self._match(query, run, dry)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
@@ -228,10 +246,14 @@ class Engine:
         cursor, text = run.cursor, run.prefix + rewritten.text[run.before :]
         shift = run.before - len(run.prefix)
         check_stopped()
+        for name, view in run.views:
+            # The statement itself will say what is wrong with its condition.
+            with suppress(duckdb.Error):
+                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {view}")
         try:
             # A SELECT can hold an INSERT in a WITH; here nothing can be written.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            cursor.execute(text, rewritten.parameters or None)
+            cursor.execute(text if run.parsed is None else run.parsed, rewritten.parameters or None)
             types = [str(column[1]) for column in cursor.description or []]
             with warnings.catch_warnings():
                 # A relation saves a copy of the rows, but is planned twice and knows no place of an error.
@@ -269,14 +291,33 @@ class Engine:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
-        matches = narrowed(query, request, matches, run.cursor, self._matcher)
-        hand_over(run.cursor, name, matches, self._matcher, views=query.target == "moments")
+        tracks = tracks_of(matches, self._matcher)
+        matches = narrowed(query, request, matches, tracks, run.cursor, self._matcher)
+        unknown = any(seen.source == "unknown" for seen in query.every_seen())
+        views = query.target == "moments"
+        hand_over(run.cursor, name, matches, tracks, self._matcher, alone=unknown, views=views)
         if follows_known(query):
-            shown = all(seen.calibrated for seen in query.every_seen())
-            tracks = matches.track_id[matches.band == ACCEPTED] if shown else matches.track_id
-            hand_over_followed(run.cursor, name, tracks, self._matcher, tracks_to_follow(query))
+            self._follow(query, request, matches, tracks, run)
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
         run.count_undecided(matches, calibrated)
+
+    def _follow(
+        self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run
+    ) -> None:
+        """Hand DuckDB the places of the tracks that a shorthand follows through every frame."""
+        if self._videos is None:
+            self._videos = Videos.of(self._snapshot.videos)
+        if all(seen.calibrated for seen in query.every_seen()):
+            matches = matches[matches.band == ACCEPTED]
+        if tracks is None:
+            ids = np.unique(matches.track_id)
+        else:
+            whole = request.segments is not None or needed_videos(query) is None
+            whole = whole and not any("select" in leaf.text.lower() for leaf in query.shared)
+            ids = worth_following(query, matches, tracks, self._videos, whole)
+        name, narrowed = Names(query.number).matches, tracks_to_follow(query)
+        if not hand_over_followed(run.cursor, name, ids, self._matcher, self._videos, narrowed):
+            run.views.append((places_of(name), places_from_files(query)))
 
     def _step(self, query: Query, request: MatchRequest, run: Run, skipped: bool) -> Matches:
         """One matching pass; noted where the statement is to be explained."""
@@ -332,7 +373,8 @@ class Engine:
             run.steps[-1] = replace(run.steps[-1], told=tuple(told))
         run.count_undecided(matches)
         accepted = matches[matches.band == ACCEPTED]
-        hand_over(run.cursor, "_p0_matches", accepted, self._matcher, views="moments" in wanted)
+        tracks = tracks_of(accepted, self._matcher)
+        hand_over(run.cursor, "_p0_matches", accepted, tracks, self._matcher, views="moments" in wanted)
         if "sightings" in wanted:
             run.cursor.execute(SIGHTINGS)
         if "moments" in wanted:

@@ -101,12 +101,18 @@ def _refuse_setting(tokens: list[Token], call: Token, sql: str) -> None:
         )
 
 
-def check_single_select(connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]) -> None:
+def check_single_select(
+    connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]
+) -> duckdb.Statement | None:
     """Raise unless DuckDB, too, reads exactly one SELECT.
 
     Args:
         sql: what DuckDB gets.
         tokens: of the statement as typed; up to its first extension, so for EXPLAIN, both are the same.
+
+    Returns:
+        The SELECT as DuckDB has parsed it, which spares a second time; None for an explained one, which is
+        executed with other words before it, and for one that is several to DuckDB.
 
     Raises:
         QueryError: a syntax error with its place, several statements, or one that is no SELECT.
@@ -133,6 +139,7 @@ def check_single_select(connection: duckdb.DuckDBPyConnection, sql: str, tokens:
     pivots = kind == duckdb.StatementType.MULTI and any(t.text.upper().startswith("PIVOT") for t in tokens)
     if kind != duckdb.StatementType.SELECT and not pivots:
         raise QueryError(f"{kind.name} is refused. {_ALLOWED}", sql, 0)
+    return None if explained or pivots else statements[0]
 
 
 def readable(error: BaseException, sql: str) -> QueryError:

@@ -1,8 +1,8 @@
 """Matches enter; the tables that the SQL of their statement joins stand in DuckDB afterwards.
 
-Beside the matches lie their tracks, the best view of each, and the boxes and frames that following them
-takes, where the matcher knows them: DuckDB would read the Parquet files of all tracks to find a few hundred,
-and the statistics of every row group to plan it.
+Each match lies beside its track, and with it the best view of each, and a box for every frame of those that
+the statement follows, where the matcher knows them: DuckDB would read the Parquet files of all tracks to find
+a few hundred, and the statistics of every row group to plan it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.query.clock import clock_seconds
+from panorama.query.following import Videos, followed, no_places
 from panorama.query.matches import Matcher, Matches
 from panorama.query.relations import SCHEMA
 
@@ -26,11 +27,10 @@ MANY_FOLLOWED = 200_000
 
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
-SELECT m.entity, v.video, m.track_id, m.score, t.start_time, t.end_time,
+SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time,
        {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
        {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
-FROM _p0_matches m JOIN _p0_matches_tracks t ON t.track_id = m.track_id
-JOIN _panorama.videos v ON v.segment = t.segment WHERE m.band = 'accepted'
+FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment WHERE t.band = 'accepted'
 """
 MOMENTS = f"""
 CREATE TEMP VIEW moments AS
@@ -40,9 +40,9 @@ FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 """
 
 
-def tracks_of(matches: str) -> str:
-    """The name of the table that holds the tracks of a table of matches."""
-    return f"{matches}_tracks"
+def found_of(matches: str) -> str:
+    """The name of the table that holds a table of matches, each with its track."""
+    return f"{matches}_found"
 
 
 def views_of(matches: str) -> str:
@@ -50,35 +50,76 @@ def views_of(matches: str) -> str:
     return f"{matches}_views"
 
 
-def boxes_of(matches: str) -> str:
-    """The name of the table that holds the boxes of the tracks of a table of matches, at least."""
-    return f"{matches}_boxes"
+def places_of(matches: str) -> str:
+    """The name of the table that holds a box for every frame of tracks of a table of matches."""
+    return f"{matches}_places"
 
 
-def frames_of(matches: str) -> str:
-    """The name of the table that holds the frames of the tracks of a table of matches, at least."""
-    return f"{matches}_frames"
+def tracks_of(matches: Matches, matcher: Matcher) -> pa.Table | None:
+    """Rows of `tracks` of the matches, by id; None where they are many or only the files know them."""
+    ids = np.unique(matches.track_id)
+    return matcher.tracks(ids) if len(ids) <= MANY_TRACKS else None
 
 
 def hand_over(
     cursor: duckdb.DuckDBPyConnection,
     name: str,
     matches: Matches,
+    tracks: pa.Table | None,
     matcher: Matcher,
     *,
+    alone: bool = False,
     views: bool = False,
 ) -> None:
-    """Give DuckDB the matches as table `name`, and `tracks_of(name)`; with `views` also `views_of(name)`."""
-    cursor.register(name, matches.to_arrow())
-    tracks = np.unique(matches.track_id)
-    give_tracks(cursor, tracks_of(name), tracks, matcher)
+    """Give DuckDB `found_of(name)`.
+
+    Args:
+        alone: also the matches as table `name`.
+        views: also `views_of(name)`.
+        tracks: those of the matches, perhaps more of them; see `tracks_of`.
+    """
+    ids = np.unique(matches.track_id)
+    if alone or tracks is None:
+        cursor.register(name, matches.to_arrow())
+    if tracks is not None:
+        cursor.register(found_of(name), _with_tracks(matches, tracks))
+    else:
+        give_tracks(cursor, f"{name}_tracks", ids, matcher)
+        cursor.execute(_FOUND.format(found=found_of(name), matches=name))
     if views:
-        few = len(tracks) <= MANY_TRACKS
-        crops = matcher.crops(tracks, np.unique(matches.crop_id)) if few else None
+        few = len(ids) <= MANY_TRACKS
+        crops = matcher.crops(ids, np.unique(matches.crop_id)) if few else None
         if crops is not None:
             cursor.register(views_of(name), crops)
         else:
-            _give_stored(cursor, views_of(name), "crops")
+            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {views_of(name)} AS FROM {SCHEMA}.crops")
+
+
+_FOUND = """
+CREATE OR REPLACE TEMP VIEW {found} AS SELECT t.*, m.entity, m.score, m.band, m.crop_id AS best_crop
+FROM {matches} m JOIN {matches}_tracks t ON t.track_id = m.track_id
+"""
+
+
+def _with_tracks(matches: Matches, tracks: pa.Table) -> pa.Table:
+    """The matches of some tracks (rows, in order of id), each beside its track."""
+    ids = tracks.column("track_id").to_numpy()
+    row = np.searchsorted(ids, matches.track_id)
+    row[row == len(ids)] = 0
+    known = ids[row] == matches.track_id if len(ids) else np.zeros(len(row), np.bool_)
+    if not known.all():
+        matches, row = matches[known], row[known]
+    if len(row) != len(ids) or not np.array_equal(row, np.arange(len(row))):
+        tracks = tracks.take(pa.array(row))
+    found = matches.to_arrow()
+    for column, told in (
+        ("entity", "entity"),
+        ("score", "score"),
+        ("band", "band"),
+        ("crop_id", "best_crop"),
+    ):
+        tracks = tracks.append_column(told, found.column(column))
+    return tracks
 
 
 def hand_over_followed(
@@ -86,37 +127,35 @@ def hand_over_followed(
     name: str,
     track_ids: NDArray[np.int64],
     matcher: Matcher,
+    videos: Videos,
     narrowed: str,
-) -> None:
-    """Give DuckDB `boxes_of(name)` and `frames_of(name)`, those of some tracks at least.
+) -> bool:
+    """Give DuckDB `places_of(name)` for some tracks at least; False where they are too many.
 
     Args:
-        track_ids: (T,) the tracks; of no other one are the rows needed.
+        track_ids: (T,) the tracks, ascending; of no other one are the rows needed.
         narrowed: SQL of those of them that the statement follows, asked where they are many: a LIMIT or a
             time leaves few.
     """
-    track_ids = np.unique(track_ids)
-    few = 0 < len(track_ids) <= MANY_TRACKS
-    rows = matcher.followed(track_ids, MANY_FOLLOWED) if few else None
-    if rows is None and len(track_ids):
+    places = _places(track_ids, matcher, videos)
+    if places is None:
         # The statement itself will say what is wrong with its condition.
         with contextlib.suppress(duckdb.Error):
             found = cursor.execute(f"{narrowed} ORDER BY 1").fetchnumpy()["track_id"]
-            track_ids = np.asarray(found, np.int64)
-            few = 0 < len(track_ids) <= MANY_TRACKS
-            rows = matcher.followed(track_ids, MANY_FOLLOWED) if few else None
-    if rows is not None:
-        cursor.register(boxes_of(name), rows[0])
-        cursor.register(frames_of(name), rows[1])
-        return
-    # DuckDB may begin a join by reading all frames, also where it turns out that there is no track.
-    where = "" if len(track_ids) else " WHERE false"
-    _give_stored(cursor, boxes_of(name), "boxes", where)
-    _give_stored(cursor, frames_of(name), "frames", where)
+            places = _places(np.asarray(found, np.int64), matcher, videos)
+    if places is not None:
+        cursor.register(places_of(name), places)
+    return places is not None
 
 
-def _give_stored(cursor: duckdb.DuckDBPyConnection, name: str, table: str, where: str = "") -> None:
-    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.{table}{where}")
+def _places(track_ids: NDArray[np.int64], matcher: Matcher, videos: Videos) -> pa.Table | None:
+    """A box for every frame of some tracks (T,), ascending; None where they are too many."""
+    if not len(track_ids):
+        return no_places()
+    if len(track_ids) > MANY_TRACKS:
+        return None
+    rows = matcher.followed(track_ids, MANY_FOLLOWED)
+    return None if rows is None else followed(*rows, videos)
 
 
 def give_tracks(

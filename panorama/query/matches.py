@@ -151,10 +151,11 @@ class Matcher(Protocol):
         """Id, frame and box of crops of some tracks, both ascending; None where only the files know them."""
         ...
 
-    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table] | None:
-        """Rows of `boxes` and `frames` that following tracks (T,), ascending, through every frame takes.
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table, pa.Table] | None:
+        """Rows of `tracks`, `boxes` and `frames` that following tracks (T,) through every frame takes.
 
-        None for more than `most` rows of either, and where only the files know them.
+        Tracks are in order of id. None for more than `most` boxes or frames, and where only the files know
+        them.
         """
         ...
 

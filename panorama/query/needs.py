@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -58,18 +59,25 @@ def narrowed(
     query: Query,
     request: MatchRequest,
     matches: Matches,
+    tracks: pa.Table | None,
     cursor: duckdb.DuckDBPyConnection,
     matcher: Matcher,
 ) -> Matches:
     """The matches without tracks that the conditions rule out and that nothing later would leave out.
 
     Those are undecided ones, which are counted, and all that are far from every shape.
+
+    Args:
+        tracks: of the matches, in order of id; None where only the files know them.
     """
     if request.keep == "all" or not _narrows(query):
         return matches
     asked = np.ones(len(matches), np.bool_) if query.shapes else matches.band == UNCERTAIN
     if not asked.any():
         return matches
+    by_time = not query.shapes and not query.track_clock_sql()
+    if tracks is not None and by_time and (needed_videos(query) is None or request.segments is not None):
+        return matches[~asked | np.isin(matches.track_id, _in_time(query, tracks))]
     try:
         give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
         inside = _tracks_in(query, cursor, among=True)
@@ -189,8 +197,7 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
 
 def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
     """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
-    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
-    high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
+    low, high = _time_bounds(query)
     videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (
@@ -206,6 +213,20 @@ def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = Fa
     sql += " ORDER BY 1"
     found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
     return np.asarray(found, np.int64)
+
+
+def _in_time(query: Query, tracks: pa.Table) -> NDArray[np.int64]:
+    """What `_tracks_in` says of tracks of which only the time is asked."""
+    low, high = _time_bounds(query)
+    inside = tracks.column("end_time").to_numpy() > low
+    inside &= tracks.column("start_time").to_numpy() <= high
+    return np.asarray(tracks.column("track_id").to_numpy()[inside], np.int64)
+
+
+def _time_bounds(query: Query) -> tuple[float, float]:
+    """Tracks that end after the one and begin until the other can be of an answer."""
+    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
+    return low, math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
 
 
 def _keep(seen: list[Seen]) -> tuple[Keep, float | None]:

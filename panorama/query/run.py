@@ -23,9 +23,11 @@ class Run:
         before: how many characters of blanks and comments stand before the statement. DuckDB counts places
             from its first word but shows them in the whole text, so it gets the statement without them.
         prefix: what DuckDB gets in the place of that, EXPLAIN for one.
+        parsed: the statement, where DuckDB can execute it as it has read it before.
         explained: whether it is to be told what was done.
         started: when; what may be searched WITHIN a time counts from here.
         budgets: of the shorthands that ask for one.
+        views: names and SQL of tables that the statement reads, made when all that they read is there.
         steps, pictures: what was done.
         undecided: pairs of entity and track that no exit decided.
         warnings: for whoever asked.
@@ -34,9 +36,11 @@ class Run:
     cursor: duckdb.DuckDBPyConnection
     before: int
     prefix: str = ""
+    parsed: duckdb.Statement | None = None
     explained: bool = False
     started: float = field(default_factory=time.perf_counter)
     budgets: list[Budget] = field(default_factory=list)
+    views: list[tuple[str, str]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     pictures: list[PictureStep] = field(default_factory=list)
     undecided: set[tuple[str, int]] = field(default_factory=set)

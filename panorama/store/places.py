@@ -29,12 +29,15 @@ class Followed:
     Attributes:
         track_ids: (B,) int64, ascending, the track of each sample; boxes: (B,) of BOX, in order of time.
         frame_ids: (F,) int64, `segment << 32 | frame`; times: (F,) float64 seconds.
+        ids: (T,) int64, ascending, of the tracks; spans: (T,) of SPAN.
     """
 
     track_ids: NDArray[np.int64]
     boxes: NDArray[np.void]
     frame_ids: NDArray[np.int64]
     times: NDArray[np.float64]
+    ids: NDArray[np.int64]
+    spans: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class PlaceTables:
             at = file.find(starts, stops)
             ids.append(file.keys[at])
             times.append(file.rows["time"][at])
-        return Followed(owners, boxes, np.concatenate(ids), np.concatenate(times))
+        return Followed(owners, boxes, np.concatenate(ids), np.concatenate(times), tracks, spans)
 
     def _are_kept(self, table: str) -> bool:
         """Whether looking something up in a table reads no more than that."""
