@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from panorama.query.clock import clock_seconds
@@ -112,7 +113,13 @@ def compile_query(query: Query) -> str:
         body = moments_union(branches)
     else:
         body = _pointwise(query, index, names)
-    return _outer(query, f"WITH {', '.join(steps)} {body}")
+    text = f"WITH {', '.join(steps)} {body}"
+    if follows_known(query):
+        # What is used once and joins only what is given is planned in its place.
+        for name in (names.videos, *(names.tracks(j) for j in index.values())):
+            if len(re.findall(rf"\b{name}\b", text)) == 2:
+                text = text.replace(f"{name} AS MATERIALIZED", f"{name} AS")
+    return _outer(query, text)
 
 
 def _track_steps(query: Query, names: Names) -> list[str]:
@@ -173,7 +180,7 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    if order is not None:
+    if order is not None and _asks_more(order):
         source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
     sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:
@@ -204,17 +211,15 @@ def _where(conditions: tuple[Leaf, ...], *more: str) -> str:
 
 def _tracks(query: Query, seen: Seen, names: Names) -> str:
     """Tracks of one thing looked for, with their video and match."""
-    track = "t.track_id, t.segment, t.start_frame, t.end_frame, t.start_time, t.end_time, t.samples"
     video = f"{_OWN_VIDEO.format('v')}, v.frames AS video_frames"
-    stored = f"{SCHEMA}.tracks t JOIN {names.videos} v ON v.segment = t.segment"
+    of_video = f"JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
     if seen.source == "known":
-        source = (
-            f"SELECT {video}, {track}, t.entity, t.score, t.band, t.best_crop"
-            f" FROM {found_of(names.matches)} t JOIN {names.videos} v ON v.segment = t.segment"
-        )
+        source = f"SELECT t.*, {video} FROM {found_of(names.matches)} t {of_video}"
     else:
-        source = f"SELECT {video}, {track}, {unmatched}, NULL::BIGINT AS best_crop FROM {stored}"
+        source = (
+            f"SELECT t.*, {video}, {unmatched}, NULL::BIGINT AS best_crop FROM {SCHEMA}.tracks t {of_video}"
+        )
     if seen.source == "unknown":
         source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
     filters = [_known_filter(seen), *_bound_filters(query)]
@@ -228,7 +233,9 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     )
     if query.target == "tracks" and conditions:
         source = f"SELECT *, {_SPAN} FROM ({source})"
-    sql = f"SELECT * FROM ({source}){_where(conditions, *filters)}"
+    # A query of its own around what people wrote: they see no names of ours, not even in errors.
+    plain = seen.source == "known" and not conditions
+    sql = (source if plain else f"SELECT * FROM ({source})") + _where(conditions, *filters)
     if query.first_rows is not None and query.target == "moments":
         sql = first_moments(sql, query.first_rows, query.best_first)
     elif query.first_rows is not None:
@@ -429,11 +436,19 @@ def _disjoint(seen: tuple[Seen, ...]) -> bool:
     return len(set(names)) == len(names) and (len(seen) == 1 or all(item.names for item in seen))
 
 
+_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|columns|[*\\\"]", re.IGNORECASE)
+
+
+def _asks_more(text: str) -> bool:
+    """Whether a text of SQL may name a column that a row has on demand only."""
+    return _ON_DEMAND.search(text) is not None
+
+
 def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) -> str:
     """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is."""
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
-    shape = f", {_MORE[query.target]}" if branch.where else ""
+    shape = f", {_MORE[query.target]}" if any(_asks_more(leaf.text) for leaf in branch.where) else ""
     absent = "".join(
         f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
         for i, item in enumerate(branch.unseen)
@@ -448,6 +463,8 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) 
             f" SEMI JOIN {names.rows(index[other])} present{i} USING ({key})"
             for i, other in enumerate(others)
         )
-        rows = f"SELECT *{shape} FROM {names.rows(index[item])} own{present}{absent}"
-        parts.append(f"SELECT {columns} FROM ({rows}){where}")
+        rows = f"(SELECT *{shape} FROM {names.rows(index[item])} own{present}{absent})"
+        if not (present or absent or where):
+            rows = names.rows(index[item])
+        parts.append(f"SELECT {columns} FROM {rows}{where}")
     return (" UNION ALL " if _disjoint(branch.seen) else " UNION ").join(parts)
