@@ -90,6 +90,7 @@ class Answering:
         self._lock = threading.RLock()
         self._snapshot: Snapshot | None = None
         self._matcher: AlbumMatcher | None = None
+        self._unsearched: tuple[str, ...] | None = None
         self._idle: list[_Idle] = []
         self._indexes = KeptIndexes()
 
@@ -144,7 +145,7 @@ class Answering:
 
     def _let_go(self) -> None:
         """Leave the snapshot; its vectors may serve the next one."""
-        self._snapshot, self._matcher = None, None
+        self._snapshot, self._matcher, self._unsearched = None, None, None
         for kept in self._idle:
             kept.engine.close()
         self._idle = []
@@ -223,8 +224,11 @@ class Answering:
     def _warnings(self, snapshot: Snapshot) -> tuple[str, ...]:
         """What a query that searched should say; one that did not match anything needs no model."""
         with self._lock:
-            searched = self._snapshot is snapshot and self._matcher is not None
-        return unsearched(snapshot, self._embedder()) if searched else ()
+            if self._snapshot is not snapshot or self._matcher is None:
+                return ()
+            if self._unsearched is None:
+                self._unsearched = unsearched(snapshot, self._matcher.embedder)
+            return self._unsearched
 
 
 def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:

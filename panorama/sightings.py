@@ -50,17 +50,20 @@ class CatalogSightings:
         first = max(complete, default=1)
         self._basis = repr((_rule(), embedder.hash, cohort, rows, first))
         self._segments = crops.segments
+        self._keys: dict[str, str] = {}
         self._rows = np.stack([crops.rows, held[first - 1].rows_of(crops.segments)], axis=1)  # (S, 2)
 
     def key(self, name: str) -> str:
         """A digest of all that changes what is found of an entity in a segment."""
+        if name in self._keys:
+            return self._keys[name]
         digest = hashlib.sha256(self._basis.encode())
         for exit in range(1, self._embedder.exits + 1):
             album = self._snapshot.album(self._embedder.hash, exit)
             mine = album.entity_index == album.entities.index(name)
             for column in (album.exemplar_ids, album.negative, album.vectors):
                 digest.update(np.ascontiguousarray(column[mine]).tobytes() + b"\0")
-        return digest.hexdigest()
+        return self._keys.setdefault(name, digest.hexdigest())
 
     def recall(self, name: str) -> Recalled | None:
         value = self._store.cached_sightings(name, self.key(name))

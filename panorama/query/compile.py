@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from panorama.query.clock import clock_seconds
 from panorama.query.conditions import Leaf
@@ -93,7 +93,8 @@ def compile_query(query: Query) -> str:
     """The SELECT that answers a shorthand, to stand where it stood."""
     names = Names(query.number)
     seen = query.every_seen()
-    steps = _track_steps(query, names)
+    given = replace(query, first_rows=None) if _first_are_given(query) else query
+    steps = _track_steps(given, names)
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(f"{names.places} AS ({_places(query, seen, names)})")
     for j, item in enumerate(seen):
@@ -114,7 +115,7 @@ def compile_query(query: Query) -> str:
     else:
         body = _pointwise(query, index, names)
     text = f"WITH {', '.join(steps)} {body}"
-    if follows_known(query):
+    if query.target != "crops" and all(item.source == "known" for item in seen):
         # What is used once and joins only what is given is planned in its place.
         for name in (names.videos, *(names.tracks(j) for j in index.values())):
             if len(re.findall(rf"\b{name}\b", text)) == 2:
@@ -149,6 +150,12 @@ def places_from_files(query: Query) -> str:
     """SQL of the table of places of a shorthand that follows known tracks, where they are too many."""
     names = Names(query.number)
     return f"WITH {', '.join(_track_steps(query, names))} {_places(query, query.every_seen(), names)}"
+
+
+def _first_are_given(query: Query) -> bool:
+    """Whether what is handed over leaves a box for the frames of the first tracks only: `worth_following`."""
+    conditions = any(item.conditions for item in query.every_seen())
+    return query.target == "frames" and follows_known(query) and not conditions
 
 
 def _places_in(query: Query) -> str:

@@ -189,10 +189,8 @@ def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequ
 
 
 def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
-    rows = cursor.execute(
-        f"SELECT DISTINCT segment FROM {SCHEMA}.videos WHERE {videos} ORDER BY 1"
-    ).fetchall()
-    return np.array([row[0] for row in rows], np.int32)
+    rows = cursor.execute(f"SELECT segment FROM {SCHEMA}.videos WHERE {videos}").fetchall()
+    return np.array(sorted({row[0] for row in rows}), np.int32)
 
 
 def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:

@@ -34,7 +34,7 @@ MOST_LISTS = 0.4
 """Looking into more than this share of the lists is slower than comparing every row."""
 
 MANY_CODES = 2_000_000
-"""From so many comparisons of compressed vectors on, about 0.2 s of work, a search uses all threads.
+"""From so many comparisons of compressed vectors on, about 0.05 s of work, a search uses all threads.
 
 In a smaller one they wait for each other longer than they work, on a busy machine four times as long.
 """

@@ -136,19 +136,31 @@ class PlaceTables:
         return found
 
     def _rows(self, table: str, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        wanted = np.unique(np.asarray(track_ids, np.int64))
-        wanted = wanted[np.isin(segment_of(wanted), self.snapshot.live_segments)]
-        ids, rows = [np.zeros(0, np.int64)], [np.zeros(0, COLUMNS[table])]
-        for file in self._tables(table):
-            at = file.find(wanted)
-            if len(at):
-                ids.append(file.keys[at])
-                rows.append(file.rows[at])
-        owners, found = np.concatenate(ids), np.concatenate(rows)
-        if len(rows) > 2:  # files hold segments, each a whole one, but in no order
+        wanted = np.asarray(track_ids, np.int64)
+        if not bool(np.all(wanted[1:] > wanted[:-1])):
+            wanted = np.unique(wanted)
+        wanted = wanted[_among(segment_of(wanted), self.snapshot.live_segments)]
+        parts = [(file, file.find(wanted)) for file in self._tables(table)]
+        parts = [(file, at) for file, at in parts if len(at)]
+        owners = np.empty(sum(len(at) for _, at in parts), np.int64)
+        found = np.empty(len(owners), COLUMNS[table])
+        start = 0
+        for file, at in parts:  # numpy joins columns of several kinds slowly
+            stop = start + len(at)
+            owners[start:stop], found[start:stop] = file.keys[at], file.rows[at]
+            start = stop
+        if len(parts) > 1:  # files hold segments, each a whole one, but in no order
             order = np.argsort(owners, kind="stable")
             owners, found = owners[order], found[order]
         return owners, found
+
+
+def _among(values: NDArray[np.int32], ascending: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which values are in an array in ascending order."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[place] == values)
 
 
 def _stretches(

@@ -315,7 +315,7 @@ def _take_lease(place: Place) -> FileLock | None:
 
 
 def _versions(tx: Transaction) -> tuple[int, int, int]:
-    found = {row[0]: int(row[1]) for row in tx.rows(_VERSIONS)}
+    found = {name: int(value) for name, value in tx.tuples(_VERSIONS)}
     return found["data"], found["album"], found["settings"]
 
 
