@@ -182,12 +182,12 @@ class Binder:
         node = leaf.node
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return Seen("unknown", (), scope.conditions, scope.finals)
-        named = _listed(leaf.text)
-        if named is None:
-            names = self._names_where(leaf.text)
+        listed = _listed(leaf.text)
+        if listed is None:
+            found = self._names_where(leaf.text)
         else:
-            names = tuple(name for name in self._query.entities if name in named)
-        return Seen("known", names, scope.conditions, scope.finals)
+            found = tuple(name for name in self._query.entities if name in listed)
+        return Seen("known", found, scope.conditions, scope.finals)
 
     def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:
         sides = tuple(self._side(side, sequence, scope) for side in sequence.sides)
