@@ -68,7 +68,7 @@ class NoSightings:
 def encode(whole: Whole, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> bytes:
     """A Whole and the segments (S,) that it was found in, with their crops (S,); names no entity."""
     best = np.array(sorted(whole.best.items()), np.float64).reshape(-1, 2)
-    columns = {"segments": segments, "rows": rows, "best": best}
+    columns: dict[str, NDArray] = {"segments": segments, "rows": rows, "best": best}
     columns |= {name: getattr(whole.matches, name) for name in _COLUMNS}
     head = json.dumps([[name, column.dtype.str, column.shape] for name, column in columns.items()]).encode()
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
