@@ -151,7 +151,7 @@ class Library:
                 say; no video is indexed again for it.
             model: name of the embedder, which the library keeps using.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
-            redo: also videos that were indexed with an earlier profile.
+            redo: also videos that were indexed with other settings, named then or of an earlier profile.
             hooks: callbacks while it runs.
 
         Returns:

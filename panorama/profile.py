@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ from panorama.store import Store
 from panorama.threads import cores_here
 
 SETTING = "profile"
-"""Where a library keeps its profile; behind it, the settings that were in use before."""
+"""Where a library keeps its profile."""
 
 PAST = "profile-past"
+"""Where it keeps settings that were in use before, or that somebody named: their videos stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,14 @@ def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: 
         kept, put: the settings of the library, and what keeps one of them.
     """
     before = (kept.get(SETTING) or {}).get("settings")
-    past = [] if before is None else [before]
-    past += [settings for settings in kept.get(PAST) or [] if settings not in past]
-    put(PAST, past or None)
+    put(PAST, _with(before, kept.get(PAST)) or None)
     put(SETTING, None if profile is None else profile.as_dict())
+
+
+def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:
+    """Settings before those that are kept, each once."""
+    first = [] if settings is None else [settings]
+    return [*first, *(other for other in past or [] if other not in first)]
 
 
 def prepare(
@@ -113,8 +118,9 @@ def prepare(
 ) -> tuple[Indexer, frozenset[str]]:
     """The stages for an `index`, and the hashes of settings whose videos it leaves as they are.
 
-    Who names settings wants them for all videos named. Otherwise new videos get the profile, and those that
-    an earlier profile or the default indexed stay.
+    Who names settings wants them for all videos named, and keeps what comes of it: a later `index` without
+    must not throw away what was looked at more often. It gives new videos the profile; those that were indexed
+    with named settings, an earlier profile or the default stay. Only a look at keyframes is replaced.
 
     Args:
         asked: settings that the caller names, None for those of the profile.
@@ -126,13 +132,17 @@ def prepare(
     if depth is not None:
         settings = replace(settings, depth=depth)  # not a way of looking: it decides over no video
     indexer = Indexer(embedder, proposer, settings, profile.work_here)
+    if asked is not None and not asked.keyframes_only:
+        past = store.setting(PAST, [])
+        if (named := _with(asdict(replace(asked, depth=None)), past)) != past:
+            store.put_setting(PAST, named)
     if asked is not None or redo:
         return indexer, frozenset()
     return indexer, _hashes(store, proposer)
 
 
 def _hashes(store: Store, proposer: Proposer) -> frozenset[str]:
-    """Of the default and of every profile that this library had; with another proposer they are others."""
+    """Of the default and of all that was in use or named; with another proposer they are others."""
     former = [IngestSettings(), *(_settings(raw) for raw in store.setting(PAST, []))]
     return frozenset(s.hash(proposer.at_side(s.proposal_side).hash) for s in former if s is not None)
 

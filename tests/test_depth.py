@@ -138,6 +138,19 @@ def test_a_depth_indexes_no_video_again(
         assert crops and vectors(library) == [crops, 0, 0]
 
 
+def test_a_rate_named_with_a_depth_is_completed_without_decoding(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)], frames=40)
+    with panorama.open(tmp_path / "library") as library:
+        library.index(film, settings=IngestSettings(samples_per_second=2.0), depth=1)
+        crops = library.snapshot().crops().total
+        assert vectors(library) == [crops, 0, 0]
+        report = library.index(film)
+        assert [f.status for f in report.files] == ["skipped"]
+        assert report.embedded == crops and vectors(library) == [crops] * 3
+
+
 def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,31 @@ def test_without_the_profile_videos_that_it_indexed_stay(tmp_path: Path, library
     assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed"]
 
 
+def test_what_was_indexed_with_named_settings_is_not_thrown_away_by_a_later_index(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    # `index --fps 15` took days; the nightly `index` of the same folder replaced it by five a second.
+    folder = films(tmp_path / "films")
+    library.index(folder, settings=IngestSettings(samples_per_second=10.0))
+    before = settings_hashes(library)
+    write_film(folder / "new.mp4", [Thing("red", 0, 20)], frames=20)
+    report = library.index(folder)
+    assert [f.status for f in report.files] == ["skipped", "skipped", "indexed"]
+    assert "with other settings; --redo" in str(report.files[0].note)
+    now = settings_hashes(library)
+    assert {name: now[name] for name in before} == before
+    assert now["new.mp4"] == IngestSettings().hash(ColoredThings().hash)
+    assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed", "skipped"]
+    library.index(folder, settings=IngestSettings(keyframes_only=True))
+    assert set(settings_hashes(library).values()) == {now["new.mp4"]}, "a quick look replaces nothing"
+
+
+def test_a_quick_look_is_still_made_to_be_replaced(tmp_path: Path, library: panorama.Library) -> None:
+    folder = films(tmp_path / "films")
+    library.index(folder, settings=IngestSettings(keyframes_only=True))
+    assert [f.status for f in library.index(folder).files] == ["indexed", "indexed"]
+
+
 def test_settings_that_are_named_hold_for_all_videos(tmp_path: Path, library: panorama.Library) -> None:
     folder = films(tmp_path / "films")
     library.index(folder)

@@ -193,7 +193,7 @@ def _rule(
     default=None,
     help="Exits of the embedder to take crops to; queries go on. All.",
 )
-@click.option("--redo", is_flag=True, help="Also what was indexed with an earlier profile (panorama tune).")
+@click.option("--redo", is_flag=True, help="Also what was indexed with other settings, named or of tune.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options
