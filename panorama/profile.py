@@ -119,8 +119,8 @@ def prepare(
     """The stages for an `index`, and the hashes of settings whose videos it leaves as they are.
 
     Who names settings wants them for all videos named, and keeps what comes of it: a later `index` without
-    must not throw away what was looked at more often. It gives new videos the profile; those that were indexed
-    with named settings, an earlier profile or the default stay. Only a look at keyframes is replaced.
+    must not throw away what was looked at more often. It gives new videos the profile; those that named
+    settings, an earlier profile or the default indexed stay. Only a look at keyframes is replaced.
 
     Args:
         asked: settings that the caller names, None for those of the profile.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,15 @@ from panorama.errors import (
     unknown,
 )
 from panorama.lines import counted
+from panorama.track_boxes import Box, TrackBoxes
 from panorama.video import VideoFrame, VideoReader, open_video, write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 CLIP_MARGIN_SECONDS = 0.5
 MERGE_GAP_SECONDS = 2.0
+NAME_BYTES = 240
+"""Of a clip's name; file systems take 255, and while it is written its name is longer."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
@@ -41,10 +45,11 @@ class Hit:
     time_seconds: float
     entity: str
     score: float | None
-    box_xyxy: tuple[float, float, float, float] | None
+    box_xyxy: Box | None
     end_seconds: float | None = None
     track_id: int | None = None
     frame: int | None = None
+    similarity: float | None = None
 
 
 def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
@@ -73,28 +78,31 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
                 None if row.get("end_time") is None else float(row["end_time"]),
                 row.get("track_id"),
                 row.get("frame"),
+                None if row.get("similarity") is None else float(row["similarity"]),
             )
         )
     return hits
 
 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """At most `limit` hits that show the most: the middle of every track first, best scores first."""
-    groups: dict[tuple[str, str, int | None], list[Hit]] = defaultdict(list)
-    for hit in hits:
-        groups[hit.entity, hit.video, hit.track_id].append(hit)
-    ranked = sorted(groups.values(), key=lambda g: -max(h.score or 0.0 for h in g))
+    """All hits, or at most `limit` that show the most, in their order.
+
+    Of more, the middle of every track goes first, best scores first; each entity has its share.
+    """
+    if len(hits) <= limit:
+        return list(hits)
+    groups: dict[tuple[str, str, int | None], list[int]] = defaultdict(list)
+    for number, hit in enumerate(hits):
+        groups[hit.entity, hit.video, hit.track_id].append(number)
+    ranked = sorted(groups.values(), key=lambda g: -max(hits[n].score or 0.0 for n in g))
     # Rounds: the middle of every track, then other parts: each track is seen before any is seen twice.
-    chosen: list[Hit] = []
-    for share in (0.5, 0.15, 0.85, 0.3, 0.7):
-        for group in ranked:
-            pick = group[int(share * (len(group) - 1))]
-            if pick not in chosen:
-                chosen.append(pick)
-    entities = list(dict.fromkeys(hit.entity for hit in chosen))
+    chosen = dict.fromkeys(
+        group[int(share * (len(group) - 1))] for share in (0.5, 0.15, 0.85, 0.3, 0.7) for group in ranked
+    )
+    entities = list(dict.fromkeys(hits[n].entity for n in chosen))
     per_entity = max(1, limit // max(1, len(entities)))
-    kept = [h for e in entities for h in [c for c in chosen if c.entity == e][:per_entity]]
-    return sorted(kept[:limit], key=lambda h: (entities.index(h.entity), h.video, h.time_seconds))
+    kept = [n for e in entities for n in [c for c in chosen if hits[c].entity == e][:per_entity]]
+    return [hits[n] for n in sorted(kept[:limit])]
 
 
 def clock(seconds: float) -> str:
@@ -125,14 +133,20 @@ def check_sheet_suffix(out: Path) -> None:
 
 
 def write_sheet(
-    hits: Sequence[Hit], paths: Mapping[str, str], out: Path, limit: int = 24, columns: int = 4
+    hits: Sequence[Hit],
+    paths: Mapping[str, str],
+    out: Path,
+    limit: int = 24,
+    columns: int = 4,
+    tracks: TrackBoxes | None = None,
 ) -> SheetReport:
-    """Write a picture of the hits, each in its frame with its box, four in a row.
+    """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
 
     Args:
         hits: places to show; more than `limit` are thinned so that every track is seen.
         paths: video name -> file.
         out: picture file; its suffix says the format.
+        tracks: tells the best view of a track, for hits that name one and bring no box.
 
     Raises:
         UsageError: its suffix is that of no picture format.
@@ -140,7 +154,8 @@ def write_sheet(
     """
     check_sheet_suffix(out)
     report = SheetReport()
-    tiles = [t for t in (_tile(hit, paths, report) for hit in choose(hits, limit)) if t is not None]
+    shown = _boxed(choose(hits, limit), tracks)
+    tiles = [t for t in (_tile(hit, paths, report) for hit in shown) if t is not None]
     report.drawn = len(tiles)
     rows = max(1, -(-len(tiles) // columns))
     used = min(columns, max(1, len(tiles)))
@@ -165,6 +180,19 @@ def write_sheet(
             partial.unlink(missing_ok=True)
         raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
     return report
+
+
+def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
+    """The hits; those of a track without a box in the best view of it."""
+    bare = [hit.track_id for hit in hits if hit.box_xyxy is None and hit.track_id is not None]
+    views = tracks.views(bare) if tracks is not None else {}
+    out = []
+    for hit in hits:
+        view = None if hit.box_xyxy is not None or hit.track_id is None else views.get(hit.track_id)
+        if view is not None:
+            hit = replace(hit, frame=view[0], box_xyxy=view[1])
+        out.append(hit)
+    return out
 
 
 def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
@@ -206,18 +234,25 @@ def _path(video: str, paths: Mapping[str, str]) -> str:
 
 
 def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
-    score = "" if hit.score is None else f"  {hit.score:.2f}"
+    told = [hit.entity] if hit.entity else []
+    told += [] if hit.score is None else [f"{hit.score:.2f}"]
+    told += [] if hit.similarity is None else [f"similarity {hit.similarity:.2f}"]
     font = cv2.FONT_HERSHEY_SIMPLEX
-    cv2.putText(sheet, f"{hit.entity}{score}"[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
+    cv2.putText(sheet, "  ".join(told)[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
     end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
     place = f"{hit.video[-34 + len(end) :]}  {clock(hit.time_seconds)}{end}"
     cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)
 
 
-def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> SheetReport:
+def write_clips(
+    hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None = None
+) -> SheetReport:
     """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
 
-    The folder is made; where no clip came of it, it is taken away again.
+    Each has a name of its own. The folder is made; where no clip came of it, it is taken away again.
+
+    Args:
+        tracks: tells where a track is in every frame, for hits that are a stretch of one.
 
     Raises:
         LibraryWriteError: the folder or a clip cannot be written.
@@ -228,31 +263,61 @@ def write_clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> 
     except OSError as exc:
         raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
     try:
-        return _clips(hits, paths, folder)
+        return _clips(hits, paths, folder, tracks)
     finally:
         with suppress(OSError):  # one that is not empty stays, and so those above it
             for place in missing:
                 place.rmdir()
 
 
-def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path) -> SheetReport:
+def _clips(
+    hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None
+) -> SheetReport:
     report = SheetReport()
+    taken: set[str] = set()
     for (video, entity), stretches in _stretches(hits).items():
         for stretch in stretches:
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
             stop = max(h.end_seconds or h.time_seconds for h in stretch) + CLIP_MARGIN_SECONDS
-            name = f"{_safe(video)}-{_safe(entity) or 'hit'}-{start:09.2f}.mp4"
-            boxes: dict[int, list[tuple[float, float, float, float]]] = defaultdict(list)
-            for hit in stretch:
-                if hit.box_xyxy is not None and hit.frame is not None:
-                    boxes[hit.frame].append(hit.box_xyxy)
+            name = _clip_name(video, entity, start, taken)
             try:
-                write_clip(_path(video, paths), start, stop, folder / name, boxes=boxes)
+                path = _path(video, paths)
+                write_clip(path, start, stop, folder / name, boxes=_boxes_of(stretch, tracks))
             except (UnknownVideo, VideoError) as exc:
                 report.failed.append(f"{name}: {exc}")
             else:
                 report.drawn += 1
     return report
+
+
+def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
+    """Frame -> boxes: those of the hits, and all of a track of which a hit is more than a frame."""
+    whole = {hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
+    boxes: dict[int, list[Box]] = defaultdict(list)
+    if tracks is not None:
+        boxes.update(tracks.along(whole))
+    for hit in stretch:
+        followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
+        if hit.box_xyxy is not None and hit.frame is not None and not followed:
+            boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
+    return boxes
+
+
+def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
+    """The name of a clip, one that is not taken yet, short enough for a file; it is taken then."""
+    thing = _cut(_safe(entity), NAME_BYTES // 3) or "hit"
+    for again in itertools.count(1):
+        end = f"-{thing}-{start:09.2f}{'' if again == 1 else f'-{again}'}.mp4"
+        name = _cut(_safe(video).lstrip("."), NAME_BYTES - len(end.encode())) + end
+        if name.casefold() not in taken:
+            break
+    taken.add(name.casefold())
+    return name
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """The end of a text, in at most so many bytes of UTF-8."""
+    return text.encode()[-most_bytes:].decode(errors="ignore")
 
 
 def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
@@ -269,4 +334,5 @@ def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
 
 
 def _safe(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+    """A name without what separates folders or what shells and other systems take for something else."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-")

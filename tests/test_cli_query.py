@@ -238,6 +238,52 @@ def test_clips_hold_the_stretches_with_half_a_second_around(run, asked, tmp_path
         assert reader.times().seconds[-1] == pytest.approx(1.9, abs=0.15)
 
 
+def test_every_clip_has_a_name_of_its_own_that_a_file_can_have(run, asked, tmp_path):
+    # 'a/b.mp4' and 'a-b.mp4' were written to one file, names in other scripts became '.mp4-red-...'.
+    names = ["a/b.mp4", "a-b.mp4", "北門.mp4", "南門.mp4", f"{'n' * 250}.mp4"]
+    for number, name in enumerate(names):
+        write_film(tmp_path / "w" / name, [Thing("red", 2 + number, 12)], frames=14)
+    run("index", "w")
+    done = run("query", f"{RED} AND video NOT LIKE 'gate/%' AND video NOT LIKE 'yard/%'", "--clips", "clips")
+    assert (done.status, "5 clips written" in done.err) == (0, True), done.err
+    clips = sorted(path.name for path in (tmp_path / "clips").iterdir())
+    assert clips[:2] == ["a-b.mp4-red-000000.00-2.mp4", "a-b.mp4-red-000000.00.mp4"]
+    assert clips[3:] == ["北門.mp4-red-000000.00.mp4", "南門.mp4-red-000000.00.mp4"]
+    assert clips[2].endswith("nnn.mp4-red-000000.00.mp4")
+
+
+def test_a_clip_of_a_moment_or_track_shows_the_box_in_every_frame(run, asked, tmp_path):
+    for target in ("moments", "tracks"):
+        done = run("query", f"SELECT {target} WHERE entity = 'blue'", "--clips", target)
+        assert "1 clip written" in done.err
+        (clip,) = (tmp_path / target).iterdir()
+        with open_video(clip) as reader:
+            frames = [frame.rgb().astype(np.int16) for frame in reader.frames()]
+        # Half a second before the thing comes; drawn in (255, 64, 32) around a blue thing.
+        boxed = [((f[..., 0] > 180) & (f[..., 1] < 130) & (f[..., 2] < 130)).sum() > 40 for f in frames]
+        assert len(frames) > 20 and sum(boxed) >= len(frames) - 7, (target, boxed)
+
+
+def test_a_sheet_shows_all_rows_that_fit_in_their_order(run, asked, tmp_path):
+    def sheet(sql, name):
+        done = run("query", sql, "--sheet", name)
+        assert done.status == 0, done.err
+        return cv2.imread(str(tmp_path / name)).astype(np.int16), done.err
+
+    # Of one track: thinning would leave five of it.
+    assert "20 of 20 hits drawn" in sheet(f"{RED} LIMIT 20", "hits.png")[1]
+    red = "SELECT tracks WHERE entity = 'red'"
+    both, _ = sheet(f"{red} ORDER BY start_time DESC", "both.png")
+    for number, video in enumerate(("yard/b.mp4", "gate/a.mp4")):
+        one, _ = sheet(f"{red} AND video = '{video}'", "one.png")
+        tile = both[6:206, 6 + number * 326 : 326 + number * 326]
+        assert np.array_equal(tile, one[6:206, 6:326]), "the first row is the first picture"
+        # The box of the track's best view is drawn, which a row of tracks does not bring.
+        assert ((tile[..., 1] > 180) & (tile[..., 2] < 120)).sum() > 100
+    likest, _ = sheet("SELECT tracks ORDER BY similarity('album/red/one.png') DESC LIMIT 1", "likest.png")
+    assert likest[206:222].max() > 200, "how like it is stands below, where there is no entity to name"
+
+
 def test_folders_of_what_is_written_are_made_and_those_of_nothing_are_not(run, asked, tmp_path):
     for option, name in (("--out", "o/new/x.csv"), ("--sheet", "s/new/x.jpg"), ("--clips", "c/new")):
         assert run("query", f"{RED} AND time < 1", option, name).status == 0

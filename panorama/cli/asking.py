@@ -21,6 +21,7 @@ from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
 from panorama.sheet import check_sheet_suffix, clock, hits_of, write_clips, write_sheet
+from panorama.track_boxes import TrackBoxes
 from panorama.why import Why
 from panorama.why_picture import write_why
 
@@ -233,13 +234,14 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
     hits = hits_of(result.columns, result.arrow().to_pylist())
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
     if sheet:
-        report = write_sheet(hits, paths, Path(sheet))
+        report = write_sheet(hits, paths, Path(sheet), tracks=tracks)
         say(f"{report.drawn} of {counted(len(hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
     if clips:
-        made = write_clips(hits, paths, Path(clips))
+        made = write_clips(hits, paths, Path(clips), tracks)
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def write_clip(
         except (OSError, av.FFmpegError) as exc:
             raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # under a name that no file can have
+                partial.unlink(missing_ok=True)
     return count
 
 
