@@ -16,6 +16,7 @@ from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, unknown
 from panorama.examples import embed_examples
 from panorama.ingest import EMBED_BATCH
+from panorama.lines import counted
 from panorama.models.base import Embedder
 from panorama.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule
@@ -225,7 +226,8 @@ def lost(reader: VideoReader) -> str | None:
     report = reader.report
     if report.complete:
         return None
-    return f"partly damaged: {report.lost_packets} packets lost; {'; '.join(report.errors)}".rstrip("; ")
+    packets = counted(report.lost_packets, "packet")
+    return f"partly damaged: {packets} lost; {'; '.join(report.errors)}".rstrip("; ")
 
 
 def embed_stored_crops(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from fakes import Thing, scene, write_film, write_picture
 
 from panorama.cli import indexing
 from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
+from panorama.errors import LibraryWriteError
 from panorama.parcels import Progress
 
 FILM = [Thing("red", 5, 35)]
@@ -153,6 +155,33 @@ def test_a_demo_says_what_is_no_video_and_makes_nothing(run, tmp_path):
     assert lost.err.startswith("VideoError: there is no file nosuch.mp4; name a video")
     (tmp_path / "photos").mkdir()
     assert "photos holds no video" in run("demo", "photos").err
+
+
+def test_a_demo_prints_commands_that_go_on_as_they_stand(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    done = run("demo", "a.mp4", "--folder", "my demo")
+    assert done.status == 0, done.err
+    lines = [line.strip() for line in done.err.splitlines() if line.startswith("  panorama ")]
+    for line in (line for line in lines if "NAME" not in line):
+        words = shlex.split(line)[1:]
+        assert run(*words).status == 0, line
+    assert len(lines) == 3 and (tmp_path / "my demo" / "hits.jpg").is_file()
+    for words in (["--library", "mine", "demo", "a.mp4"], ["demo", "a.mp4", "--library", "mine"]):
+        refused = run(*words)
+        assert (refused.status, "--folder" in refused.err) == (2, True)
+    assert "--library" not in run("demo", "--help").out
+
+
+def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, monkeypatch):
+    write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    monkeypatch.setattr("panorama.cli.tuning.tune", lambda *_, **__: pytest.fail("tried for minutes first"))
+
+    def refuse(*_):
+        raise LibraryWriteError("open for reading only")
+
+    monkeypatch.setattr("panorama.library.Library.put_setting", refuse)
+    assert "open for reading only" in run("tune", "a.mp4").err
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

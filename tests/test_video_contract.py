@@ -373,6 +373,14 @@ def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:
         assert reader.report.complete, reader.report
 
 
+def test_dropped_frames_of_an_avi_are_not_taken_for_a_missing_end(tmp_path: Path) -> None:
+    # Recorders write a chunk without a byte for a frame that they drop, and count it.
+    clip = write_video(tmp_path / "dropped.avi", "mpeg4", ticks=[0, 1, 2, 6, 7, 8])
+    with open_video(clip.path) as reader:
+        assert len(list(reader.frames())) == 6
+        assert reader.report.complete, reader.report
+
+
 def test_loss_at_the_very_end_keeps_the_frames_before_it(
     tmp_path: Path, clips: Callable[[str], Clip]
 ) -> None:

@@ -62,6 +62,23 @@ def test_same_video_named_twice_is_found_once(tmp_path: Path) -> None:
     assert names([tmp_path, video]) == ["a.mp4"]
 
 
+def test_a_video_beside_a_link_to_it_has_its_own_name(tmp_path: Path) -> None:
+    # The link came first in the alphabet, and a question about 'plain.mp4' found no video.
+    touch(tmp_path / "plain.mp4")
+    for name in ("latest.mp4", "zebra.mp4"):
+        (tmp_path / name).symlink_to("plain.mp4")
+    assert names([tmp_path]) == ["plain.mp4"]
+    assert names([tmp_path / "latest.mp4", tmp_path]) == ["plain.mp4"]
+    assert names([tmp_path / "latest.mp4"]) == ["latest.mp4"]
+
+
+def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path / "a.mp4")
+    monkeypatch.chdir(tmp_path)
+    found = find_videos(["", "."])
+    assert (found.missing, [v.name for v in found.videos]) == (["''"], ["a.mp4"])
+
+
 def test_folder_of_numbered_pictures_is_one_video(tmp_path: Path) -> None:
     for n in (1, 2, 10):
         touch(tmp_path / "takes" / "walk" / f"frame{n}.jpg")

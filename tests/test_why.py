@@ -144,6 +144,9 @@ def test_a_track_is_named_by_its_id_a_crop_a_time_or_a_frame(library):
         library.why("blue", crop_id=crop_id),
         library.why("blue", "two.mp4", seconds=seconds),
         library.why("blue", "two.mp4", frame=frame),
+        library.why(
+            "blue", dict(library.query("SELECT video, uri FROM videos").fetchall())["two.mp4"], frame=frame
+        ),
     ]
     assert {why.track_id for why in ways} == {track_id}
     # Others are there at the same time; the one that fits is meant.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -38,8 +39,14 @@ SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 @click.option(
     "--sample", type=click.Path(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
 )
-def demo_command(video: str | None, folder: str, sample: str | None) -> None:
-    """Index, register and query: a sample archive, or VIDEO with its most recurrent entity as the example."""
+@click.pass_context
+def demo_command(ctx: click.Context, video: str | None, folder: str, sample: str | None) -> None:
+    """Index, register and query: a sample archive, or VIDEO with its most recurrent entity as the example.
+
+    It makes a library of its own below FOLDER, and says how to ask it more.
+    """
+    if ctx.find_root().obj["library"]:
+        raise click.UsageError("demo makes a library of its own: say where with --folder, not with --library")
     place = Path(folder)
     if video is not None:
         _own_video(Path(video), place)
@@ -67,6 +74,7 @@ def _sample(place: Path, where: Path) -> None:
                 click.echo(f"({counted(result.uncertain, 'track')} uncertain)")
         names = [entity.name for entity in library.entities()]
         _sheet(library, names, place / "contact-sheet.jpg")
+        _go_on(library, names[0], place)
 
 
 def _own_video(video: Path, place: Path) -> None:
@@ -82,10 +90,8 @@ def _own_video(video: Path, place: Path) -> None:
         if found is None:
             raise VideoError(f"nothing was found in {video} that could be followed; try another video")
         library.register(EXAMPLE, [library.crop(found.crop_id)])
-        say(
-            f"chose what appears most often ({found.appearances} times, {found.seconds:.1f} s in all) "
-            f"and registered it as {EXAMPLE!r}"
-        )
+        often = f"{counted(found.appearances, 'time')}, {found.seconds:.1f} s in all"
+        say(f"chose what appears most often ({often}) and registered it as {EXAMPLE!r}")
         sql = f"SELECT moments WHERE entity = '{EXAMPLE}'"
         click.echo(f"\n{sql}")
         result = library.query(sql)
@@ -94,6 +100,19 @@ def _own_video(video: Path, place: Path) -> None:
         uncertain = counted(result.uncertain, "track")
         click.echo(f"{counted(len(result), 'moment')}, {clock(total)} in all, {uncertain} uncertain")
         _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
+        _go_on(library, EXAMPLE, place)
+
+
+def _go_on(library: Library, name: str, place: Path) -> None:
+    """Commands that go on from here, to be run as they stand."""
+    ours = f"panorama --library {shlex.quote(str(library.path))}"
+    sheet = shlex.quote(str(place / "hits.jpg"))
+    sql = f"SELECT tracks WHERE entity = '{name}' AND score >= 0 ORDER BY score DESC LIMIT 20"
+    say("")
+    say("go on with, for example:")
+    say(f'  {ours} query "{sql}" --sheet {sheet}')
+    say(f"  {ours} register NAME PICTURE...")
+    say(f"  {ours} videos")
 
 
 def _index(library: Library, path: Path, recording: RecordingRule | None = None) -> None:

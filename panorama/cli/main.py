@@ -51,6 +51,9 @@ _COMMANDS = {
 }
 """Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""
 
+OF_ITS_OWN = "demo"
+"""A command that makes a library of its own and takes none."""
+
 
 class ReaderGoneError(Exception):
     """Who reads our output has left (head, less): not an error of ours."""
@@ -76,6 +79,10 @@ class Commands(click.Group):
         for taking in (command, *getattr(command, "commands", {}).values()):
             own = {parameter.name for parameter in taking.params}
             taking.params += [option for option in _shared_options() if option.name not in own]
+        if name == OF_ITS_OWN:
+            for option in command.params:
+                if isinstance(option, click.Option) and option.name == "library":
+                    option.hidden = True
         return command
 
     def resolve_command(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import AccuracyError, QueryError, QueryTimeout
+from panorama.errors import AccuracyError, PanoramaError, QueryError, QueryTimeout
 from panorama.lines import counted
 from panorama.query.by_example import ByExample
 from panorama.query.compile import (
@@ -41,7 +41,13 @@ from panorama.query.handing import (
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
 from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
-from panorama.query.parameters import Parameters, check_parameters, parameter_places
+from panorama.query.parameters import (
+    Parameters,
+    check_parameters,
+    parameter_places,
+    parameter_values,
+    with_constants,
+)
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
@@ -52,6 +58,7 @@ from panorama.query.relations import (
     SnapshotLike,
     connect,
 )
+from panorama.query.remarks import refuse_zones, remarks
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall, leaf_place
 from panorama.query.rules import needed_videos
@@ -91,6 +98,7 @@ class Engine:
         self._running: Stopper | None = None
         self._videos: Videos | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
+        self._videos: frozenset[str] | None = None
 
     def parse(self, sql: str) -> EntityStatement | None:
         """The statement about entities that `sql` is (the library executes it), None for a query."""
@@ -213,6 +221,7 @@ class Engine:
         analyze = explain and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
         dry = explain and not analyze
         run.explained = explain
+        self._remark(sql, tokens, parameters, run)
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
             parsed = check_single_select(run.cursor, sql, tokens)
@@ -240,6 +249,23 @@ class Engine:
         if explain:
             return self._explain(rewritten, sql, tokens, run, started)
         return self._execute(rewritten, sql, run, started)
+
+    def _remark(self, sql: str, tokens: list[Token], parameters: Parameters, run: Run) -> None:
+        """Note what a statement asks for in vain, and refuse what would be misunderstood."""
+        places = parameter_places(tokens)
+        try:
+            values = parameter_values(places, parameters, sql)
+        except PanoramaError:
+            return  # it is told below, or by DuckDB
+        constants = with_constants(tokens, places, values)
+        refuse_zones(constants, sql)
+        if not run.explained:
+            run.warnings += remarks(constants, self._entities, self._video_names)
+
+    def _video_names(self) -> frozenset[str]:
+        if self._videos is None:
+            self._videos = frozenset(self._snapshot.videos.column("video").to_pylist())
+        return self._videos
 
     def _execute(self, rewritten: Rewritten, sql: str, run: Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
@@ -279,6 +305,8 @@ class Engine:
             self._check_clock(query, run)
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
+        if not run.explained and (request is None or not _possible(request)):
+            self._remark_videos(query, run)
         if request is None:
             return
         if query.budget_seconds is not None:
@@ -333,18 +361,35 @@ class Engine:
         run.steps.append(Step(query, request, matches, seconds, within, everything, choices, ledger))
         return matches
 
+    @staticmethod
+    def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
+        """How many videos a shorthand asks, and of how many a time is known; None where it is in error."""
+        asked = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
+        where = f" WHERE {' AND '.join(asked)}" if asked else ""
+        try:
+            ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
+        except duckdb.Error:
+            return None  # the statement itself will say what is wrong with the condition
+        return int(videos), int(known)
+
+    def _remark_videos(self, query: Query, run: Run) -> None:
+        """Say so where a shorthand's conditions leave no video: nothing was looked at."""
+        named = any(remark.startswith("no video") for remark in run.warnings)
+        videos = self._snapshot.videos.num_rows
+        if videos and query.shared and not named and self._videos_asked(query, run) == (0, 0):
+            said = " AND ".join(leaf.text for leaf in query.shared)
+            run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
+
     def _check_clock(self, query: Query, run: Run) -> None:
         """A question of wall-clock time needs videos that have one; those without are counted.
 
         Raises:
             QueryError: none has one.
         """
-        asked = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
-        where = f" WHERE {' AND '.join(asked)}" if asked else ""
-        try:
-            ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
-        except duckdb.Error:
-            return  # the statement itself will say what is wrong with the condition
+        asked = self._videos_asked(query, run)
+        if asked is None:
+            return
+        videos, known = asked
         if videos and not known:
             raise QueryError(
                 f"no wall-clock time is known of the {counted(videos, 'video')} asked; panorama clock"

@@ -45,6 +45,7 @@ class Source:
         can_seek: whether frames carry the same stamps after a seek.
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
+        counts_empty: whether it also counts chunks without a byte, which show the frame before once more.
         claimed_seconds: where the container says that it ends, None where it does not.
         claimed_bytes: how long the file says that it is, None where it does not.
         gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
@@ -59,6 +60,7 @@ class Source:
     can_seek: bool
     ticks_per_frame: int
     claimed_packets: int
+    counts_empty: bool
     claimed_seconds: float | None
     claimed_bytes: int | None
     gapless: bool
@@ -186,6 +188,7 @@ def _source(
         can_seek=format_name not in RESTAMPING_FORMATS,
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
+        counts_empty=format_name == "avi",
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
@@ -335,8 +338,10 @@ def _missing_end(source: Source, count: PassCount) -> tuple[int, str]:
         per_packet = max(1, count.end_byte // max(1, count.packets))
         return max(1, round((size - count.end_byte) / per_packet)), f"at byte {count.end_byte} of {size}"
     if source.claimed_packets:
-        where = f"{count.packets} of {source.claimed_packets} packets could be read"
-        return source.claimed_packets - count.packets, where
+        read = count.packets
+        if source.counts_empty:
+            read = max(read, round(count.end_seconds / float(source.info.time_base)))
+        return source.claimed_packets - read, f"{read} of {source.claimed_packets} packets could be read"
     if source.claimed_seconds is not None:
         gap = source.claimed_seconds - count.end_seconds
         # A last frame may be shown for long, as others were; a file shorter than it declares leaves no doubt.

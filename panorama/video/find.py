@@ -56,11 +56,15 @@ class Found:
 def find_videos(paths: Sequence[Path | str]) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
-    A named file is taken whatever its suffix: opening it tells whether it is a video.
+    A named file is taken whatever its suffix: opening it tells whether it is a video. A file that is found
+    under its own name and through links has its own name.
     """
     found = Found()
-    seen: set[Path] = set()
+    seen: dict[Path, int] = {}
     for given in paths:
+        if not str(given):
+            found.missing.append("''")  # of a shell's variable that is not set; the working directory is '.'
+            continue
         try:
             matches = _expand(Path(given))
         except OSError as exc:
@@ -73,10 +77,11 @@ def find_videos(paths: Sequence[Path | str]) -> Found:
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
-                key = video.path.resolve()
-                if key not in seen:
-                    seen.add(key)
+                place = seen.setdefault(video.path.resolve(), len(found.videos))
+                if place == len(found.videos):
                     found.videos.append(video)
+                elif found.videos[place].path.is_symlink() and not video.path.is_symlink():
+                    found.videos[place] = video
     return found
 
 

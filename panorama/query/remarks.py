@@ -1,0 +1,108 @@
+"""Tokens of a statement and names of the library enter; remarks on what it asks for in vain leave.
+
+A shorthand refuses an entity that is not registered. In plain SQL a text is a text, and a name with a typo
+gives an answer without rows, or a count of nothing; so does a video that is not there. It is told beside the
+answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError, unknown
+from panorama.query.plan import CLOCK_COLUMNS
+
+NEAR_AMONG = 2_000
+"""Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
+
+_COMPARES = frozenset(
+    (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
+)
+_EQUALS = frozenset((TokenType.EQ, TokenType.IN))
+_REACHES = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE))
+_TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
+_ZONED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*?\s?(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A column compared with a constant, as in video = 'gate.mp4'."""
+
+    column: str
+    how: TokenType
+    value: Token
+
+
+def remarks(
+    tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
+) -> list[str]:
+    """What of a statement can find nothing: entities and videos that are not there, scores above 1.
+
+    Args:
+        tokens: with its parameters as constants.
+        entities, videos: the names in the library.
+    """
+    found: dict[str, None] = {}
+    for asked in compared(tokens):
+        kind, text = asked.value.token_type, asked.value.text
+        if asked.column == "score" and asked.how in _REACHES and kind == TokenType.NUMBER and float(text) > 1:
+            found[f"a score lies between 0 and 1; none reaches {text}"] = None
+        elif asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
+            names = entities if asked.column == "entity" else videos()
+            see = "panorama entities" if asked.column == "entity" else "panorama videos"
+            if text not in names:
+                near = names if len(names) <= NEAR_AMONG else ()
+                found[unknown(asked.column, text, near, see)] = None
+    return list(found)
+
+
+def refuse_zones(tokens: list[Token], sql: str) -> None:
+    """Raise where a clock is compared with a time that names its zone: DuckDB would drop the zone.
+
+    Raises:
+        QueryError: it is; with the place.
+    """
+    for asked in compared(tokens):
+        kind, text = asked.value.token_type, asked.value.text
+        if asked.column in CLOCK_COLUMNS and kind == TokenType.STRING and _ZONED.fullmatch(text):
+            raise QueryError(
+                f"{asked.column} is local time of each camera, and {text!r} names a zone: write it as"
+                " '2026-03-01 10:00', as a clock beside the camera shows it",
+                sql,
+                asked.value.start,
+            )
+
+
+def compared(tokens: list[Token]) -> Iterator[Compared]:
+    """Every column compared with constants; of a name that the statement gives to something else, none."""
+    own = {token.text.lower() for before, token in pairwise(tokens) if before.token_type == TokenType.ALIAS}
+    for i, token in enumerate(tokens[:-2]):
+        column, how = token.text.lower(), tokens[i + 1].token_type
+        if column in own or token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            continue
+        if how == TokenType.BETWEEN:
+            for value in _values(tokens, i + 2, TokenType.AND, 2):
+                yield Compared(column, how, value)
+        elif how in _COMPARES:
+            bracket = how == TokenType.IN
+            for value in _values(tokens, i + 2 + bracket, TokenType.COMMA, None if bracket else 1):
+                yield Compared(column, how, value)
+
+
+def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) -> Iterator[Token]:
+    """Constants from a place on, as long as what stands between them does."""
+    count = 0
+    while at < len(tokens) and (most is None or count < most):
+        at += tokens[at].token_type in _TYPES
+        if at >= len(tokens) or tokens[at].token_type not in (TokenType.STRING, TokenType.NUMBER):
+            return
+        yield tokens[at]
+        count, at = count + 1, at + 1
+        if at >= len(tokens) or tokens[at].token_type != between:
+            return
+        at += 1

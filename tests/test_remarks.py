@@ -1,0 +1,102 @@
+"""What a statement asks for in vain is told beside the answer; a time with a zone is not misunderstood."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from query_samples import make_engine, make_library
+
+from panorama.errors import QueryError
+from panorama.query.engine import Engine
+
+IN_BERLIN = datetime.datetime(2026, 3, 1, 10, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters", "told"),
+    [
+        (
+            "SELECT count(*) FROM sightings WHERE entity = 'red-vam'",
+            None,
+            "no entity 'red-vam'. Did you mean 'r",
+        ),
+        (
+            "SELECT * FROM moments m WHERE m.entity IN ('dog', 'Dog')",
+            None,
+            "no entity 'Dog'. Did you mean 'dog'",
+        ),
+        (
+            "SELECT avg(score) FROM sightings WHERE entity = $who",
+            {"who": "dgo"},
+            "no entity 'dgo'. Did you mea",
+        ),
+        (
+            "SELECT moments WHERE entity = 'dog' AND video = 'v/yard.mp4'",
+            None,
+            "no video 'v/yard.mp4'. Did you",
+        ),
+        (
+            "SELECT moments WHERE entity = 'dog' AND video = ?",
+            ["ward.mp4"],
+            "no video 'ward.mp4'. Did you mean",
+        ),
+        ("SELECT * FROM frames WHERE video = 'nosuch.mp4'", None, "no video 'nosuch.mp4'"),
+        (
+            "SELECT frames WHERE entity = 'dog' AND video LIKE '*.mp4'",
+            None,
+            "videos satisfies video LIKE '*.mp",
+        ),
+        (
+            "SELECT frames WHERE camera = 'gaet'",
+            None,
+            "videos satisfies camera = 'gaet'; see: panorama videos",
+        ),
+        ("SELECT tracks WHERE entity = 'dog' AND score >= 90", None, "between 0 and 1; none reaches 90"),
+    ],
+)
+def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any, told: str) -> None:
+    # Each of these was an empty answer, or a count of nothing, and no word about it.
+    result = engine.query(sql, parameters)
+    assert len(result.warnings) == 1 and told in result.warnings[0], result.warnings
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM sightings WHERE entity = 'dog'",
+        "SELECT moments WHERE entity = 'dog' AND video = 'yard.mp4' AND score BETWEEN 0.5 AND 1",
+        "SELECT frames WHERE entity = 'dog' AND score < 2 AND time < 3",
+        "SELECT upper(entity) AS entity FROM sightings WHERE entity = 'DOG'",
+        "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
+    ],
+)
+def test_what_is_there_is_not_remarked_upon(engine: Engine, sql: str) -> None:
+    assert engine.query(sql).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT video FROM videos WHERE start_clock > '2026-03-01 10:00+01'", None),
+        ("SELECT moments WHERE entity = 'dog' AND start_clock > TIMESTAMPTZ '2026-03-01T09:00:00Z'", None),
+        ("SELECT video FROM frames WHERE clock BETWEEN ? AND ?", [IN_BERLIN] * 2),
+    ],
+)
+def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str, parameters: Any) -> None:
+    # DuckDB dropped the zone: 10:00 in Berlin was later than 9:30 UTC.
+    with pytest.raises(QueryError, match="is local time of each camera") as caught:
+        engine.query(sql, parameters)
+    assert caught.value.position is not None
+    assert len(
+        engine.query("SELECT video FROM videos WHERE start_clock > ?", [datetime.datetime(2020, 1, 1)])
+    )
