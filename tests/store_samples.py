@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
+from panorama.store.schema import segment_of
+from panorama.store.vectors import VectorTable
 
 MODEL = "model-hash-" + "0" * 53
 FRAMES = 12
@@ -100,3 +102,12 @@ def jpegs_on_disk(store: Store) -> set[bytes]:
 def data_files(store: Store) -> list[Path]:
     """Everything under data/, finished or not."""
     return sorted(path for path in (store.path / "data").rglob("*") if path.is_file())
+
+
+def lacking(store: Store, model_hash: str, exit: int) -> list[int]:
+    """Live segments of which some crop has no vector at this exit of this model."""
+    snapshot = store.snapshot()
+    held = VectorTable.load(snapshot, model_hash, exit).crop_ids
+    batches = store.read_crops(segments=snapshot.live_segments)
+    stored = np.concatenate([batch.crop_ids for batch in batches])
+    return [int(segment) for segment in np.unique(segment_of(stored[~np.isin(stored, held)]))]

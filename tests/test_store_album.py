@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, unit_vectors
+from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, lacking, unit_vectors
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
 from panorama.store import Store, catalog, pack_ids
@@ -170,7 +170,7 @@ def test_forget_with_sightings_erases_crops_and_vectors_of_the_tracks(store):
     assert kept == expected - {jpeg(1, 0), jpeg(1, 2), jpeg(9, 1)}
     assert store.snapshot().vectors(MODEL, 1).total == 9 == store.info().counts["crops"]
     assert jpegs_on_disk(store) == kept
-    assert store.segments_lacking(MODEL, 1) == []
+    assert lacking(store, MODEL, 1) == []
     check_whole(store.snapshot())
 
 

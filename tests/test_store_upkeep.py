@@ -10,7 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from store_samples import MODEL, check_whole, data_files, exemplar, fill, index, jpeg, unit_vectors, video_row
+from store_samples import (
+    MODEL,
+    check_whole,
+    data_files,
+    exemplar,
+    fill,
+    index,
+    jpeg,
+    lacking,
+    unit_vectors,
+    video_row,
+)
 
 from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog import Catalog
@@ -147,20 +158,20 @@ def test_later_embeddings_fill_what_is_lacking(store):
     for k in range(3):
         index(store, f"{k}.mp4", seed=k)
     live = store.snapshot().live_segments
-    assert store.segments_lacking(MODEL, 1) == []
-    assert store.segments_lacking("other", 3) == live.tolist()
+    assert lacking(store, MODEL, 1) == []
+    assert lacking(store, "other", 3) == live.tolist()
     with store.append_embeddings("other", 3) as writer:
         for batch in store.read_crops(segments=live[:2], batch_size=2):
             writer.add(batch.crop_ids, batch.track_ids, unit_vectors(len(batch), dim=4))
-        assert store.segments_lacking("other", 3) == live.tolist()
+        assert lacking(store, "other", 3) == live.tolist()
         assert writer.commit() == 6
-    assert store.segments_lacking("other", 3) == live[2:].tolist()
+    assert lacking(store, "other", 3) == live[2:].tolist()
     assert len(store.snapshot().embeddings["other", 3]) == 1
     with store.append_embeddings("other", 3) as writer:
         ids = pack_ids(int(live[2]), [0])
         writer.add(ids, ids, unit_vectors(1, dim=4))
         writer.commit()
-    assert store.segments_lacking("other", 3) == live[2:].tolist()  # two of its three crops still lack
+    assert lacking(store, "other", 3) == live[2:].tolist()  # two of its three crops still lack
 
 
 def test_an_appender_that_does_not_commit_leaves_nothing(store):

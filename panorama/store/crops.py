@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.schema import CROPS, segment_of
 
@@ -18,14 +17,6 @@ _FILES_OF = """
 SELECT DISTINCT f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
 WHERE f.table_name = 'crops' AND f.retired_version IS NULL AND fs.segment_id IN :segments
 ORDER BY f.file_id
-"""
-_LACKING = """
-SELECT s.segment_id FROM segments s
-WHERE s.state = 'live' AND s.crops > (
-    SELECT coalesce(sum(fs.row_count), 0) FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
-    WHERE fs.segment_id = s.segment_id AND f.retired_version IS NULL
-    AND f.table_name = 'embeddings' AND f.model_hash = :model_hash AND f.exit = :exit)
-ORDER BY s.segment_id
 """
 _LIVE = "SELECT segment_id FROM segments WHERE state = 'live' AND segment_id IN :segments"
 
@@ -40,11 +31,6 @@ class CropBatch:
 
     def __len__(self) -> int:
         return len(self.crop_ids)
-
-
-def segments_lacking(tx: Transaction, model_hash: str, exit: int) -> list[int]:
-    """Live segments of which some crop has no vector at this exit of this model."""
-    return [int(row[0]) for row in tx.rows(_LACKING, model_hash=model_hash, exit=exit)]
 
 
 def read_crops(

@@ -263,11 +263,6 @@ class Store:
         """Stored JPEGs by crop id, or of whole segments, in batches."""
         return crops.read_crops(self._place, crop_ids, segments, batch_size)
 
-    def segments_lacking(self, model_hash: str, exit: int) -> list[int]:
-        """Segments of which some crop has no vector at this exit of this model."""
-        with self._place.catalog.read() as tx:
-            return crops.segments_lacking(tx, model_hash, exit)
-
     def append_embeddings(self, model_hash: str, exit: int) -> EmbeddingsWriter:
         """Add vectors to stored crops, of many videos in one file."""
         return EmbeddingsWriter(self._place, model_hash, exit)
