@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -13,6 +14,20 @@ def one_line(text: str) -> str:
     A file name may hold line ends, the codes that colour or clear a terminal, and bytes that are no text.
     """
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal a text takes: two a character of Chinese, none an accent on its own."""
+    if text.isascii():
+        return len(text)
+    shown = (char for char in text if not unicodedata.combining(char))
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in shown)
+
+
+def padded(text: str, width: int, right: bool = False) -> str:
+    """The text with blanks to so many cells, behind it or before it."""
+    blanks = " " * (width - cells(text))
+    return blanks + text if right else text + blanks
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

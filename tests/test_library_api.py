@@ -63,7 +63,7 @@ def test_a_result_is_read_as_rows_frames_and_a_table(library):
     assert result.arrow().num_rows == len(result.df()) == len(result.pl()) == len(rows)
     assert list(result.df().columns) == result.columns
     assert repr(result).splitlines()[0].split()[:3] == ["video", "frame", "time"]
-    assert repr(result).endswith(f"({len(rows)} rows)")
+    assert repr(result).endswith(f"({len(rows)} rows, 20 shown)")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from panorama.library import Library, open_library
-from panorama.lines import one_line
+from panorama.lines import cells, one_line, padded
 
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
@@ -44,9 +44,9 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
         click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
         return
     text = [[one_line(str(cell)) if cell is not None else "" for cell in row] for row in rows]
-    widths = [max([len(name), *(len(row[i]) for row in text)]) for i, name in enumerate(columns)]
+    widths = [max([cells(name), *(cells(row[i]) for row in text)]) for i, name in enumerate(columns)]
     for line in [list(columns), *text]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        click.echo("  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else.")

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from panorama.errors import MissingExtra, UsageError
-from panorama.lines import counted, one_line
+from panorama.lines import cells, counted, one_line, padded
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 40
@@ -191,21 +191,22 @@ class Result:
         width = SHOWN_CHARACTERS if len(names) > 1 else None
         texts = [[_shown_text(value, width) for value in row] for row in shown]
         widths = [
-            max([len(name), *(len(line[i]) for line in texts)]) if texts else len(name)
+            max([cells(name), *(cells(line[i]) for line in texts)]) if texts else cells(name)
             for i, name in enumerate(names)
         ]
         right = [_is_number(kind) for kind in self.types]
-        lines = ["  ".join(_pad(n, w, r) for n, w, r in zip(names, widths, right, strict=True)).rstrip()]
+        lines = ["  ".join(padded(n, w, r) for n, w, r in zip(names, widths, right, strict=True)).rstrip()]
         lines.append("  ".join("-" * width for width in widths))
         for i, line in enumerate(texts):
             if i == cut:
                 lines.append(
-                    "  ".join(_pad("...", w, r) for w, r in zip(widths, right, strict=True)).rstrip()
+                    "  ".join(padded("...", w, r) for w, r in zip(widths, right, strict=True)).rstrip()
                 )
             lines.append(
-                "  ".join(_pad(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
+                "  ".join(padded(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
             )
-        lines.append(f"({counted(len(self), 'row')})")
+        left_out = "" if cut < 0 else f", {len(texts)} shown"
+        lines.append(f"({counted(len(self), 'row')}{left_out})")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -356,10 +357,6 @@ def _shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
         return f"{value:.3f}"
     text = one_line(str(value))
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
-
-
-def _pad(text: str, width: int, right: bool) -> str:
-    return text.rjust(width) if right else text.ljust(width)
 
 
 def _is_number(kind: str) -> bool:
