@@ -440,17 +440,9 @@ class Library:
         self, entity: str, video: str | None = None, *, seconds: float | None = None,
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
-        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why.
-
-        Args:
-            video: its name or its path.
-        """
+        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
         from panorama import why
 
-        if video is not None:
-            from panorama.archive import names_of
-
-            (video,) = names_of([video], self.videos())
         where = why.Place(video, seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
 

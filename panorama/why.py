@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.errors import BadImage, EntityError, UnknownVideo, UsageError, unknown
+from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import BAND_NAMES, MatchRequest
 from panorama.query.scoring import with_mean
@@ -38,7 +38,7 @@ class Place:
     """Which track is meant: one of a track, a crop, or a place in a video.
 
     Attributes:
-        video: name in the library; with `seconds` or `frame`.
+        video: its name in the library, or its path; with `seconds` or `frame`.
         seconds, frame: where in the video.
         track_id, crop_id: ids as a query returns them.
     """
@@ -195,6 +195,10 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     name = library.entity(entity).name
     if not any(not e.negative for e in library.exemplars(name)):
         raise EntityError(f"{name!r} has no example, only look-alikes; add one: panorama register")
+    if place.video is not None:
+        from panorama.archive import names_of  # a query does not need what indexing uses
+
+        place = replace(place, video=names_of([place.video], library.videos())[0])
     tracks = _tracks_at(library, place)
     scored = matcher.match(MatchRequest((name,), tracks=np.array(tracks, np.int64), keep="all"))
     if not len(scored):
@@ -227,10 +231,6 @@ def _one(library: Library, sql: str, values: Sequence[Any], missing: str) -> tup
 
 def _tracks_at(library: Library, place: Place) -> list[int]:
     """Ids of the tracks at a place, at least one."""
-    if place.video is not None:
-        names = library.videos().column("video").to_pylist()
-        if place.video not in names:
-            raise UnknownVideo(unknown("video", place.video, names, "panorama videos"))
     if place.track_id is not None:
         _one(library, _TRACK, [place.track_id, place.video], f"no track {place.track_id}")
         return [place.track_id]
