@@ -77,6 +77,8 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT moments WHERE entity = 'dog' AND video = 'yard.mp4' AND score BETWEEN 0.5 AND 1",
         "SELECT frames WHERE entity = 'dog' AND score < 2 AND time < 3",
         "SELECT upper(entity) AS entity FROM sightings WHERE entity = 'DOG'",
+        "SELECT count(*) FROM sightings WHERE score > .5 OR score > -5 OR list_contains(['x'], entity)",
+        "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog', 'x']",
         "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
     ],
 )

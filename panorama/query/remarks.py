@@ -90,6 +90,8 @@ def compared(tokens: list[Token]) -> Iterator[Compared]:
                 yield Compared(column, how, value)
         elif how in _COMPARES:
             bracket = how == TokenType.IN
+            if bracket and tokens[i + 2].token_type != TokenType.L_PAREN:
+                continue  # a list as one value
             for value in _values(tokens, i + 2 + bracket, TokenType.COMMA, None if bracket else 1):
                 yield Compared(column, how, value)
 
