@@ -98,7 +98,7 @@ class Engine:
         self._running: Stopper | None = None
         self._videos: Videos | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
-        self._videos: frozenset[str] | None = None
+        self._videos_there: frozenset[str] | None = None
 
     def parse(self, sql: str) -> EntityStatement | None:
         """The statement about entities that `sql` is (the library executes it), None for a query."""
@@ -263,9 +263,9 @@ class Engine:
             run.warnings += remarks(constants, self._entities, self._video_names)
 
     def _video_names(self) -> frozenset[str]:
-        if self._videos is None:
-            self._videos = frozenset(self._snapshot.videos.column("video").to_pylist())
-        return self._videos
+        if self._videos_there is None:
+            self._videos_there = frozenset(self._snapshot.videos.column("video").to_pylist())
+        return self._videos_there
 
     def _execute(self, rewritten: Rewritten, sql: str, run: Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
