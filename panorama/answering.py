@@ -17,7 +17,7 @@ from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.matches import BAND_NAMES
 from panorama.query.matching import AlbumMatcher, VectorSource
-from panorama.query.relations import Limits
+from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.registering import read_picture
@@ -92,6 +92,7 @@ class Answering:
         self._matcher: AlbumMatcher | None = None
         self._unsearched: tuple[str, ...] | None = None
         self._idle: list[_Idle] = []
+        self._left: list[Tables] = []
         self._indexes = KeptIndexes()
 
     def query(
@@ -142,13 +143,21 @@ class Answering:
         with self._lock:
             self._indexes = KeptIndexes()
             self._let_go()
+            for tables in self._left:
+                tables.close()
+            self._left = []
 
     def _let_go(self) -> None:
-        """Leave the snapshot; its vectors may serve the next one."""
+        """Leave the snapshot; its vectors and the connections may serve the next one."""
         self._snapshot, self._matcher, self._unsearched = None, None, None
-        for kept in self._idle:
-            kept.engine.close()
-        self._idle = []
+        idle, self._idle = self._idle, []
+        for kept in idle:
+            self._leave(kept.engine)
+
+    def _leave(self, engine: Engine) -> None:
+        self._left.append(engine.leave())
+        if len(self._idle) + len(self._left) > IDLE_ENGINES:
+            self._left.pop(0).close()
 
     def _current(self) -> Snapshot:
         snapshot = self._store.snapshot()
@@ -174,17 +183,24 @@ class Answering:
                 picture_root=picture_root,
                 read_picture=lambda path: read_picture(path).rgb,
                 limits=limits,
+                tables=self._tables_of(limits),
             )
-        keep = True
         try:
             yield engine, snapshot
         finally:
             with self._lock:
-                keep = self._snapshot is snapshot and len(self._idle) < IDLE_ENGINES
-                if keep:
+                if self._snapshot is not snapshot or len(self._idle) >= IDLE_ENGINES:
+                    self._leave(engine)
+                else:
                     self._idle.append(_Idle(picture_root, limits, engine))
-            if not keep:
-                engine.close()
+
+    def _tables_of(self, limits: Limits) -> Tables | None:
+        """A connection with these limits that no engine has."""
+        with self._lock:
+            for place, tables in enumerate(self._left):
+                if tables.limits == limits:
+                    return self._left.pop(place)
+        return None
 
     def _take(self, picture_root: Path | None, limits: Limits) -> Engine | None:
         with self._lock:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.errors import QueryError
+from panorama.errors import LibraryDamaged, QueryError
 from panorama.query.engine import Engine
-from panorama.query.relations import Limits
+from panorama.query.relations import Limits, Tables
 
 RED = "SELECT frames WHERE entity = 'red'"
 
@@ -27,29 +28,72 @@ def library(tmp_path, monkeypatch, fake_proposer):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The engines that connect, in order."""
+    """The tables that were connected, in order."""
+    found: list[Tables] = []
+    of = Tables.of
+
+    def noticed(self, snapshot):
+        before = self._connection
+        connection = of(self, snapshot)
+        if connection is not before:
+            found.append(self)
+        return connection
+
+    monkeypatch.setattr(Tables, "of", noticed)
+    return found
+
+
+def test_one_engine_serves_while_the_library_stays_the_same(library, opened):
     engines: list[Engine] = []
-    connected = Engine._connected
-
-    def noticed(self):
-        if self._connection is None:
-            engines.append(self)
-        return connected(self)
-
-    monkeypatch.setattr(Engine, "_connected", noticed)
-    return engines
-
-
-def test_one_engine_serves_until_the_library_changes(library, opened):
     assert library.query(RED).arrow().equals(library.query(RED).arrow())
     with pytest.raises(QueryError):
         library.query("SELECT nothing FROM frames")
+    engines += [kept.engine for kept in library._answerer._idle]
     library.query("SELECT count(*) FROM tracks")
-    assert len(opened) == 1
+    assert len(opened) == len(engines) == 1
+    assert [kept.engine for kept in library._answerer._idle] == engines
+
+
+def test_a_connection_serves_the_library_as_it_grows_and_holds_nothing_of_what_was(library, opened, tmp_path):
+    counted = (
+        "SELECT (SELECT count(*) FROM videos), (SELECT count(*) FROM entities), count(*) > 0 FROM tracks"
+    )
+    seen = "SELECT DISTINCT video FROM sightings ORDER BY video"
+    assert library.query(counted).fetchall() == [(1, 1, True)]
+    assert library.query(seen).fetchall() == [("a.mp4",)]
     library.register("green", thing_picture("green"))
-    assert library.query("SELECT count(*) FROM entities").fetchall() == [(2,)]
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 20), Thing("blue", 5, 25, left=90)])
+    with panorama.open(tmp_path / "library") as other:
+        other.index(["b.mp4"])
+    assert library.query(counted).fetchall() == [(2, 2, True)]
+    assert library.query(seen).fetchall() == [("a.mp4",), ("b.mp4",)]
+    assert {row["video"] for row in library.query(RED)} == {"a.mp4", "b.mp4"}
+    with panorama.open(tmp_path / "library") as other:
+        other.remove_video("a.mp4")
+    assert library.query(counted).fetchall() == [(1, 2, True)]
+    assert library.query(seen).fetchall() == [("b.mp4",)]
+    assert len(opened) == 1
+    gc.collect()
+    assert len(list((tmp_path / "library" / "locks").glob("reader-*.lock"))) == 1
+
+
+def test_a_new_place_gets_a_new_connection(library, opened):
+    library.query(RED)
+    library.zones.add("yard", [(0, 0), (1, 0), (1, 1)])
+    assert library.query("SELECT count(*) FROM zones").fetchall() == [(1,)]
     assert len(opened) == 2
-    assert opened[0]._connection is None, "the engine of what is past is closed"
+
+
+def test_a_file_that_is_gone_leaves_no_half_of_two_states(library, tmp_path):
+    library.query(RED)
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 25)])
+    with panorama.open(tmp_path / "library") as other:
+        other.index(["b.mp4"])
+    for file in (tmp_path / "library" / "data" / "crops").iterdir():
+        file.unlink()
+    for _ in range(2):
+        with pytest.raises(LibraryDamaged):
+            library.query("SELECT count(*) FROM crops")
 
 
 def test_other_limits_have_an_engine_of_their_own(library, opened):
@@ -58,7 +102,11 @@ def test_other_limits_have_an_engine_of_their_own(library, opened):
     assert len(opened) == 2
     for seconds in range(50, 60):
         library.query(RED, limits=Limits(seconds=seconds))
-    assert sum(engine._connection is not None for engine in opened) <= 4
+    assert sum(tables._connection is not None for tables in opened) <= 4
+    library.register("green", thing_picture("green"))
+    for seconds in range(50, 60):
+        library.query(RED, limits=Limits(seconds=seconds))
+    assert sum(tables._connection is not None for tables in opened) <= 4
 
 
 def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
@@ -83,7 +131,7 @@ def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
 def test_closing_lets_go_of_every_connection(library, opened):
     library.query(RED)
     library.close()
-    assert [engine._connection for engine in opened] == [None]
+    assert [tables._connection for tables in opened] == [None]
 
 
 def test_several_queries_share_one_pass_and_one_state_of_the_library(library, monkeypatch):

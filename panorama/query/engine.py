@@ -56,7 +56,7 @@ from panorama.query.relations import (
     SCHEMA,
     Limits,
     SnapshotLike,
-    connect,
+    Tables,
 )
 from panorama.query.remarks import refuse_zones, remarks
 from panorama.query.result import Plan, Result
@@ -79,6 +79,7 @@ class Engine:
         picture_root: pictures named in SQL lie below it; None refuses them all.
         read_picture: reads one picture file as RGB.
         limits: of every query.
+        tables: what an engine of an earlier snapshot left; it had the same limits.
     """
 
     def __init__(
@@ -89,12 +90,13 @@ class Engine:
         picture_root: Path | None,
         read_picture: Callable[[Path], Image],
         limits: Limits | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._matcher = matcher
         self._by_example = ByExample(matcher, picture_root, read_picture)
         self._limits = limits or Limits()
-        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._tables = tables or Tables(self._limits)
         self._running: Stopper | None = None
         self._videos: Videos | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
@@ -172,14 +174,14 @@ class Engine:
     def _run(self, sql: str, before: int) -> Iterator[Run]:
         """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
         started = time.perf_counter()
-        run = Run(self._connected().cursor(), before)
+        run = Run(self._tables.of(self._snapshot).cursor(), before)
         try:
             with Stopper(run.cursor, self._limits.seconds) as self._running:
                 yield run
         except (duckdb.InterruptException, QueryStopped) as exc:
             raise self._stopped(sql, started) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
-            self._connection = None  # DuckDB answers nothing more after such an error
+            self._tables.drop()  # DuckDB answers nothing more after such an error
             raise readable(exc, sql) from exc
         except RuntimeError as exc:
             # DuckDB turns Ctrl-C into this.
@@ -198,14 +200,12 @@ class Engine:
 
     def close(self) -> None:
         """Free the connection; the next query opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._tables.close()
 
-    def _connected(self) -> duckdb.DuckDBPyConnection:
-        if self._connection is None:
-            self._connection = connect(self._snapshot, self._limits)
-        return self._connection
+    def leave(self) -> Tables:
+        """What an engine of the next snapshot can go on with; this one answers nothing any more."""
+        self._tables.leave()
+        return self._tables
 
     def _stopped(self, sql: str, started: float) -> QueryTimeout:
         seconds = time.perf_counter() - started

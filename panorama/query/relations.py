@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import duckdb
@@ -189,6 +188,76 @@ def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection
     connection = duckdb.connect(":memory:")
     _lock(connection, snapshot, limits)
     connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    _list(connection, snapshot)
+    for view in _VIEWS:
+        connection.execute(view)
+    add_shapes(connection, snapshot.zones)
+    for name, columns in MATCHED_COLUMNS.items():
+        picks = ", ".join(f"CAST(nothing AS {kind}) AS {column}" for column, kind in columns.items())
+        message = quote_text(f"write {name} without a schema before it")
+        connection.execute(_PLACEHOLDER.format(name=name, columns=picks, message=message))
+    return connection
+
+
+class Tables:
+    """A connection that is kept while the library goes on: another snapshot takes the place of the last one.
+
+    To list its files and to copy its videos takes a tenth of what a new connection with its views does.
+
+    Args:
+        limits: of every statement.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lasting: object = None
+        self._shown: SnapshotLike | None = None
+
+    def of(self, snapshot: SnapshotLike) -> duckdb.DuckDBPyConnection:
+        """The connection, with the relations of a snapshot; no statement of an earlier one may still run."""
+        if self._connection is not None and self._shown is not snapshot:
+            if self._lasting != _lasting(snapshot):
+                self.close()
+            else:
+                self._shown = None
+                try:
+                    _list(self._connection, snapshot)
+                except BaseException:
+                    self.close()  # some of its tables are those of the last snapshot
+                    raise
+        if self._connection is None:
+            self._connection = connect(snapshot, self.limits)
+            self._lasting = _lasting(snapshot)
+        self._shown = snapshot
+        return self._connection
+
+    def leave(self) -> None:
+        """Let go of the snapshot, but not of the connection."""
+        self._shown = None
+
+    def close(self) -> None:
+        """Free the connection; the next snapshot gets another."""
+        if self._connection is not None:
+            self._connection.close()
+        self.drop()
+
+    def drop(self) -> None:
+        """Have another connection from now on; this one is not even closed."""
+        self._connection, self._shown = None, None
+
+
+def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
+    """What a connection cannot change: folders that it was locked to, and shapes, which macros look up."""
+    return _folders(snapshot), tuple(snapshot.zones)
+
+
+def _folders(snapshot: SnapshotLike) -> list[str]:
+    return sorted({f"{file.rpartition('/')[0]}/" for files in snapshot.files.values() for file in files})
+
+
+def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike) -> None:
+    """The tables of the schema, which all views look into, in the place of those of an earlier snapshot."""
     _copy_table(connection, "videos", snapshot.videos, VIDEO_COLUMNS)
     _copy_table(connection, "entities", snapshot.entities, ENTITY_COLUMNS)
     for table, columns in STORED_COLUMNS.items():
@@ -200,14 +269,6 @@ def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection
                 f"a file of the table {table} cannot be read: {said}; restore it, "
                 "or remove its video and index it again"
             ) from exc
-    for view in _VIEWS:
-        connection.execute(view)
-    add_shapes(connection, snapshot.zones)
-    for name, columns in MATCHED_COLUMNS.items():
-        picks = ", ".join(f"CAST(nothing AS {kind}) AS {column}" for column, kind in columns.items())
-        message = quote_text(f"write {name} without a schema before it")
-        connection.execute(_PLACEHOLDER.format(name=name, columns=picks, message=message))
-    return connection
 
 
 def quote_text(value: str) -> str:
@@ -222,9 +283,8 @@ def quote_name(value: str) -> str:
 
 def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:
     """Settings that no statement can undo: the configuration is locked last."""
-    folders = sorted({f"{Path(file).parent}/" for files in snapshot.files.values() for file in files})
     settings = {
-        "allowed_directories": f"[{', '.join(quote_text(folder) for folder in folders)}]",
+        "allowed_directories": f"[{', '.join(quote_text(folder) for folder in _folders(snapshot))}]",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "allow_community_extensions": "false",
@@ -256,14 +316,15 @@ def _copy_table(
         for column, kind in columns.items()
     )
     connection.register("_panorama_copy", rows)
-    connection.execute(f"CREATE TABLE {SCHEMA}.{name} AS SELECT {picks} FROM _panorama_copy")
+    connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS SELECT {picks} FROM _panorama_copy")
     connection.unregister("_panorama_copy")
 
 
 def _stored_view(table: str, columns: Mapping[str, str], files: list[str]) -> str:
     """The statement that makes one stored table: its listed files, or no rows of the right types."""
+    make = f"CREATE OR REPLACE VIEW {SCHEMA}.{table} AS"
     if not files:
         empty = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in columns.items())
-        return f"CREATE VIEW {SCHEMA}.{table} AS SELECT {empty} WHERE false"
+        return f"{make} SELECT {empty} WHERE false"
     listed = ", ".join(quote_text(file) for file in files)
-    return f"CREATE VIEW {SCHEMA}.{table} AS SELECT {', '.join(columns)} FROM read_parquet([{listed}])"
+    return f"{make} SELECT {', '.join(columns)} FROM read_parquet([{listed}])"
