@@ -69,7 +69,10 @@ def index_paths(
     nothing = IndexReport.of_nothing(found)
     for outcome in nothing.files:
         hooks.on_file(outcome)
-    with PauseGate(store.is_asked) as gate:
+    with (
+        closing(store.marks()) as marks,
+        PauseGate(marks.is_asked, until_changed=marks.wait, hold=indexer.hold) as gate,
+    ):
         outcomes = _Run(store, indexer, found, hooks, gate, kept).run(side_by_side)
         embedded = embed_stored_crops(store, indexer.embedder, gate.wait, indexer.depth)
         embed_exemplars(store, indexer.embedder)
@@ -111,6 +114,7 @@ class _Run:
         try:
             with closing(iter(self._line)) as items:
                 for item in items:
+                    self._gate.wait()
                     self._take(item)
         finally:
             self._abort()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
-from panorama.errors import UsageError
+from panorama.errors import ModelError, UsageError
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.parcels import End, Job, Parcel, batched, guard
 from panorama.pipeline import Line, Stage
@@ -33,6 +33,9 @@ PARCEL_BYTES = 24 << 20
 
 KEPT_BYTES = 192 << 20
 """Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
+
+LOOK_SECONDS = 0.05
+"""How often who waits for a network to be loaded looks whether anybody still wants it."""
 
 CODE_VERSION = "5"
 """Part of the settings' hash: raise it when the same settings give other rows."""
@@ -146,6 +149,7 @@ class Indexer:
         self.work = work or Work()
         self.away_seconds: dict[str, float] = {}
         self._loading: dict[Proposer | Embedder, threading.Thread] = {}
+        self._given_up = threading.Event()
 
     @property
     def depth(self) -> int:
@@ -156,6 +160,11 @@ class Indexer:
         """
         check_depth(self.settings.depth, self.embedder)
         return self.settings.depth or self.embedder.exits
+
+    def hold(self, held: bool) -> None:
+        """Have networks that run elsewhere stand still, or go on."""
+        self.proposer.hold(held)
+        self.embedder.hold(held)
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:
@@ -175,7 +184,13 @@ class Indexer:
             Stage("crop", self._crop),
             Stage("embed", self._embed, 8),
         )
-        return Line(jobs, stages, side_by_side, wait)
+        return Line(jobs, stages, side_by_side, wait, self._give_up)
+
+    def _give_up(self) -> None:
+        """Nothing that was begun is wanted any more, nor what is still being loaded."""
+        self._given_up.set()
+        self.proposer.give_up()
+        self.embedder.give_up()
 
     def _away(self, stage: str, seconds: float) -> float:
         """Count what a stage's network spent outside of the stage's thread."""
@@ -225,6 +240,10 @@ class Indexer:
         if parcel is None:
             return False
         with parcel.job.progress.stage("load"):
+            while self._is_loading(model) and not self._given_up.is_set():
+                self._loading[model].join(LOOK_SECONDS)
+            if self._given_up.is_set():
+                raise ModelError("the networks are not waited for any more")
             model.load()
             model.use_threads(self.work.threads.apply().torch)
         return True

@@ -9,8 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+AUTOGROUP = Path("/proc/self/autogroup")
 NICENESS = 5
 """Of the threads of stages: a query in another process goes first."""
 
@@ -114,6 +116,8 @@ class Line:
         stages: in order.
         side_by_side: a thread for each stage; otherwise all of them run in the caller's thread.
         wait: called by each stage before each item: where work pauses for others.
+        leave: called when the line is left before its end, before its threads are waited for: what a stage
+            waits for elsewhere must not come first.
     """
 
     def __init__(
@@ -122,7 +126,9 @@ class Line:
         stages: Sequence[Stage],
         side_by_side: bool = True,
         wait: Callable[[], None] = lambda: None,
+        leave: Callable[[], None] = lambda: None,
     ) -> None:
+        self._leave = leave
         self._source = source
         self._stages = stages
         self._side_by_side = side_by_side
@@ -142,15 +148,18 @@ class Line:
             self._threads.append(threading.Thread(target=self._work, args=(place,), name=name, daemon=True))
         for thread in self._threads:
             thread.start()
+        ended = False
         try:
-            while True:
+            while not ended:
                 item, _ = self._queues[-1].take()
-                if isinstance(item, _End):
-                    break
-                yield item
+                ended = isinstance(item, _End)
+                if not ended:
+                    yield item
         except _Stopped:
             pass
         finally:
+            if not ended:
+                self._leave()
             self._stop()
         if self._error is not None:
             raise self._error
@@ -236,7 +245,15 @@ def _timed(results: Iterator[Any], meter: Meter, before: Meter | None) -> Iterat
         yield item
 
 
-def lower_priority() -> None:
-    """Let other work go before this thread and those it starts, where the system knows such a thing."""
+def lower_priority(alone: bool = False) -> None:
+    """Let other work go before this thread and those it starts, where the system knows such a thing.
+
+    Args:
+        alone: this process has a session of its own. Linux may give each session the same share of a core,
+            and heed niceness within a session only.
+    """
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+    if alone:
+        with contextlib.suppress(OSError):
+            AUTOGROUP.write_text(str(NICENESS))

@@ -28,6 +28,7 @@ from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.registry import late_embedder, late_proposer
 from panorama.parcels import Job, Parcel, batched
+from panorama.pipeline import NICENESS
 
 ROOT = Path(__file__).resolve().parent.parent
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are looked up in /proc")
@@ -108,6 +109,45 @@ def test_both_models_answer_at_once_and_each_in_order(models: tuple[Proposer, Em
     assert all(later.away_seconds > 0 for later in (*asked, regions))
 
 
+def test_networks_stand_still_in_the_middle_of_a_batch_and_go_on_with_it(
+    models: tuple[Proposer, Embedder],
+) -> None:
+    proposer, embedder = models
+    shown = pictures((80, 60), (60, 80))
+    regions, vectors = proposer.propose(shown), embedder.embed_all(shown)
+    found: list[object] = []
+    proposer.hold(True)
+    try:
+        asked = [proposer.propose_later(shown), embedder.embed_to_later(shown, 3)]
+        waiting = [threading.Thread(target=lambda a=later: found.append(a.result())) for later in asked]
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.5)
+        assert found == []
+    finally:
+        embedder.hold(False)
+    for thread in waiting:
+        thread.join(10)
+    assert len(found) == 2
+    again = next(value for value in found if isinstance(value, list))
+    np.testing.assert_array_equal(again[0].boxes_xyxy, regions[0].boxes_xyxy)
+    np.testing.assert_array_equal(next(v for v in found if isinstance(v, np.ndarray)), vectors)
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_a_network_lets_others_go_first_between_any_two_layers(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PANORAMA_PRECISION", precision)
+    rested: list[int] = []
+    proposer, embedder = late_proposer(), late_embedder()
+    for model, least in ((proposer, 10), (embedder, 10)):
+        model.rest_by(lambda: rested.append(1))
+        rested.clear()
+        (model.propose if isinstance(model, Proposer) else model.embed_all)(pictures((60, 80)))
+        assert len(rested) >= least
+
+
 def test_what_a_model_raises_is_raised_here(models: tuple[Proposer, Embedder]) -> None:
     with pytest.raises(ValueError, match="has exits 1 to 3, got 9"):
         models[1].embed(pictures((40, 40)), 9)
@@ -168,6 +208,12 @@ def test_one_core_other_models_and_loaded_ones_stay_in_this_process(monkeypatch:
     loaded.load()
     with beside(loaded, late_embedder()) as found:
         assert found[0] is loaded
+    with monkeypatch.context() as frozen:
+        frozen.setattr(sys, "frozen", True, raising=False)
+        with beside(late_proposer(), late_embedder()) as found:
+            assert isinstance(found[0], LateProposer), "the program would start itself"
+    with beside(late_proposer(), late_embedder()) as found:
+        assert isinstance(found[0], ProposerBeside)
     monkeypatch.setenv("PANORAMA_THREADS", "1")
     with beside(late_proposer(), late_embedder()) as found:
         assert isinstance(found[0], LateProposer) and isinstance(found[1], LateEmbedder)
@@ -212,11 +258,14 @@ def test_indexing_whose_networks_are_killed_keeps_what_was_committed(
 @linux
 def test_the_process_ends_with_who_started_it(tmp_path: Path) -> None:
     script = """
-import sys, time
+import time
+import numpy as np
 from panorama.beside.models import beside
 from panorama.models.registry import late_embedder, late_proposer
 with beside(late_proposer(), late_embedder()) as (proposer, _):
     proposer.load()
+    proposer.hold(True)
+    later = proposer.propose_later([np.zeros((60, 80, 3), np.uint8)])
     print("loaded", flush=True)
     time.sleep(60)
 """
@@ -224,6 +273,9 @@ with beside(late_proposer(), late_embedder()) as (proposer, _):
     assert parent.stdout is not None and parent.stdout.readline() == b"loaded\n"
     (process,) = children(parent.pid)
     assert os.getsid(process) != os.getsid(parent.pid), "Ctrl-C is for the parent"
+    group = Path(f"/proc/{process}/autogroup")
+    if group.exists():
+        assert group.read_text().split()[-1] == str(NICENESS), "niceness counts within a session only"
     parent.kill()
     parent.wait()
     parent.stdout.close()

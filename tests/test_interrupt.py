@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,46 @@ def test_all_that_was_said_is_written_though_python_is_left_at_once(tmp_path: Pa
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert done.returncode == 0 and done.stdout.startswith("Usage: panorama") and "demo" in done.stdout
+
+
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_an_interrupt_while_the_networks_are_loaded_does_not_wait_for_them(
+    tmp_path: Path, cores: str
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    loading = tmp_path / "loading"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import pathlib, sys, time\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "from panorama.models.late_proposer import LateProposer\n"
+        "def load(self):\n"
+        f"    pathlib.Path({str(loading)!r}).touch()\n"
+        "    time.sleep(30)\n"
+        "LateProposer.load = load\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-m", "panorama", "index", "a.mp4"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+            "PANORAMA_THREADS": cores,
+        },
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for _ in range(600):
+            if loading.exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=10)
+    finally:
+        child.kill()
+    assert (child.returncode, err.strip().splitlines()[-1]) == (130, "panorama: interrupted")
+    assert "0 videos are done and kept" in err
+    assert list((tmp_path / "panorama-library" / "data").glob("*/*")) == []
 
 
 @pytest.mark.parametrize("closed", [1, 2])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fakes import write_film
 from panorama.query.engine import Engine
 from panorama.query.result import Result
 from panorama.store import Store
-from panorama.store.priority import LONGEST_PAUSE_SECONDS, WORK_SHARE, PauseGate, asking, is_asked
+from panorama.store.priority import LONGEST_PAUSE_SECONDS, WORK_SHARE, Marks, PauseGate, asking, is_asked
 
 
 def test_a_query_is_seen_while_it_runs_and_no_longer(tmp_path: Path) -> None:
@@ -76,6 +77,58 @@ def test_constant_questions_do_not_starve_indexing(asked_share: float) -> None:
     assert open_for >= WORK_SHARE * 100 * 0.95
     assert gate.paused_seconds <= 100 - open_for + LONGEST_PAUSE_SECONDS
     assert gate.paused_seconds > 30
+
+
+def test_queries_that_leave_hardly_a_gap_do_not_starve_indexing_either() -> None:
+    """Each gap ended a pause, and the bound counted from the beginning of each."""
+    clock, asked, open_for = Clock(), True, 0.0
+    gate = PauseGate(lambda: asked, clock)
+    for tick in range(20_000):
+        asked = tick % 40 != 0
+        gate.look()
+        if gate._open.is_set():
+            open_for += 0.001
+        clock.now += 0.001
+    assert open_for >= WORK_SHARE * 20 * 0.9
+    assert gate.paused_seconds > 20 * (1 - WORK_SHARE) * 0.9
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere the file is looked at now and then"
+)
+def test_a_query_is_noticed_when_it_begins_and_when_it_ends_not_when_it_is_looked_for(tmp_path: Path) -> None:
+    told: list[bool] = []
+    with (
+        closing(Marks(tmp_path)) as marks,
+        PauseGate(marks.is_asked, until_changed=lambda _: marks.wait(3.0), hold=told.append) as gate,
+    ):
+        time.sleep(0.1)  # the first look is over
+        for _ in range(3):
+            with asking(tmp_path):
+                assert soon(lambda: not gate._open.is_set())
+            assert soon(gate._open.is_set)
+    assert told == [True, False] * 3
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    """Whether something is so within half a second."""
+    for _ in range(100):
+        if holds():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_looking_for_marks_opens_nothing_that_others_would_take_for_a_query(tmp_path: Path) -> None:
+    with closing(Marks(tmp_path)) as looks, closing(Marks(tmp_path)) as waits:
+        waits.wait(0.0)
+        started = time.monotonic()
+        for _ in range(20):
+            assert not looks.is_asked()
+        waits.wait(0.2)
+        assert time.monotonic() - started >= 0.2
+        with asking(tmp_path):
+            assert looks.is_asked() and waits.is_asked()
 
 
 def test_a_query_holds_work_back_until_it_is_done(tmp_path: Path) -> None:

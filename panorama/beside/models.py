@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.beside.channel import receive, send, widen
+from panorama.beside.flag import Flag
 from panorama.beside.serving import EMBEDDER, PROPOSER, Answer, Request
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image, Later, Proposer
@@ -34,9 +35,11 @@ LEAVE_SECONDS = 5.0
 def beside(proposer: Proposer, embedder: Embedder) -> Iterator[tuple[Proposer, Embedder]]:
     """The models, run by a process that is started when the first is loaded and ends with the block.
 
-    As they are where they are not ours, where a network is loaded here already, and on a single core.
+    As they are where they are not ours, where a network is loaded here already, on a single core, and in a
+    program that was frozen (PyInstaller): it has no interpreter to start, and would start itself.
     """
-    if Threads.here().cores == 1 or not sys.executable or not _loads_late(proposer) or not _ready(embedder):
+    here = Threads.here().cores == 1 or not sys.executable or getattr(sys, "frozen", False)
+    if here or not _loads_late(proposer) or not _ready(embedder):
         yield proposer, embedder
         return
     assert isinstance(proposer, LateProposer)
@@ -76,6 +79,11 @@ class ModelProcess:
         self._asked = 0
         self._over = False
         self._why: BaseException | None = None
+        self._held = Flag()
+
+    def hold(self, held: bool) -> None:
+        """Have the networks stand still between two layers, or go on; at once, whatever they were asked."""
+        self._held.set(held)
 
     def load(self, model: str) -> None:
         """Load a model's network there.
@@ -85,6 +93,12 @@ class ModelProcess:
         """
         self.ask(model, "load").result()
 
+    def kill(self) -> None:
+        """End the process at once; who waits for an answer gets an error."""
+        self._over = True  # not under the lock, which is held by who waits for room in the pipe
+        if self._process is not None:
+            self._process.kill()
+
     def ask(self, model: str, step: str, *arguments: Any) -> Later[Any]:
         """Begin a step of a model; the process is started for the first.
 
@@ -93,9 +107,9 @@ class ModelProcess:
         """
         slot = _Slot()
         with self._lock:
-            process = self._started()
             if self._over:
-                raise _ended(process, self._why)
+                raise _ended(self._process, self._why)
+            process = self._started()
             self._asked += 1
             self._waiting[self._asked] = slot
             assert process.stdin is not None
@@ -109,7 +123,7 @@ class ModelProcess:
         if self._process is None:
             code = (
                 f"import sys; sys.path[:] = {_path()!r}; from panorama.beside.serving import main; "
-                f"main({self._folders[0]!r}, {self._folders[1]!r})"
+                f"main({self._folders[0]!r}, {self._folders[1]!r}, {self._held.descriptor})"
             )
             # In a session of its own: Ctrl-C is for us, and by our end it learns of it.
             try:
@@ -118,6 +132,7 @@ class ModelProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,
+                    pass_fds=(self._held.descriptor,),
                 )
             except OSError as exc:
                 raise _not_started(exc) from exc
@@ -162,6 +177,7 @@ class ModelProcess:
 
     def close(self) -> None:
         """End the process, if it was started."""
+        self._held.close()
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -196,8 +212,8 @@ class _Slot:
         return self._answer.value, self._answer.processor_seconds
 
 
-def _ended(process: subprocess.Popen[bytes], why: BaseException | None) -> ModelError:
-    status = process.poll()
+def _ended(process: subprocess.Popen[bytes] | None, why: BaseException | None) -> ModelError:
+    status = None if process is None else process.poll()
     how = f"exit status {status}" if status is None or status >= 0 else f"signal {-status}"
     if why is not None:
         how = f"its answer could not be read: {type(why).__name__}: {why}"
@@ -266,6 +282,14 @@ class _There:
     def use_threads(self, count: int) -> None:
         """Give torch so many threads there."""
         self._ask("use_threads", count).result()
+
+    def hold(self, held: bool) -> None:
+        """Stand still until told otherwise; the other model of the process does so too."""
+        self._process.hold(held)
+
+    def give_up(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
 
 
 class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from panorama.beside.channel import receive, send, widen
+from panorama.beside.flag import Flag
 from panorama.models.base import Embedder, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
@@ -64,12 +65,14 @@ class Answer:
 class _Served:
     """The methods that requests name."""
 
-    def __init__(self, model: Proposer | Embedder) -> None:
+    def __init__(self, model: Proposer | Embedder, hold: Flag) -> None:
         self._model = model
+        self._hold = hold
 
     def load(self) -> None:
         """Load the network."""
         self._model.load()
+        self._model.rest_by(self._hold.wait)
 
     def use_threads(self, count: int) -> None:
         """Give torch so many threads for a network."""
@@ -98,14 +101,18 @@ class _Server:
     """Answers requests, each model's in a thread of its own."""
 
     def __init__(
-        self, requests: IO[bytes], answers: IO[bytes], models: dict[str, Proposer | Embedder]
+        self,
+        requests: IO[bytes],
+        answers: IO[bytes],
+        models: dict[str, Proposer | Embedder],
+        hold: Flag,
     ) -> None:
         self._requests = requests
         self._answers = answers
         self._sending = threading.Lock()
         self._waiting: dict[str, queue.SimpleQueue[Request]] = {name: queue.SimpleQueue() for name in models}
         for name, model in models.items():
-            threading.Thread(target=self._serve, args=(name, _Served(model)), daemon=True).start()
+            threading.Thread(target=self._serve, args=(name, _Served(model, hold)), daemon=True).start()
 
     def run(self) -> None:
         """Until there are no more requests."""
@@ -151,19 +158,20 @@ def _portable(error: BaseException) -> Exception:
     return sent
 
 
-def main(proposer: str, embedder: str | None) -> None:
+def main(proposer: str, embedder: str | None, hold: int) -> None:
     """Serve the models of two folders.
 
     Args:
         embedder: None where what embeds is not made of files.
+        hold: descriptor of the flag that makes the networks stand still.
     """
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed here is no answer
     widen(requests)
     widen(answers)
-    lower_priority()
+    lower_priority(alone=True)
     models: dict[str, Proposer | Embedder] = {PROPOSER: LateProposer(open_model(proposer, "proposer"))}
     if embedder is not None:
         models[EMBEDDER] = LateEmbedder(open_model(embedder, "embedder"))
-    _Server(requests, answers, models).run()
+    _Server(requests, answers, models, Flag(hold)).run()
     os._exit(0)

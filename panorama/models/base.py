@@ -94,6 +94,15 @@ class Embedder(ABC):
     def use_threads(self, count: int) -> None:  # noqa: B027
         """Give torch so many threads where the network runs; in this process `panorama.threads` does it."""
 
+    def hold(self, held: bool) -> None:  # noqa: B027
+        """Stand still until told otherwise, also in the middle of a batch; only what runs elsewhere can."""
+
+    def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
+        """Call this between the layers of the network, as often as can be: it returns when to go on."""
+
+    def give_up(self) -> None:  # noqa: B027
+        """Nothing is asked any more: what runs elsewhere ends at once, and who waits for it gets an error."""
+
     def cohort(self) -> NDArray[np.float32]:
         """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
 
@@ -136,6 +145,15 @@ class Proposer(ABC):
 
     def use_threads(self, count: int) -> None:  # noqa: B027
         """Give torch so many threads where the network runs; see Embedder."""
+
+    def hold(self, held: bool) -> None:  # noqa: B027
+        """Stand still until told otherwise; see Embedder."""
+
+    def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
+        """Call this between the layers of the network; see Embedder."""
+
+    def give_up(self) -> None:  # noqa: B027
+        """Nothing is asked any more; see Embedder."""
 
     def at_side(self, side: int) -> Proposer:
         """The same model for pictures of that longest side; itself where its work does not depend on it."""

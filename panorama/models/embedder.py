@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cv2
@@ -19,7 +19,7 @@ from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.quantized import KINDS, Trunk8
-from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
 from panorama.models.weights import ModelFolder
 
 BATCH = 64
@@ -106,6 +106,13 @@ class PanoramaNet(Embedder):
     def deepen(self, images: Sequence[Image], from_exit: int) -> NDArray[np.float32]:
         """Vectors at all exits past `from_exit`: (exits - from_exit, B, dim) float32."""
         return self._run(images, first=self._check(from_exit) + 1, last=self.exits)
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this between the layers."""
+        if self._trunk8 is not None:
+            self._trunk8.rest = rest
+        else:
+            rest_between(self.trunk, KINDS, rest)
 
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""

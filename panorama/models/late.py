@@ -88,6 +88,7 @@ class LateEmbedder(Embedder):
     def __init__(self, folder: ModelFolder) -> None:
         self._model_folder = folder
         self._late = Late(self._loaded)
+        self._cohort = Late(self._read_cohort)
         self.folder = folder.path
         self.name = folder.name
         self.hash = net_hash(folder)
@@ -127,6 +128,10 @@ class LateEmbedder(Embedder):
         """Load and check the network, unless that is done."""
         self._late()
 
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this between the layers of the network; loads it."""
+        self._late().rest_by(rest)
+
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32."""
         return self.net.embed_all(images)
@@ -141,5 +146,11 @@ class LateEmbedder(Embedder):
 
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
+        return self._cohort()
+
+    def _read_cohort(self) -> NDArray[np.float32]:
         found = cohort_of(self._model_folder)
-        return super().cohort() if found is None else found
+        if found is None:
+            return super().cohort()
+        found.flags.writeable = False  # one for all who ask
+        return found

@@ -6,7 +6,7 @@ What indexing asks first, whether a video is to be indexed at all, needs the mod
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -136,6 +136,10 @@ class LateProposer(Proposer):
     def load(self) -> None:
         """Load and check the network, unless that is done."""
         self._whole()
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this between the layers of the network; loads it."""
+        self._whole().rest_by(rest)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in its own pixels; see PanoramaProposer."""

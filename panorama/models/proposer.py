@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, Proposa
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
 from panorama.models.quantized import KINDS, Proposer8
-from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
 from panorama.models.registry import DEFAULT_PROPOSER
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import DETECTOR, Regions, suppress
@@ -126,6 +126,13 @@ class PanoramaProposer(Proposer):
         other = copy.copy(self)  # with the same network: its weights fit pictures of any size
         other.settings, other.hash = settings, settings.hash(self._folder)
         return other
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this between the layers."""
+        if self._net8 is not None:
+            self._net8.rest = rest
+        else:
+            rest_between(self._net, KINDS, rest)
 
     def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""

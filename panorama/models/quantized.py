@@ -8,7 +8,7 @@ bytes already: their normalisation is part of the first layer's weights and lose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -173,6 +173,9 @@ class Trunk8:
         mean, std: (3,) of the normalisation, in shares of 255.
         ranges: of its layers.
 
+    Attributes:
+        rest: called before each layer.
+
     Raises:
         KeyError: the ranges lack a layer.
     """
@@ -182,6 +185,7 @@ class Trunk8:
         self._stages: list[list[Stem8 | Conv8 | Residual8]] = []
         self._heads: list[list[Conv8]] = []
         self._trunk = trunk
+        self.rest: Callable[[], None] = _go_on
         self._own: Any = trunk.heads
         scale = 1.0
         stages: Any = trunk.stages
@@ -214,9 +218,11 @@ class Trunk8:
         x: Tensor | NDArray[np.uint8] = pictures
         for layers, convs, head in zip(self._stages[:last], self._heads[:last], self._own, strict=False):
             for layer in layers:
+                self.rest()
                 x = layer(x)  # type: ignore[arg-type]
             y = x
             for conv in convs:
+                self.rest()
                 y = conv(y)  # type: ignore[arg-type]
             yield head.vectors(y)
 
@@ -229,6 +235,9 @@ class Proposer8:
         zero, spread: the pixel value that is nothing, and by what the network divides.
         ranges: of its layers.
 
+    Attributes:
+        rest: called before each layer of the trunk, which is nearly all of the work, and before each head.
+
     Raises:
         KeyError: the ranges lack a layer.
     """
@@ -236,6 +245,7 @@ class Proposer8:
     def __init__(self, net: proposer_net.ProposerNet, zero: float, spread: float, ranges: Ranges) -> None:
         scale_of = _Scales(ranges)
         self._net = net
+        self.rest: Callable[[], None] = _go_on
         self._own: Any = net.heads
         ones = torch.ones(3)
         scale = scale_of("stem")
@@ -278,6 +288,7 @@ class Proposer8:
         trunk = []
         for layers in self._stages:
             for layer in layers:
+                self.rest()
                 x = layer(x)
             trunk.append(x)
         # Pooled as float: of bytes, torch pools no map of more than 127 points. These maps are small.
@@ -292,10 +303,15 @@ class Proposer8:
             inner[level] = _added(inner[level], above)
         raw, shapes = [], []
         for head, conv, towers, p in zip(self._own, self._smooth, self._towers, inner, strict=True):
+            self.rest()
             p = conv(p)
             shapes.append((p.shape[2], p.shape[3]))
             raw.append(head.outputs(*(tower(p) for tower in towers)))
         return self._net.boxes_of(torch.cat(raw, 1), shapes)
+
+
+def _go_on() -> None:
+    """Nobody has to be waited for."""
 
 
 def _residual(

@@ -84,6 +84,13 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
     return largest
 
 
+def rest_between(network: nn.Module, kinds: tuple[type[nn.Module], ...], rest: Callable[[], None]) -> None:
+    """Have a network call this before each layer of some kinds, from now on."""
+    for module in network.modules():
+        if isinstance(module, kinds):
+            module.register_forward_pre_hook(lambda _module, _given: rest())
+
+
 def _top(values: Tensor) -> float:
     """The value that a share of `BEYOND` of all values lies above."""
     count = max(1, int(values.numel() * BEYOND))

@@ -386,6 +386,15 @@ class Store:
         """Whether a query runs now, in any process."""
         return priority.is_asked(self._place.locks)
 
+    def marks(self) -> priority.Marks:
+        """What sees whether a query runs, for as long as it is not closed.
+
+        Raises:
+            LibraryWriteError: there is no room or no right to make its file.
+        """
+        with write_errors(self._place.root):
+            return priority.Marks(self._place.locks)
+
     # -- upkeep
 
     def sweep(self, grace_seconds: float = sweep.GRACE_SECONDS) -> sweep.Swept:

@@ -1,0 +1,52 @@
+"""A file enters; waiting for it ends as soon as anybody opens or closes it, where the system can tell."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import time
+from pathlib import Path
+from typing import Any
+
+# Of inotify(7), which Python's own library does not have.
+_IN_CLOSE_WRITE, _IN_CLOSE_NOWRITE, _IN_OPEN = 0x8, 0x10, 0x20
+_EVENT_BYTES = 4096
+
+
+class Opened:
+    """Waits for a file to be opened or closed, in whatever process; without inotify it just waits.
+
+    Args:
+        path: of a file that is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._events: int | None = None
+        library: Any = ctypes.CDLL(None)
+        if not hasattr(library, "inotify_init1"):
+            return
+        events = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if events < 0:  # a user may have so many of them and no more
+            return
+        what = _IN_OPEN | _IN_CLOSE_WRITE | _IN_CLOSE_NOWRITE
+        if library.inotify_add_watch(events, os.fsencode(path), what) < 0:
+            os.close(events)
+            return
+        self._events = events
+
+    def wait(self, seconds: float) -> None:
+        """Return when the file is opened or closed, or the time is over; what came before counts too."""
+        if self._events is None:
+            time.sleep(seconds)
+            return
+        select.select([self._events], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._events, _EVENT_BYTES)
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None
