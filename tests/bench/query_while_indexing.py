@@ -8,7 +8,9 @@ the real `panorama query`. Every round has an idle phase and then a busy one, in
 index` works at its default settings on files of a minute and more of the same cameras, which it commits one
 by one, and which are taken out again afterwards, so that all phases begin with the same library. In each
 phase `kept` is asked for `--seconds`, `anew` for a quarter of that, `command` `--commands` times. The
-statements are asked in turn, with a pause between them as a person makes it, only shorter.
+statements are asked in turn, with a pause between them as a person makes it, only shorter. The table says
+how many queries of a busy phase make up its p99: one or two of them are an anecdote, and
+`--seconds` gives more.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from footage import copy_packets, fixed_clips
 from measure import index, machine, model_words, panorama, percentiles, say, table
 
@@ -124,7 +127,7 @@ def main() -> None:
     parser.add_argument("footage", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="folder for files to index; kept")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of `kept` in each phase")
+    parser.add_argument("--seconds", type=float, default=40.0, help="of `kept` in each phase")
     parser.add_argument("--commands", type=int, default=6, help="of `command` in each phase")
     parser.add_argument("--files", type=int, default=60, help="files in the queue of the index")
     parser.add_argument("--file-seconds", type=float, default=60.0, help="length of the shortest of them")
@@ -174,8 +177,9 @@ def print_phases(idle: list[Phase], busy: list[Phase]) -> None:
             counts = [sum(map(len, side)) for side in sides]
             shown = [f"{seconds * 1000:.1f}" for seconds in (*quiet, *loud)]
             ratios = [loud[0] / quiet[0], loud[1] / quiet[1]]
-            rows.append([way, kind, f"{counts[0]} / {counts[1]}", *shown, *ratios])
-    head = ["asked", "statement", "queries idle / busy", "idle p50 ms", "idle p99 ms"]
+            beyond = min(sum(s >= np.percentile(taken, 99) for s in taken) for taken in sides[1])
+            rows.append([way, kind, f"{counts[0]} / {counts[1]}", f"{beyond}", *shown, *ratios])
+    head = ["asked", "statement", "queries idle / busy", "at p99 or slower", "idle p50 ms", "idle p99 ms"]
     table(
         "Query times; wanted: p99 busy at most twice p99 idle",
         [*head, "busy p50 ms", "busy p99 ms", "p50 ratio", "p99 ratio"],
