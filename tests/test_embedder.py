@@ -153,6 +153,12 @@ def test_weights_that_lack_a_tensor_are_refused_by_name(copied: Path) -> None:
         load_embedder(str(copied))
 
 
+def test_a_checkpoint_beside_a_model_is_no_part_of_it(copied: Path) -> None:
+    (copied / "checkpoint.safetensors").write_bytes(b"still learning")
+    assert set(record_hashes(copied)) == {WEIGHTS, "cohort.safetensors"}
+    assert "checkpoint" not in (copied / "recipe.toml").read_text()
+
+
 def test_a_recipe_without_digests_is_refused(copied: Path) -> None:
     recipe = (copied / "recipe.toml").read_text().split("\n[sha256]")[0]
     (copied / "recipe.toml").write_text(recipe)

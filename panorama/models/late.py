@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image
 from panorama.models.precision import Precision
-from panorama.models.weights import WEIGHTS, ModelFolder
+from panorama.models.weights import COHORT, WEIGHTS, ModelFolder
 
 if TYPE_CHECKING:
     from panorama.models.embedder import PanoramaNet
 
 CODE_VERSION = "2"  # 2: exits add up
-COHORT = "cohort.safetensors"
 EXITS = 3
 
 Made = TypeVar("Made")

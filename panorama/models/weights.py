@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RECIPE = "recipe.toml"
 WEIGHTS = "model.safetensors"
+COHORT = "cohort.safetensors"
 HASH_TABLE = "[sha256]"
 
 
@@ -145,12 +146,14 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def record_hashes(folder: Path) -> dict[str, str]:
-    """Write the digests of all safetensors files of a folder into its recipe, replacing its last table."""
+    """Write the digests of a model's own files into its recipe, replacing its last table.
+
+    A training's checkpoint may lie beside them; it changes, and is no part of the model.
+    """
     recipe = folder / RECIPE
     text = recipe.read_text(encoding="utf-8").split(f"\n{HASH_TABLE}")[0].rstrip("\n")
-    digests = {
-        p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("*.safetensors"))
-    }
+    present = [folder / name for name in (COHORT, WEIGHTS) if (folder / name).is_file()]
+    digests = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in present}
     lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
     recipe.write_text("\n".join([text, "", HASH_TABLE, *lines, ""]), encoding="utf-8")
     return digests

@@ -16,11 +16,10 @@ from torch import Tensor
 from panorama.models.base import Image
 from panorama.models.color import color_bands
 from panorama.models.embedder import PanoramaNet
-from panorama.models.late import COHORT
 from panorama.models.network import Head, Trunk
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import Item
-from panorama.models.weights import RECIPE, WEIGHTS, open_model, record_hashes
+from panorama.models.weights import COHORT, RECIPE, WEIGHTS, open_model, record_hashes
 
 COHORT_SIZE = 512
 
