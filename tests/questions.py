@@ -62,8 +62,8 @@ def drawn_sample(kept: Path) -> Any:
 def sample_library(folder: Path, sample: Any) -> panorama.Library:
     """The sample archive as the demo has it: indexed, album, look-alikes and zones registered."""
     library = panorama.open(folder / "library", create=True)
-    # Tracks of the drawn archive lie at the very border of a band. Arithmetic of 8 bits, and as much bfloat16,
-    # which processors sum in other orders, takes some across it: on one of them ten answers were others.
+    # Tracks of the drawn archive lie at the very border of a band. Arithmetic of 8 bits takes some across it,
+    # and so does bfloat16, which processors sum in other orders: on one of them ten answers were others.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, "float32")
         library.index(sample.archive, recording=SAMPLE_RECORDED)
