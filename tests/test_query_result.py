@@ -78,7 +78,7 @@ def test_a_result_is_written_by_suffix(tmp_path: Path, suffix: str) -> None:
 def test_the_printed_table_is_aligned_and_cut_in_the_middle() -> None:
     table = pa.table({"id": pa.array(range(100), pa.int64()), "text": ["x" * (i % 60) for i in range(100)]})
     lines = repr(Result(table, ["BIGINT", "VARCHAR"])).splitlines()
-    assert lines[-1] == "(100 rows)"
+    assert lines[-1] == "(100 rows, 20 shown)"
     assert len(lines) == 2 + 20 + 1 + 1
     assert lines[2].split()[0] == "0"
     assert "..." in lines[12]
