@@ -69,6 +69,19 @@ def test_a_restriction_holds_for_signed_codes(tmp_path: Path) -> None:
         assert len(places) > 40 and (places % 3 == 0).all()
 
 
+def test_codes_without_a_span_are_as_similar_as_their_list() -> None:
+    same = np.repeat(unit(np.random.default_rng(5), 1, 16), 2000, axis=0)
+    plain = made(same, faiss.ScalarQuantizer.QT_8bit)
+    assert not faiss.vector_to_array(plain.sq.trained).reshape(2, 16)[1].any()
+    told = plain.search(same[:1], 9, params=PROBES)[0]
+    codes = Codes(plain)
+    similarity, places = codes.search(same[:1], 9, PROBES)
+    np.testing.assert_allclose(similarity, told, atol=1e-6)
+    assert (places >= 0).all() and codes.rounding(same[:1]) == 0
+    assert len(codes.range_search(same[:1], 0.9, PROBES)[2]) == 2000
+    assert len(codes.search(0 * same[:1], 9, PROBES)[1]) == 1
+
+
 def test_other_kinds_of_codes_are_left_to_faiss() -> None:
     rng = np.random.default_rng(4)
     vectors, queries = unit(rng, 2000, 16), unit(rng, 5, 16)

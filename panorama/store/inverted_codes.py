@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST = 127.0
+_SMALLEST = 1e-20
+"""Parts of a query below this are none: of vectors that are all the same, codes have no span."""
 _SIGMAS = 4.0
 _FARTHEST = 2**0.5
 """A unit vector lies no farther from the centre of its list, if that is a unit vector on its side."""
@@ -95,7 +97,7 @@ class Codes:
     def _whole(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], np.float32]:
         """Queries (Q, dim) in units of the codes, as whole numbers of 8 bits, and their one scale."""
         parts = queries * self._unit
-        scale = np.float32(_LARGEST / max(float(np.abs(parts).max()), float(np.finfo(np.float32).tiny)))
+        scale = np.float32(_LARGEST / max(float(np.abs(parts).max()), _SMALLEST))
         return np.ascontiguousarray(np.rint(parts * scale)), scale
 
     def _asked(
