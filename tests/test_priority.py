@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -108,6 +109,32 @@ def test_a_query_is_noticed_when_it_begins_and_when_it_ends_not_when_it_is_looke
                 assert soon(lambda: not gate._open.is_set())
             assert soon(gate._open.is_set)
     assert told == [True, False] * 3
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux tells of an opened file")
+def test_a_process_with_many_open_files_waits_for_marks_too(tmp_path: Path) -> None:
+    """`select` refuses descriptors from 1024 on; its error ended the watch in the middle of a pause."""
+    code = (
+        "import os, resource, sys\n"
+        "from pathlib import Path\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (1200, hard))\n"
+        "files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]\n"
+        "from panorama.store.priority import Marks\n"
+        "Marks(Path(sys.argv[1])).wait(0.01)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watch_that_fails_holds_nobody_back_for_ever() -> None:
+    def fail(_: float) -> None:
+        raise OSError("no locks available")
+
+    told: list[bool] = []
+    with PauseGate(lambda: True, until_changed=fail, hold=told.append) as gate:
+        assert soon(lambda: told == [True, False])
+        assert gate._open.is_set()
 
 
 def soon(holds: Callable[[], bool]) -> bool:

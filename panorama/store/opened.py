@@ -24,7 +24,10 @@ class Opened:
 
     def __init__(self, path: Path) -> None:
         self._events: int | None = None
-        library: Any = ctypes.CDLL(None)
+        try:
+            library: Any = ctypes.CDLL(None)
+        except OSError:  # a Python that cannot load libraries
+            return
         if not hasattr(library, "inotify_init1"):
             return
         events = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -41,7 +44,9 @@ class Opened:
         if self._events is None:
             time.sleep(seconds)
             return
-        select.select([self._events], [], [], seconds)
+        poll = select.poll()  # not select, which knows no descriptors from 1024 on
+        poll.register(self._events, select.POLLIN)
+        poll.poll(seconds * 1000)
         with contextlib.suppress(BlockingIOError):
             os.read(self._events, _EVENT_BYTES)
 

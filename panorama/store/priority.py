@@ -154,11 +154,13 @@ class PauseGate:
         if self._paused_since is not None:
             self.paused_seconds += now - self._paused_since
             self._paused_since = None
+            self._open.set()
             self._hold(False)
-        self._open.set()
 
     def _watch(self) -> None:
-        while not self._over.is_set():
-            self.look()
-            self._until_changed(POLL_SECONDS)
-        self._open.set()
+        try:
+            while not self._over.is_set():
+                self.look()
+                self._until_changed(POLL_SECONDS)
+        finally:
+            self._work(self._clock())  # nobody opens it any more, even where looking failed
