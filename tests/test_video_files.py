@@ -72,6 +72,17 @@ def test_a_video_beside_a_link_to_it_has_its_own_name(tmp_path: Path) -> None:
     assert names([tmp_path / "latest.mp4"]) == ["latest.mp4"]
 
 
+def test_links_in_a_circle_cost_no_other_video(tmp_path: Path) -> None:
+    """One of them ended the indexing of the whole archive."""
+    touch(tmp_path / "z.mp4")
+    (tmp_path / "a.mp4").symlink_to("b.mp4")
+    (tmp_path / "b.mp4").symlink_to("a.mp4")
+    found = find_videos([tmp_path])
+    told = [path for path, _ in found.unreadable] + [v.name for v in found.videos if v.path.is_symlink()]
+    assert [Path(path).name for path in told] == ["a.mp4", "b.mp4"]
+    assert "z.mp4" in [v.name for v in found.videos]
+
+
 def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path / "a.mp4")
     monkeypatch.chdir(tmp_path)

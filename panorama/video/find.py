@@ -77,7 +77,12 @@ def find_videos(paths: Sequence[Path | str]) -> Found:
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
-                place = seen.setdefault(video.path.resolve(), len(found.videos))
+                try:
+                    own = video.path.resolve()
+                except RuntimeError:  # until Python 3.12; later ones leave it to the opening
+                    found.unreadable.append((str(video.path), f"{video.path} is a link that leads to itself"))
+                    continue
+                place = seen.setdefault(own, len(found.videos))
                 if place == len(found.videos):
                     found.videos.append(video)
                 elif found.videos[place].path.is_symlink() and not video.path.is_symlink():
