@@ -102,3 +102,9 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
     assert len(
         engine.query("SELECT video FROM videos WHERE start_clock > ?", [datetime.datetime(2020, 1, 1)])
     )
+
+
+@pytest.mark.parametrize("end", ["AND score >= 0earest", "WITHIN 0e SECONDS", "WITH PRECISION >= 0e"])
+def test_what_only_begins_as_a_number_is_an_error_of_the_question(engine: Engine, end: str) -> None:
+    with pytest.raises(QueryError):
+        engine.query(f"SELECT tracks WHERE entity = 'dog' {end}")

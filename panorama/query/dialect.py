@@ -117,7 +117,11 @@ class Panorama(DuckDB):
         def _number(self) -> float | None:
             if self._curr is None or not self._match(TokenType.NUMBER):
                 return None
-            return float(self._prev.text)
+            try:
+                return float(self._prev.text)
+            except ValueError:
+                self.raise_error(f"{self._prev.text!r} is no number", self._prev)
+                return None
 
         def _parse_tail(self, node: exp.Expr) -> None:
             """One of ORDER BY, LIMIT, OFFSET: sqlglot checks it, its text is kept."""

@@ -50,7 +50,8 @@ def remarks(
     found: dict[str, None] = {}
     for asked in compared(tokens):
         kind, text = asked.value.token_type, asked.value.text
-        if asked.column == "score" and asked.how in _REACHES and kind == TokenType.NUMBER and float(text) > 1:
+        number = kind == TokenType.NUMBER
+        if asked.column == "score" and asked.how in _REACHES and number and _above_one(text):
             found[f"a score lies between 0 and 1; none reaches {text}"] = None
         elif asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
             names = entities if asked.column == "entity" else videos()
@@ -59,6 +60,14 @@ def remarks(
                 near = names if len(names) <= NEAR_AMONG else ()
                 found[unknown(asked.column, text, near, see)] = None
     return list(found)
+
+
+def _above_one(number: str) -> bool:
+    """Of a token; one as '0e', the begin of 0earest, is DuckDB's to explain."""
+    try:
+        return float(number) > 1
+    except ValueError:
+        return False
 
 
 def refuse_zones(tokens: list[Token], sql: str) -> None:
