@@ -137,6 +137,18 @@ def test_footage_in_which_nothing_happens_is_no_ground_to_choose_on(
         tune(library, tmp_path / "empty.mp4", seconds=2.0)
 
 
+def index_with_one_more(
+    folder: Path, library: panorama.Library, before: dict[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Add new.mp4 and index: only that is looked at. The note on the first old one, and all hashes now."""
+    write_film(folder / "new.mp4", [Thing("red", 0, 20)], frames=20)
+    report = library.index(folder)
+    assert [f.status for f in report.files] == ["skipped", "skipped", "indexed"]
+    now = settings_hashes(library)
+    assert {name: now[name] for name in before} == before
+    return str(report.files[0].note), now
+
+
 def test_new_videos_get_the_profile_and_old_ones_stay_until_asked(
     tmp_path: Path, library: panorama.Library
 ) -> None:
@@ -144,12 +156,8 @@ def test_new_videos_get_the_profile_and_old_ones_stay_until_asked(
     library.index(folder)
     before = settings_hashes(library)
     keep(library, QUICK)
-    write_film(folder / "new.mp4", [Thing("red", 0, 20)], frames=20)
-    report = library.index(folder)
-    assert [f.status for f in report.files] == ["skipped", "skipped", "indexed"]
-    assert "--redo" in str(report.files[0].note)
-    now = settings_hashes(library)
-    assert {name: now[name] for name in before} == before
+    note, now = index_with_one_more(folder, library, before)
+    assert "--redo" in note
     expected = QUICK.settings.hash(ColoredThings().hash)
     assert now["new.mp4"] == expected
     assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed", "skipped"]
@@ -182,13 +190,8 @@ def test_what_was_indexed_with_named_settings_is_not_thrown_away_by_a_later_inde
     # `index --fps 15` took days; the nightly `index` of the same folder replaced it by five a second.
     folder = films(tmp_path / "films")
     library.index(folder, settings=IngestSettings(samples_per_second=10.0))
-    before = settings_hashes(library)
-    write_film(folder / "new.mp4", [Thing("red", 0, 20)], frames=20)
-    report = library.index(folder)
-    assert [f.status for f in report.files] == ["skipped", "skipped", "indexed"]
-    assert "with other settings; --redo" in str(report.files[0].note)
-    now = settings_hashes(library)
-    assert {name: now[name] for name in before} == before
+    note, now = index_with_one_more(folder, library, settings_hashes(library))
+    assert "with other settings; --redo" in note
     assert now["new.mp4"] == IngestSettings().hash(ColoredThings().hash)
     assert [f.status for f in library.index(folder, redo=True).files] == ["indexed", "indexed", "skipped"]
     library.index(folder, settings=IngestSettings(keyframes_only=True))

@@ -58,6 +58,16 @@ class Videos:
         return np.where(self.segments[rows] == segments, rows, -1)
 
 
+def in_time(tracks: pa.Table, bounds: Bounds, margin_seconds: float) -> NDArray[np.bool_]:
+    """Which tracks (rows of the stored table) end after bounds in time begin, and begin until they end."""
+    inside = np.ones(tracks.num_rows, np.bool_)
+    if bounds.low is not None:
+        inside &= tracks.column("end_time").to_numpy() > bounds.low - margin_seconds
+    if bounds.high is not None:
+        inside &= tracks.column("start_time").to_numpy() <= bounds.high + margin_seconds
+    return inside
+
+
 def worth_following(
     query: Query, matches: Matches, tracks: pa.Table, videos: Videos, whole: bool
 ) -> NDArray[np.int64]:
@@ -69,13 +79,7 @@ def worth_following(
         whole: whether `matches` are of no other segments than the shorthand's condition on videos admits.
     """
     ids = tracks.column("track_id").to_numpy()
-    low, high = query.bounds.low, query.bounds.high
-    keep = np.isin(ids, matches.track_id)
-    if low is not None:
-        keep &= tracks.column("end_time").to_numpy() > low - _MARGIN_SECONDS
-    if high is not None:
-        keep &= tracks.column("start_time").to_numpy() <= high + _MARGIN_SECONDS
-    found = ids[keep]
+    found = ids[np.isin(ids, matches.track_id) & in_time(tracks, query.bounds, _MARGIN_SECONDS)]
     seen = query.every_seen()
     alone = len(seen) == 1 and seen[0].source == "known" and not seen[0].conditions
     everywhere = not query.shared and not query.video_clock_sql()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from panorama.query.compile import compile_query
+from panorama.query.following import in_time
 from panorama.query.handing import give_tracks
 from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.plain_scope import Need
@@ -77,7 +78,8 @@ def narrowed(
         return matches
     by_time = not query.shapes and not query.track_clock_sql()
     if tracks is not None and by_time and (needed_videos(query) is None or request.segments is not None):
-        return matches[~asked | np.isin(matches.track_id, _in_time(query, tracks))]
+        inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.bounds, _MARGIN_SECONDS)]
+        return matches[~asked | np.isin(matches.track_id, inside)]
     try:
         give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
         inside = _tracks_in(query, cursor, among=True)
@@ -195,7 +197,8 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
 
 def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
     """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
-    low, high = _time_bounds(query)
+    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
+    high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
     videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (
@@ -211,20 +214,6 @@ def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = Fa
     sql += " ORDER BY 1"
     found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
     return np.asarray(found, np.int64)
-
-
-def _in_time(query: Query, tracks: pa.Table) -> NDArray[np.int64]:
-    """What `_tracks_in` says of tracks of which only the time is asked."""
-    low, high = _time_bounds(query)
-    inside = tracks.column("end_time").to_numpy() > low
-    inside &= tracks.column("start_time").to_numpy() <= high
-    return np.asarray(tracks.column("track_id").to_numpy()[inside], np.int64)
-
-
-def _time_bounds(query: Query) -> tuple[float, float]:
-    """Tracks that end after the one and begin until the other can be of an answer."""
-    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
-    return low, math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
 
 
 def _keep(seen: list[Seen]) -> tuple[Keep, float | None]:

@@ -39,21 +39,6 @@ def asking(locks: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_asked(locks: Path) -> bool:
-    """Whether a query runs now, in any process."""
-    try:
-        descriptor = os.open(locks / MARK, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 class Marks:
     """Sees the marks of one library for as long as it likes; makes no mark and opens nothing meanwhile."""
 

@@ -382,10 +382,6 @@ class Store:
         """Mark that a query runs, for a block; indexing in any process stands back meanwhile."""
         return priority.asking(self._place.locks)
 
-    def is_asked(self) -> bool:
-        """Whether a query runs now, in any process."""
-        return priority.is_asked(self._place.locks)
-
     def marks(self) -> priority.Marks:
         """What sees whether a query runs, for as long as it is not closed.
 
