@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """Facts of one video as displayed, that is after rotation.
+    """Facts of one video as displayed, that is turned upright and with square pixels.
 
     Attributes:
         path: the file or image folder.
         codec: the decoder's name, for example 'h264'; 'images' for a folder of pictures.
-        width, height: of the displayed frame, in pixels.
+        width, height: of the displayed frame, in pixels, which are square.
         rotation: clockwise degrees already applied to what readers return: 0, 90, 180 or 270.
         time_base: seconds per pts unit.
         duration_seconds: as the container claims, None where it does not.

@@ -78,17 +78,25 @@ def write_video(
     b_frames: int = 0,
     gop: int = 10,
     rotation: int = 0,
+    pixel_aspect: Fraction = Fraction(1),
     pixel_format: str = "yuv420p",
     codec_options: dict[str, str] | None = None,
     container_options: dict[str, str] | None = None,
     with_audio: bool = False,
 ) -> Clip:
-    """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame)."""
+    """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame).
+
+    Args:
+        pixel_aspect: width over height of a stored pixel; the stored picture is that much narrower or lower.
+    """
     ticks = list(range(frames)) if ticks is None else list(ticks)
     with av.open(str(path), "w", options=container_options or {}) as container:
         stream = container.add_stream(codec, rate=RATE, options=codec_options or {})
         turned = rotation in (90, 270)
-        stream.width, stream.height = (HEIGHT, WIDTH) if turned else (WIDTH, HEIGHT)
+        width, height = (HEIGHT, WIDTH) if turned else (WIDTH, HEIGHT)
+        stream.width = round(width / max(pixel_aspect, 1))
+        stream.height = round(height * min(pixel_aspect, 1))
+        stream.codec_context.sample_aspect_ratio = pixel_aspect
         stream.pix_fmt = pixel_format
         stream.codec_context.gop_size = gop
         stream.codec_context.max_b_frames = b_frames
@@ -100,7 +108,8 @@ def write_video(
             _write_tone(container, seconds=len(ticks) / RATE)
         for number, tick in enumerate(ticks):
             stored = np.ascontiguousarray(np.rot90(numbered_picture(number), rotation // 90))
-            frame = av.VideoFrame.from_ndarray(stored).reformat(format=pixel_format)
+            frame = av.VideoFrame.from_ndarray(stored)
+            frame = frame.reformat(width=stream.width, height=stream.height, format=pixel_format)
             frame.pts, frame.time_base = tick, time_base
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

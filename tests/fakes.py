@@ -106,17 +106,22 @@ def scene(frame: int, things: Sequence[Thing]) -> NDArray[np.uint8]:
     return picture
 
 
-def write_film(path: Path, things: Sequence[Thing], frames: int = 40) -> Path:
-    """A film at ten frames a second."""
+def write_film(
+    path: Path, things: Sequence[Thing], frames: int = 40, *, pixel_aspect: Fraction = Fraction(1)
+) -> Path:
+    """A film at ten frames a second; it looks the same whatever the shape of its stored pixels."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=RATE, options={"crf": "12", "preset": "ultrafast"})
-        stream.width, stream.height = SIZE
+        stream.width = round(SIZE[0] / max(pixel_aspect, 1))
+        stream.height = round(SIZE[1] * min(pixel_aspect, 1))
+        stream.codec_context.sample_aspect_ratio = pixel_aspect
         stream.pix_fmt = "yuv420p"
         stream.codec_context.gop_size = 10
         stream.codec_context.time_base = Fraction(1, RATE)
         for number in range(frames):
             picture = av.VideoFrame.from_ndarray(scene(number, things))
+            picture = picture.reformat(width=stream.width, height=stream.height)
             picture.pts, picture.time_base = number, Fraction(1, RATE)
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))

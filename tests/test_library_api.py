@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from fractions import Fraction
 
 import pytest
 from fakes import Thing, thing_picture, write_album, write_film, write_picture
@@ -64,6 +65,23 @@ def test_a_result_is_read_as_rows_frames_and_a_table(library):
     assert list(result.df().columns) == result.columns
     assert repr(result).splitlines()[0].split()[:3] == ["video", "frame", "time"]
     assert repr(result).endswith(f"({len(rows)} rows, 20 shown)")
+
+
+@pytest.mark.parametrize("aspect", [Fraction(2), Fraction(1, 2)])
+def test_pixels_that_are_not_square_are_shown_and_counted_as_square(library, tmp_path, aspect):
+    thing = Thing("red", 5, 35)
+    write_film(tmp_path / "dv.mp4", [thing], pixel_aspect=aspect)
+    library.index("dv.mp4")
+    videos = {row["video"]: (row["width"], row["height"]) for row in library.videos().to_pylist()}
+    assert videos["dv.mp4"] == videos["a.mp4"] == (160, 120)
+    best = library.query("SELECT crops WHERE entity = 'red' AND video = 'dv.mp4' AND score >= 0 LIMIT 1")[0]
+    rows = library.query("SELECT * FROM detections WHERE track_id = ?", [best.track_id]).fetchall()
+    assert len(rows) >= 5
+    for row in rows:
+        box = (row.x1, row.y1, row.x2, row.y2)
+        assert box == pytest.approx(thing.box(row.frame), abs=7)  # the fake sees colour half as sharp
+    height, width = library.crop(best.crop_id).shape[:2]
+    assert abs(height - width) <= 4  # the thing is a square
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ def landscape(height: int = 120, width: int = 160) -> np.ndarray:
     return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
 
 
-def picture(pixel_format: str, rotation: int = 0) -> PlanarPicture:
-    frame = av.VideoFrame.from_ndarray(landscape(), format="rgb24").reformat(format=pixel_format)
+def picture(pixel_format: str, rotation: int = 0, stored: tuple[int, int] = (160, 120)) -> PlanarPicture:
+    """A picture of 160 x 120 when displayed, upright or turned, of a frame stored at another size."""
+    frame = av.VideoFrame.from_ndarray(landscape(*stored[::-1]), format="rgb24").reformat(format=pixel_format)
     width, height = (120, 160) if rotation in (90, 270) else (160, 120)
     info = VideoInfo("x", "raw", width, height, rotation, 1)
     return PlanarPicture(frame, info, av.video.reformatter.VideoReformatter())
@@ -42,6 +43,24 @@ def test_a_part_is_what_the_whole_frame_shows_there(layout: str, rotation: int) 
         part = shown.part((x1, y1, x2, y2), 256)
         assert part.shape == (y2 - y1, x2 - x1, 3)
         assert np.abs(part - whole[y1:y2, x1:x2]).max() <= 1
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("stored", [(120, 120), (160, 60)])
+@pytest.mark.parametrize("layout", ["yuv420p", "nv12"])
+def test_a_part_of_pixels_that_are_not_square_is_what_the_whole_frame_shows_there(
+    layout: str, stored: tuple[int, int], rotation: int
+) -> None:
+    shown = picture(layout, rotation, stored)
+    whole = shown.rgb(None, None).astype(int)
+    assert sorted(whole.shape[:2]) == [120, 160]
+    for x1, y1, x2, y2 in ((0, 0, 120, 120), (33, 41, 94, 88), (119, 119, 120, 120)):
+        part = shown.part((x1, y1, x2, y2), 256)
+        assert part.shape == (y2 - y1, x2 - x1, 3)
+        assert np.abs(part - whole[y1:y2, x1:x2]).mean() < 3
+        luma = shown.luma_part((x1, y1, x2, y2))
+        grey = cv2.cvtColor(part, cv2.COLOR_RGB2GRAY)
+        assert abs(float(luma.mean() - 16) / 219 * 255 - float(grey.mean())) < 6
 
 
 @pytest.mark.parametrize("rotation", [0, 90])

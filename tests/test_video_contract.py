@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 from clips import (
@@ -79,6 +80,12 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "turned-90.mp4": lambda p: write_video(p, "libx264", rotation=90, codec_options=H264),
     "turned-180.mp4": lambda p: write_video(p, "libx264", rotation=180, codec_options=H264),
     "turned-270.mp4": lambda p: write_video(p, "libx264", rotation=270, codec_options=H264),
+    "wide-pixels.mp4": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(4, 3), codec_options=H264),
+    "high-pixels.mkv": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(1, 2), codec_options=H264),
+    "dvd.mpg": lambda p: write_video(p, "mpeg2video", pixel_aspect=Fraction(16, 15)),
+    "wide-pixels-turned-90.mp4": lambda p: write_video(
+        p, "libx264", pixel_aspect=Fraction(3, 2), rotation=90, codec_options=H264
+    ),
     "one-frame.mp4": lambda p: write_video(p, "libx264", frames=1, codec_options=H264),
     "pictures": lambda p: write_picture_folder(p),
 }
@@ -103,7 +110,10 @@ def clip(request: pytest.FixtureRequest, clips: Callable[[str], Clip]) -> Clip:
 
 
 def shown_number(reader: VideoReader, picture: np.ndarray) -> int:
-    return number_in(np.rot90(picture, -(reader.info.rotation // 90)) if picture.ndim == 2 else picture)
+    if picture.ndim == 2:
+        turned = np.ascontiguousarray(np.rot90(picture, -(reader.info.rotation // 90)))
+        picture = cv2.resize(turned, (reader.info.width, reader.info.height))
+    return number_in(picture)
 
 
 def test_every_frame_is_read_in_order_with_its_number_in_the_picture(clip: Clip) -> None:
@@ -150,6 +160,17 @@ def test_rgb_comes_at_the_size_asked_for(clip: Clip) -> None:
         assert frame.rgb(width=64).shape == (48, 64, 3)
         assert frame.rgb(height=192).shape == (192, 256, 3)
         assert frame.rgb(64, 48).flags.c_contiguous
+
+
+def test_a_part_is_what_the_displayed_frame_shows_there(clip: Clip) -> None:
+    with open_video(clip.path) as reader:
+        frame = next(reader.frames())
+        box = (8, 50, 104, 90)
+        part, whole = frame.part(box, 256), frame.rgb()[50:90, 8:104]
+        assert part.shape == whole.shape
+        # A stretched part begins at a whole stored pixel, up to one beside the place asked for.
+        assert np.abs(part.astype(int) - whole).mean() < 4
+        assert frame.part(box, 48).shape == (20, 48, 3)
 
 
 def test_range_and_stride_keep_the_frame_numbers(clip: Clip) -> None:

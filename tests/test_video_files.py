@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import cv2
@@ -12,6 +13,7 @@ from clips import number_in, write_picture_folder, write_video
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
 from panorama.video import content_hash, find_videos, open_video, write_clip
 from panorama.video.clip import BOX_COLOR_RGB
+from panorama.video.decoding import shown_size
 
 
 def touch(path: Path) -> Path:
@@ -159,6 +161,36 @@ def test_clip_draws_boxes_upright_in_their_frames_only(tmp_path: Path) -> None:
     assert np.abs(edge[2] - BOX_COLOR_RGB).max() < 40
     assert np.abs(edge[1] - edge[3]).max() < 10
     assert np.abs(edge[2] - edge[1]).max() > 20
+
+
+def test_a_clip_has_square_pixels_and_the_shape_of_what_it_shows(tmp_path: Path) -> None:
+    source = write_video(tmp_path / "source.mp4", "libx264", frames=4, pixel_aspect=Fraction(64, 45))
+    write_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
+    with open_video(tmp_path / "clip.mp4") as reader:
+        assert (reader.info.width, reader.info.height) == (128, 96)
+        picture = list(reader.frames())[2].rgb().astype(int)
+    assert np.abs(picture[51, 44:96].mean(axis=0) - BOX_COLOR_RGB).max() < 40
+
+
+@pytest.mark.parametrize(
+    ("stored", "aspect", "shown"),
+    [
+        ((720, 576), Fraction(64, 45), (1024, 576)),
+        ((720, 576), Fraction(16, 15), (768, 576)),
+        ((720, 480), Fraction(8, 9), (720, 540)),
+        ((704, 288), Fraction(6, 11), (704, 528)),
+        ((853, 480), Fraction(1280, 1279), (853, 480)),  # rounded
+        ((384, 384), Fraction(191, 189), (384, 384)),
+        ((640, 360), Fraction(1), (640, 360)),
+        ((640, 360), Fraction(0), (640, 360)),  # not said
+        ((640, 360), None, (640, 360)),
+        ((640, 360), Fraction(1, 1000), (640, 360)),  # damaged
+    ],
+)
+def test_the_side_that_is_too_short_is_stretched(
+    stored: tuple[int, int], aspect: Fraction | None, shown: tuple[int, int]
+) -> None:
+    assert shown_size(*stored, aspect) == shown
 
 
 def test_clip_of_odd_size_is_written_even(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -23,8 +24,8 @@ from panorama.video.reader import (
     VideoReader,
     at_most,
     fit_size,
+    resized,
     seconds_between,
-    shrunk,
     stored_box,
 )
 from panorama.video.stamps import FrameClock, Stamp, table_of
@@ -42,7 +43,7 @@ class PlanarPicture(Picture):
         self._luma: NDArray[np.uint8] | None = None
 
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
-        x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
+        x1, y1, x2, y2 = self._stored(box)
         # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
         scaler = VideoReformatter()
         found = cut_frame(self._frame, (x1, y1, x2, y2))
@@ -50,12 +51,23 @@ class PlanarPicture(Picture):
         source, left, top = found or (self._frame, x1, y1)
         whole = _rgb(scaler, source, source.width, source.height)
         rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
-        size = at_most(longest, rgb.shape[1], rgb.shape[0])
-        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else shrunk(rgb, size)
+        size = at_most(longest, box[2] - box[0], box[3] - box[1])
+        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else resized(rgb, size)
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        x1, y1, x2, y2 = stored_box(box, self._info.rotation, self._info.width, self._info.height)
+        x1, y1, x2, y2 = self._stored(box)
         return self.luma()[y1:y2, x1:x2]
+
+    def _stored(self, box: Box) -> Box:
+        """Where a box of the displayed picture lies in the frame as stored, in whole pixels around it."""
+        sides = self._frame.width, self._frame.height
+        width, height = sides[::-1] if self._info.rotation in (90, 270) else sides
+        shown = (self._info.width, self._info.height)
+        if shown != (width, height):
+            x1, x2 = (side * width / shown[0] for side in (box[0], box[2]))
+            y1, y2 = (side * height / shown[1] for side in (box[1], box[3]))
+            box = math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2)
+        return stored_box(box, self._info.rotation, width, height)
 
     def luma(self) -> NDArray[np.uint8]:
         if self._luma is None:

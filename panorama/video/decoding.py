@@ -32,6 +32,11 @@ MAX_READ_ERRORS = 16
 ALONE_PIXELS = 960 * 540
 """Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
 take up to a third more processor time for them."""
+ROUNDED_ASPECT = 0.03
+"""Pixels so nearly square are taken as square: sides rounded to 8 or 16 pixels leave such ratios behind. The
+least that a standard means is 16:15."""
+MOST_ASPECT = 4
+"""Pixels further from square are a damaged header: the widest in use are 2.2 times as high as wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +169,15 @@ def _source(
     time_base = stream.time_base or Fraction(1, 1000)
     rate = stream.average_rate or stream.guessed_rate
     rotation = -round(first.rotation / 90) * 90 % 360
+    width, height = shown_size(first.width, first.height, stream.sample_aspect_ratio)
     turned = rotation in (90, 270)
     container_seconds = container.duration / av.time_base if container.duration else None
     stream_seconds = float(stream.duration * time_base) if stream.duration else None
     info = VideoInfo(
         path=str(path),
         codec=stream.codec_context.name,
-        width=first.height if turned else first.width,
-        height=first.width if turned else first.height,
+        width=height if turned else width,
+        height=width if turned else height,
         rotation=rotation,
         time_base=time_base,
         duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
@@ -193,6 +199,20 @@ def _source(
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
     )
+
+
+def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[int, int]:
+    """The size at which a stored frame is shown: the side that is too short for its shape is stretched.
+
+    No side shrinks, so that no detail is lost, as browsers do it.
+
+    Args:
+        pixel_aspect: width of a stored pixel over its height; None or 0 where the file does not say.
+    """
+    aspect = float(pixel_aspect or 1)
+    if not 1 / MOST_ASPECT <= aspect <= MOST_ASPECT or abs(aspect - 1) <= ROUNDED_ASPECT:
+        return width, height
+    return (round(width * aspect), height) if aspect > 1 else (width, round(height / aspect))
 
 
 def _packets(container: InputContainer, stream: VideoStream, report: DecodeReport) -> Iterator[av.Packet]:

@@ -30,7 +30,7 @@ class Picture(ABC):
 
     @abstractmethod
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8 brightness as stored in the file, not rotated; a view where the format allows."""
+        """(H, W) uint8 brightness as stored, neither turned nor stretched; a view where the format allows."""
 
     @abstractmethod
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
@@ -42,7 +42,7 @@ class Picture(ABC):
 
     @abstractmethod
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        """Brightness inside a box of the displayed picture, as stored in the file, not rotated."""
+        """Brightness inside a box of the displayed picture, as stored, neither turned nor stretched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class VideoFrame:
     picture: Picture
 
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8: the Y plane as decoded, NOT rotated; gray where the source has no Y plane."""
+        """(H, W) uint8: the Y plane as decoded, NOT turned or stretched; gray where there is no Y plane."""
         return self.picture.luma()
 
     def rgb(self, width: int | None = None, height: int | None = None) -> NDArray[np.uint8]:
-        """(height, width, 3) uint8, rotated as displayed and scaled straight from the decoded planes.
+        """(height, width, 3) uint8, upright and with square pixels, scaled straight from the decoded planes.
 
         One of the two sizes may be left out: the other follows from the aspect ratio. One thread at a time.
         """
@@ -82,7 +82,7 @@ class VideoFrame:
         return self.picture.part(box, longest)
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        """Brightness inside a box of the displayed frame, NOT rotated; a view where the format allows."""
+        """Brightness inside a box of the displayed frame, NOT turned or stretched; a view where possible."""
         return self.picture.luma_part(box)
 
 
@@ -251,12 +251,14 @@ def at_most(longest: int, width: int, height: int) -> tuple[int, int]:
     return max(1, round(width * factor)), max(1, round(height * factor))
 
 
-def shrunk(rgb: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """An RGB picture (H, W, 3) at a smaller (width, height), averaged by area.
+def resized(rgb: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """An RGB picture (H, W, 3) at another (width, height): averaged by area, or stretched between its pixels.
 
     It is halved first, as often as that leaves more than is wanted: averages of whole pixels are quick.
     """
-    return np.asarray(cv2.resize(halved(rgb, *size), size, interpolation=cv2.INTER_AREA), np.uint8)
+    smaller = size[0] <= rgb.shape[1] and size[1] <= rgb.shape[0]
+    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(halved(rgb, *size), size, interpolation=how), np.uint8)
 
 
 def fit_size(
