@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panorama.calibration import calibrations_for
-from panorama.errors import ModelError, QueryError
+from panorama.errors import ModelError, QueryError, UsageError
 from panorama.models.base import Embedder, Image
 from panorama.promises import evidence_for
 from panorama.query.dialect import tokenize
@@ -132,11 +135,23 @@ class Answering:
         """What matches the album of the newest snapshot; it holds the vectors."""
         return self._matcher_of(self._current())
 
-    def vectors(self) -> VectorSource:
-        """The vectors of the newest snapshot; to look at them no calibration is needed."""
-        snapshot = self._current()
+    def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
+        """Vectors of crops (N,) at an exit, in the order given: (N, dim); no calibration is needed.
+
+        Raises:
+            UsageError: the model has no such exit, or the library no such crop.
+        """
+        snapshot, embedder = self._current(), self._embedder()
+        if not 1 <= exit <= embedder.exits:
+            raise UsageError(f"{embedder.name} has exits 1 to {embedder.exits}, got {exit}")
         with self._lock:
-            return self._source_of(snapshot, self._embedder())
+            source = self._source_of(snapshot, embedder)
+        found = source.deepen(np.unique(crop_ids), exit)
+        absent = np.setdiff1d(crop_ids, found.crop_ids)
+        if len(absent):
+            raise UsageError(f"no crop {absent[0]}; see SELECT crop_id FROM crops")
+        order = np.argsort(found.crop_ids)
+        return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
 
     def forget(self) -> None:
         """Let go of snapshot, vectors and connections; the next query takes new ones."""

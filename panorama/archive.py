@@ -154,8 +154,8 @@ def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
     return replace(told, on_file=on_file)
 
 
-def names_of(videos: Sequence[str], listed: pa.Table) -> list[str]:
-    """The names in the library of videos given by name or by path, each once.
+def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> list[str]:
+    """The names in the library of one or several videos given by name or by path, each once.
 
     Args:
         listed: the columns video and uri of all videos.
@@ -166,7 +166,8 @@ def names_of(videos: Sequence[str], listed: pa.Table) -> list[str]:
     names = listed.column("video").to_pylist()
     by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
     found: dict[str, None] = {}
-    for video in videos:
+    for given in [videos] if isinstance(videos, (str, Path)) else videos:
+        video = str(given)
         name = video if video in names else by_uri.get(str(Path(video).resolve()))
         if name is None:
             raise UnknownVideo(unknown("video", video, names, "panorama videos"))

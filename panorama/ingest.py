@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from panorama.arguments import Kind, is_flag, is_number, is_whole
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError, UsageError
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -67,12 +68,19 @@ class IngestSettings:
     depth: int | None = None
 
     def __post_init__(self) -> None:
+        Kind("samples a second are a number", is_number).check(self.samples_per_second)
+        Kind("keyframes_only is True or False", is_flag).check(self.keyframes_only)
+        for name in ("every", "crops_per_track", "proposal_side", "max_regions", "min_side", "depth"):
+            value = getattr(self, name)
+            if value is not None or name not in ("every", "depth"):
+                Kind(f"{name} is a whole number", is_whole).check(value)
         if not 0 < self.samples_per_second <= 1000:
             raise UsageError(f"--fps is between 0 and 1000 samples a second, got {self.samples_per_second}")
         if self.every is not None and self.every < 1:
             raise UsageError(f"--every is a whole number of frames from 1, got {self.every}")
-        if self.crops_per_track < 1:
-            raise UsageError(f"crops per track is at least 1, got {self.crops_per_track}")
+        for name in ("crops_per_track", "proposal_side", "max_regions"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is at least 1, got {getattr(self, name)}")
         if self.depth is not None and self.depth < 1:
             raise UsageError(f"--depth is a number of exits from 1, got {self.depth}")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering
+from panorama.arguments import checked
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
@@ -44,22 +45,24 @@ if TYPE_CHECKING:
     from panorama.query.result import Result
     from panorama.why import Why
 
+File = str | Path
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
 
 
-def library_path(path: str | Path | None = None) -> Path:
+def library_path(path: File | None = None) -> Path:
     """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
     return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
 
 
+@checked
 class Library:
     """Everything Panorama knows of some footage; made by `panorama.open`.
 
     Models are loaded when first needed. Open it in as many processes as you like; several threads may query
-    one of them, everything else belongs into one thread.
+    one of them, everything else belongs into one thread. An argument of a wrong kind is a UsageError.
     """
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
@@ -67,8 +70,6 @@ class Library:
         self._opened = store
         self._models = LibraryModels(lambda: self._store)
         self._answerer: Answering | None = None
-
-    # Life
 
     @property
     def path(self) -> Path:
@@ -115,13 +116,13 @@ class Library:
         """The model that finds regions while indexing."""
         return self._models.proposer
 
-    def use_model(self, name: str) -> int:
+    def use_model(self, name: File) -> int:
         """Search with another embedder from now on; how many stored crops it embedded, decoding nothing.
 
         Raises:
             ModelError: there is no such model.
         """
-        return self._switch(load_embedder(name), name)
+        return self._switch(load_embedder(str(name)), str(name))
 
     def _switch(self, model: Embedder, name: str) -> int:
         embedded = self._models.switch(model, name)
@@ -132,11 +133,11 @@ class Library:
 
     def index(
         self,
-        paths: Sequence[str | Path] | str | Path,
+        paths: Sequence[File] | File,
         *,
         settings: IngestSettings | None = None,
         depth: int | None = None,
-        model: str | None = None,
+        model: File | None = None,
         recording: RecordingRule | None = None,
         redo: bool = False,
         hooks: Hooks | None = None,
@@ -167,7 +168,7 @@ class Library:
         found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
-        chosen = None if model is None else load_embedder(model)
+        chosen = None if model is None else load_embedder(str(model))
         check_depth(
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self.exists else late_embedder()),
@@ -180,7 +181,7 @@ class Library:
             self._opened = Store.create(self._path, exist_ok=True)
         self._forget_answers()  # they hold files that the sweep may want to delete
         self._store.sweep()  # what killed runs left takes up the room that this one needs
-        embedded = 0 if chosen is None or model is None else self._switch(chosen, model)
+        embedded = 0 if chosen is None or model is None else self._switch(chosen, str(model))
         self._models.remember()
         rule = recording or remembered(self._store)
         if recording is not None:
@@ -204,7 +205,7 @@ class Library:
 
     def date(
         self,
-        videos: Sequence[str] | None = None,
+        videos: Sequence[File] | File | None = None,
         *,
         recording: RecordingRule | None = None,
         start: str | None = None,
@@ -223,15 +224,11 @@ class Library:
         names = None if videos is None else names_of(videos, self.videos())
         return date_videos(self._store, names, recording, start, zone)
 
-    def remove_video(self, video: str) -> None:
-        """Take a video out of the library; its file is not touched.
-
-        Raises:
-            UnknownVideo: the library holds none of that name.
-        """
+    def remove_video(self, video: File) -> None:
+        """Take a video out, by name or by path; its file stays. UnknownVideo where there is none."""
         self.remove_videos([video])
 
-    def remove_videos(self, videos: Sequence[str]) -> list[str]:
+    def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
         """Take videos out, by name or by path; the names removed. All or none.
 
         Raises:
@@ -298,7 +295,7 @@ class Library:
         return self._add({name: (pictures, rivals)})[0]
 
     def register_from_video(
-        self, name: str, video: str | Path, seconds: float, box: str | Sequence[int] | None
+        self, name: str, video: File, seconds: float, box: str | Sequence[int] | None
     ) -> Entity:
         """Add the part of a video's frame inside a box as an example; see `register`.
 
@@ -310,7 +307,7 @@ class Library:
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
         return self._add({name: ([picture], [])})[0]
 
-    def register_album(self, folder: str | Path) -> list[Entity]:
+    def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
         return self._add(
             {
@@ -383,7 +380,7 @@ class Library:
         sql: str,
         parameters: Sequence[Any] | Mapping[str, Any] | None = None,
         *,
-        picture_root: Path | None = None,
+        picture_root: File | None = None,
         limits: Limits | None = None,
     ) -> Result:
         """Answer one SQL statement; see docs/SQL.md.
@@ -401,23 +398,23 @@ class Library:
         from panorama import vocabulary
         from panorama.answering import entity_statement
 
-        root = Path.cwd() if picture_root is None else picture_root
+        root = Path(picture_root or Path.cwd())
         statement = entity_statement(sql, parameters)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
         return self._answering.query(sql, parameters, root, limits)
 
     def query_many(
-        self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
+        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> list[Result]:
         """Answer several SELECTs of one state of the library, matched in one pass; limits are for each."""
         return list(self.query_each(queries, picture_root=picture_root, limits=limits))
 
     def query_each(
-        self, queries: Sequence[Asked], *, picture_root: Path | None = None, limits: Limits | None = None
+        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """As `query_many`, each answer as soon as it is there."""
-        return self._answering.query_each(queries, picture_root or Path.cwd(), limits)
+        return self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
 
     @property
     def _answering(self) -> Answering:
@@ -431,19 +428,18 @@ class Library:
         if self._answerer is not None:
             self._answerer.forget()
 
-    def verify(self, first: str | Path, second: str | Path) -> Verdict:
-        """Whether two pictures show the same entity."""
-        a, b = (registering.read_picture(Path(p)).rgb for p in (first, second))
-        return self._answering.verify(a, b)
+    def verify(self, first: registering.Image, second: registering.Image) -> Verdict:
+        """Whether two pictures, files or RGB arrays (H, W, 3), show the same entity."""
+        return self._answering.verify(*(registering.one_picture(p, "the array").rgb for p in (first, second)))
 
     def why(
-        self, entity: str, video: str | None = None, *, seconds: float | None = None,
+        self, entity: str, video: File | None = None, *, seconds: float | None = None,
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
         from panorama import why
 
-        where = why.Place(video, seconds, frame, track_id, crop_id)
+        where = why.Place(None if video is None else str(video), seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
 
     def matcher(self) -> AlbumMatcher:
@@ -461,10 +457,12 @@ class Library:
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
 
     def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
-        """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim)."""
-        found = self._answering.vectors().deepen(np.unique(crop_ids), exit)
-        order = np.argsort(found.crop_ids)
-        return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
+        """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).
+
+        Raises:
+            UsageError: the model has no such exit, or the library no such crop.
+        """
+        return self._answering.vectors_of(np.asarray(crop_ids, np.int64), exit)
 
     def snapshot(self) -> Snapshot:
         """One consistent view of what the library holds now."""
@@ -476,7 +474,8 @@ class Library:
         return calibrations_for(self.embedder, self.snapshot().settings)
 
 
-def open_library(path: str | Path | None = None, *, create: bool | None = None) -> Library:
+@checked
+def open_library(path: File | None = None, *, create: bool | None = None) -> Library:
     """The library at a path (default: $PANORAMA_LIBRARY, else ./panorama-library).
 
     Args:

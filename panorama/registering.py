@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.arguments import is_path, told
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -31,7 +32,9 @@ BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
 
 
-Images = Sequence[str | Path | NDArray[np.uint8]] | str | Path | NDArray[np.uint8]
+Image = str | Path | NDArray[np.uint8]
+"""A file or an RGB array (H, W, 3)."""
+Images = Sequence[Image] | Image
 """One or several files, folders, globs or RGB arrays (H, W, 3)."""
 
 
@@ -58,16 +61,25 @@ def read_pictures(given: Images) -> list[Picture]:
     one = isinstance(given, (*_ONE, bytes)) or not isinstance(given, Iterable)
     several = [unchecked] if one else list(unchecked)
     for item in several:
-        if not isinstance(item, _ONE):
+        if not (is_path(item) or isinstance(item, np.ndarray)):
             raise UsageError(
                 "a picture is a file, folder, pattern or RGB array (height, width, 3) uint8, "
-                f"got {type(item).__name__} {item!r:.40}"
+                f"got {told(item)}"
             )
     files = [item for item in several if not isinstance(item, np.ndarray)]
     arrays = [item for item in several if isinstance(item, np.ndarray)]
     return [read_picture(path) for path in picture_files(files)] + [
         array_picture(array, f"array {number}") for number, array in enumerate(arrays, start=1)
     ]
+
+
+def one_picture(given: Image, source: str) -> Picture:
+    """A picture from a file, or from an RGB array that `source` names in messages.
+
+    Raises:
+        BadImage: it cannot serve.
+    """
+    return array_picture(given, source) if isinstance(given, np.ndarray) else read_picture(Path(given))
 
 
 def array_picture(array: NDArray, source: str) -> Picture:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.on_terms import match_on_terms
@@ -169,6 +169,8 @@ class SnapshotVectors:
             vectors.append(self._embedder.embed([decode_picture(jpeg) for jpeg in batch.jpegs], exit))
             ids.append(batch.crop_ids)
             owners.append(batch.track_ids)
+        if not ids:
+            raise UsageError(f"no crop {crop_ids[0]}; see SELECT crop_id FROM crops")
         return PickedVectors(np.concatenate(ids), np.concatenate(owners), np.concatenate(vectors))
 
     def _keep(self, computed: PickedVectors, exit: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.arguments import checked
 from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError, unknown
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.zones import Point, of_camera
@@ -26,6 +27,7 @@ _KINDS = {"zone": "zone", "line": "line", "polygon": "zone", "rectangle": "zone"
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
+@checked
 class Zones:
     """Zones and lines by camera and name; iterating gives all of them.
 

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "lines": frozenset(),
+    "arguments": frozenset({"errors"}),
     "content": frozenset({"errors"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
@@ -24,7 +25,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": frozenset({"errors", "content", "frames", "regions"}),
     "store": frozenset({"errors", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
-    "query": frozenset({"errors", "lines", "frames", "regions", "store", "models.base"}),
+    "query": frozenset({"errors", "lines", "arguments", "frames", "regions", "store", "models.base"}),
 }
 """The lower layers: part of the package -> the parts that it may import, besides itself."""
 

@@ -18,7 +18,10 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     Raises:
         LibraryNotFound: there is none; unless it `may_be_new`, and is made when something is to be kept.
     """
-    library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
+    path = ctx.find_root().obj["library"]
+    if path == "":
+        raise click.UsageError("--library is empty, as a variable that is not set; name the directory")
+    library = open_library(path, create=None if may_be_new else False)
     ctx.call_on_close(library.close)
     return library
 

@@ -107,7 +107,7 @@ def _shared_options() -> list[click.Option]:
     """What may stand before the command or behind it; behind it wins."""
 
     def keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
-        if value:
+        if value not in (None, False):
             ctx.find_root().ensure_object(dict)[str(option.name)] = value
 
     return [

@@ -46,6 +46,7 @@ from panorama.query.parameters import (
     check_parameters,
     parameter_places,
     parameter_values,
+    plain_parameters,
     with_constants,
 )
 from panorama.query.plain import plain_entities, plain_videos
@@ -117,7 +118,7 @@ class Engine:
         started = time.perf_counter()
         sql, tokens = self._read(sql)
         with self._run(sql, tokens[0].start) as run:
-            return self._answer(sql, tokens, parameters, run, started)
+            return self._answer(sql, tokens, plain_parameters(parameters), run, started)
 
     def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
         """Match in one pass what several statements, each with its parameters, look for.
@@ -129,7 +130,7 @@ class Engine:
         for typed, parameters in asked:
             sql, tokens = self._read(typed)
             with self._run(sql, tokens[0].start) as run:
-                for name in self._looked_for(sql, tokens, parameters, run):
+                for name in self._looked_for(sql, tokens, plain_parameters(parameters), run):
                     names.setdefault(name)
         if names:
             with self._run(asked[0][0], 0):

@@ -8,9 +8,11 @@ import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import NoneType
 from typing import Any
 
+import numpy as np
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UsageError
@@ -32,6 +34,23 @@ class Place:
     stop: int
     token: int
     counts: bool
+
+
+def plain_parameters(parameters: Parameters) -> Parameters:
+    """Parameters without numpy's scalars and rows, as arrays and data frames give them, and without Paths."""
+    if isinstance(parameters, Mapping):
+        return {name: _plain(value) for name, value in parameters.items()}
+    return [_plain(value) for value in parameters] if isinstance(parameters, (list, tuple)) else parameters
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def parameter_places(tokens: list[Token]) -> list[Place]:

@@ -11,6 +11,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
+from panorama.arguments import Kind, is_number, is_text, is_whole
 from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.clock import clock_seconds
 from panorama.query.shapes import Shape, add_shapes
@@ -77,6 +78,13 @@ _UNITS = {"b": 1} | {f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}
 _UNITS |= {f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)}
 
 
+_KINDS = (
+    Kind("a time limit is a number of seconds above 0", is_number),
+    Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
+    Kind("threads are a whole number from 1", is_whole),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one query may use.
@@ -94,6 +102,9 @@ class Limits:
     expressions: int = 500
 
     def __post_init__(self) -> None:
+        for value, kind in zip((self.seconds, self.memory, self.threads), _KINDS, strict=True):
+            if value is not None:
+                kind.check(value)
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise UsageError(f"a time limit is a number of seconds above 0, got {self.seconds:g}")
         if self.threads is not None and self.threads < 1:

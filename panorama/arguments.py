@@ -1,0 +1,256 @@
+"""Arguments of the Python API enter; one of a wrong kind is told with what it may be, before any work."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from panorama.errors import BadBox, EntityError, PanoramaError, UsageError
+
+_Given = TypeVar("_Given", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an argument may be.
+
+    Attributes:
+        says: a sentence for people, with an example where it is not obvious.
+        fits: whether a value is one.
+        error: raised where it is not.
+    """
+
+    says: str
+    fits: Callable[[Any], bool]
+    error: type[PanoramaError] = UsageError
+
+    def check(self, value: Any, where: str = "") -> None:
+        """Raise where a value is of another kind; `where` stands before the message."""
+        if not self.fits(value):
+            raise self.error(f"{where}{self.says}, got {told(value)}")
+
+
+def told(value: Any) -> str:
+    """A value for people: its type, and as much of it as fits into a line."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.shape} {value.dtype}"
+    if value is None:
+        return "None"
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def is_text(value: Any) -> bool:
+    """Text."""
+    return isinstance(value, str)
+
+
+def is_flag(value: Any) -> bool:
+    """True or False, or 1 or 0."""
+    return isinstance(value, (bool, int, np.bool_)) and value in (0, 1)
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number of Python or numpy; True is none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_id(value: Any) -> bool:
+    return is_whole(value) and abs(int(value)) < 1 << 63
+
+
+def is_number(value: Any) -> bool:
+    """A number of Python or numpy, also an infinite one."""
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
+def _is_finite(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value)
+
+
+def is_path(value: Any) -> bool:
+    """A path that can be one: not empty, as a variable that was not set is."""
+    if not isinstance(value, (str, os.PathLike)):
+        return False
+    path = os.fspath(value)
+    return isinstance(path, str) and path != "" and "\0" not in path
+
+
+def _several(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """One value that fits, or several; what is read only once is not looked into."""
+
+    def fit(value: Any) -> bool:
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+            return all(map(fits, value))
+        return fits(value) or (
+            isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, Mapping))
+        )
+
+    return fit
+
+
+def _is_picture(value: Any) -> bool:
+    return is_path(value) or isinstance(value, np.ndarray)
+
+
+def _is_box(value: Any) -> bool:
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
+        return len(value) == 4 and all(map(is_number, value))
+    return value is None or is_text(value)
+
+
+def _is_query(value: Any) -> bool:
+    return not isinstance(value, tuple) or len(value) == 2
+
+
+def _are_queries(value: Any) -> bool:
+    if isinstance(value, Sequence):
+        return not isinstance(value, (str, bytes)) and all(map(_is_query, value))
+    return isinstance(value, Iterable) and not isinstance(value, (np.ndarray, Mapping))
+
+
+def _are_ids(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and (value.dtype.kind in "iu" or not len(value))
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(_is_id, value))
+
+
+def _are_points(value: Any) -> bool:
+    if is_text(value):
+        return True
+    pairs = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
+    return all(
+        isinstance(pair, (Sequence, np.ndarray)) and len(pair) == 2 and all(map(is_number, pair))
+        for pair in pairs
+    )
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Sequence) and len(value) == 2 and all(map(is_whole, value))
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _instance(module: str, name: str, example: str) -> Kind:
+    """Of a class that is loaded when a value is there to be looked at."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, getattr(importlib.import_module(module), name))
+
+    return Kind(f"expected {name} of {module}, as {example}", fits)
+
+
+def _flag(name: str) -> Kind:
+    return Kind(f"{name} is True or False", is_flag)
+
+
+NAME = Kind("an entity's name is text", is_text, EntityError)
+PICTURE = Kind("a picture is a file or an RGB array (height, width, 3) uint8", _is_picture)
+ID = Kind("an id is a whole number, as a query returns it", _is_id)
+MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
+SHAPE = Kind("a zone's name is text", is_text)
+
+KINDS: dict[str, Kind] = {
+    "paths": Kind(
+        "what to index is a file, a folder or a pattern, as text or a Path, or a list of them",
+        _several(lambda value: isinstance(value, (str, os.PathLike))),
+    ),
+    "settings": _instance("panorama.ingest", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
+    "depth": Kind("a depth is a whole number of exits", is_whole),
+    "model": MODEL,
+    "recording": _instance("panorama.recording", "RecordingRule", "RecordingRule(time_from='metadata')"),
+    "redo": _flag("redo"),
+    "hooks": _instance("panorama.archive", "Hooks", "Hooks(on_file=print)"),
+    "videos": Kind("videos are names or paths, as text or a list of them", _several(is_path)),
+    "start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
+    "zone": Kind("a time zone is its IANA name as text, 'Europe/Berlin'", is_text),
+    "video": Kind("a video is its name in the library or its path, as text or a Path", is_path),
+    "name": NAME,
+    "new": NAME,
+    "entity": NAME,
+    "box": Kind("a box is 'x1,y1,x2,y2' or four whole numbers, in pixels of the picture", _is_box, BadBox),
+    "find": _flag("find"),
+    "seconds": Kind("a time is a finite number of seconds", _is_finite),
+    "frame": Kind("a frame is a whole number, counted from 0", is_whole),
+    "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
+    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
+    "with_sightings": _flag("with_sightings"),
+    "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
+    "limits": _instance("panorama.query.relations", "Limits", "Limits(seconds=10, memory='2GB')"),
+    "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", _are_queries),
+    "first": PICTURE,
+    "second": PICTURE,
+    "track_id": ID,
+    "crop_id": ID,
+    "crop_ids": Kind("crop_ids are whole numbers, as a query returns them", _are_ids),
+    "exit": Kind("an exit is a whole number from 1", is_whole),
+    "key": Kind("a setting's name is text", is_text),
+    "value": Kind("a setting is what JSON can hold", _is_json),
+    "camera": Kind("a camera is its name as text, see panorama videos", is_text),
+    "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
+    "points": Kind(
+        "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
+        _are_points,
+    ),
+    "size": Kind("a size is two whole numbers (width, height)", _is_size),
+    "path": Kind("a path is text or a Path, and not empty", is_path),
+    "out": Kind("a file is text or a Path, and not empty", is_path),
+    "create": _flag("create"),
+}
+"""What parameters of the API may be, by name, or by `Class.method.parameter` where one name is two things."""
+
+KINDS |= {
+    "Library.use_model.name": MODEL,
+    "Zones.add.name": SHAPE,
+    "Zones.rename.name": SHAPE,
+    "Zones.rename.new": SHAPE,
+    "Zones.drop.name": SHAPE,
+}
+
+TELL_THEMSELVES = frozenset(("sql", "parameters", "images", "unlike"))
+"""Parameters that are checked where they are read, item by item."""
+
+
+def checked(given: _Given) -> _Given:
+    """A function, or a class with its public methods, that refuses arguments of a wrong kind before any work.
+
+    A parameter's default is always taken. Every parameter has a kind in KINDS, or tells for itself.
+    """
+    if not inspect.isclass(given):
+        return cast(_Given, _checking(given))
+    for name, method in list(vars(given).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(given, name, _checking(method))
+    return given
+
+
+def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
+    defaults = {name: taken.default for name, taken in inspect.signature(function).parameters.items()}
+    kinds = {
+        name: KINDS.get(f"{function.__qualname__}.{name}") or KINDS[name]
+        for name in defaults
+        if name != "self" and name not in TELL_THEMSELVES
+    }
+
+    @functools.wraps(function)
+    def checking(*values: Any, **named: Any) -> Any:
+        for name, value in (*zip(defaults, values, strict=False), *named.items()):
+            if name in kinds and value is not defaults[name]:
+                kinds[name].check(value, f"{function.__name__}({name}=...): ")
+        return function(*values, **named)
+
+    return checking

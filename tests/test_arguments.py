@@ -1,0 +1,153 @@
+"""Arguments of a wrong kind: every parameter of the Python API says what it may be, before any work."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.arguments import TELL_THEMSELVES
+from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, UnknownVideo, UsageError
+from panorama.ingest import IngestSettings
+from panorama.library import Library
+from panorama.query.relations import Limits
+from panorama.zones import Zones
+
+CHECKED = (Library, Zones)
+
+
+def parameters() -> Iterator[tuple[Callable[..., object], str]]:
+    """Every parameter of every public function of the API."""
+    for api in CHECKED:
+        for name, method in inspect.getmembers(api, inspect.isfunction):
+            if not name.startswith("_"):
+                yield from (
+                    (method, parameter) for parameter in list(inspect.signature(method).parameters)[1:]
+                )
+    yield from ((panorama.open, parameter) for parameter in inspect.signature(panorama.open).parameters)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), list(parameters()), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_value_of_no_kind_at_all_is_refused_by_name(method: Callable[..., object], name: str) -> None:
+    if name in TELL_THEMSELVES:
+        pytest.skip("checked where it is read; see test_library_api")
+    with pytest.raises(PanoramaError, match=rf"{method.__name__}\({name}=\.\.\.\): .*, got object <object"):
+        method(**{name: object()})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film and a picture of red, and a library that holds both."""
+    from fakes import coloured_things
+
+    folder = tmp_path_factory.mktemp("arguments")
+    write_picture(folder / "red.png", thing_picture("red"))
+    with coloured_things(), panorama.open(folder / "library") as library:
+        library.index(write_film(folder / "a.mp4", [Thing("red", 5, 35)]), model="color-bands")
+        library.register("red", folder / "red.png")
+    return folder
+
+
+@pytest.fixture
+def library(folder: Path) -> Iterator[Library]:
+    with panorama.open(folder / "library") as library:
+        yield library
+
+
+PICTURE = thing_picture("red")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "act"),
+    [
+        (UsageError, r"verify\(first=...\): a picture is a file or an RGB array .* got int 5",
+         lambda lib: lib.verify(5, PICTURE)),
+        (UsageError, "got None", lambda lib: lib.verify(PICTURE, None)),
+        (UsageError, "got str ''", lambda lib: lib.verify("", PICTURE)),
+        (BadImage, r"the array is \(3, 3\) float64", lambda lib: lib.verify(np.zeros((3, 3)), PICTURE)),
+        (UsageError, r"query\(limits=...\): .* Limits\(seconds=10, memory='2GB'\), got int 5",
+         lambda lib: lib.query("SELECT 1", limits=5)),
+        (UsageError, "seconds above 0, got str '10'", lambda lib: Limits(seconds="10")),
+        (UsageError, "'4GB' .* got int 5", lambda lib: Limits(memory=5)),
+        (UsageError, "threads are a whole number from 1, got float 1.5", lambda lib: Limits(threads=1.5)),
+        (UsageError, "a number, got str '2'", lambda lib: IngestSettings(samples_per_second="2")),
+        (UsageError, "crops_per_track is a whole number, got None",
+         lambda lib: IngestSettings(crops_per_track=None)),
+        (UsageError, "max_regions is at least 1, got 0", lambda lib: IngestSettings(max_regions=0)),
+        (UsageError, "a list of them, got None", lambda lib: lib.index(None)),
+        (UsageError, "a list of them, got list .*5", lambda lib: lib.index(["a.mp4", 5])),
+        (UsageError, "IngestSettings.* got dict", lambda lib: lib.index("a.mp4", settings={"every": 5})),
+        (UsageError, "number of exits, got str '2'", lambda lib: lib.index("a.mp4", depth="2")),
+        (UsageError, "queries are a list.*got str 'SELECT 1'", lambda lib: lib.query_many("SELECT 1")),
+        (UsageError, "queries are a list", lambda lib: lib.query_many([("SELECT 1",)])),
+        (UsageError, "True or False, got str 'no'", lambda lib: lib.forget("red", with_sightings="no")),
+        (UsageError, "got str ''", lambda lib: lib.register_album("")),
+        (UsageError, r"file, folder, pattern .*, got str ''", lambda lib: lib.register("x", "")),
+        (UsageError, "finite number of seconds, got float nan",
+         lambda lib: lib.register_from_video("x", "a.mp4", float("nan"), "0,0,9,9")),
+        (BadBox, "four whole numbers, .*got int 5", lambda lib: lib.register("x", PICTURE, box=5)),
+        (BadBox, "four whole numbers", lambda lib: lib.register("x", PICTURE, box=(1, 2, 3))),
+        (EntityError, "an entity's name is text, got list", lambda lib: lib.register(["x"], PICTURE)),
+        (EntityError, "an entity's name is text, got int 5", lambda lib: lib.register(5, PICTURE)),
+        (UnknownVideo, "no video 'b.mp4'", lambda lib: lib.remove_videos("b.mp4")),
+        (UsageError, "an id is a whole number", lambda lib: lib.crop("1")),
+        (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
+        (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
+        (UsageError, "what JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
+        (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
+        (UsageError, "not empty, got str ''", lambda lib: panorama.open("")),
+        (UsageError, "not empty, got int 5", lambda lib: panorama.open(5)),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_the_value_and_what_it_may_be(
+    library: Library, error: type[Exception], message: str, act: Callable[[Library], object]
+) -> None:
+    with pytest.raises(error, match=message):
+        act(library)
+
+
+def test_what_is_meant_well_is_taken(library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    # Arrays, files and Paths are pictures alike.
+    verdicts = [library.verify(a, b) for a, b in ((PICTURE, "red.png"), (Path("red.png"), PICTURE))]
+    assert verdicts[0] == verdicts[1] and verdicts[0].score > 0.9
+    assert library.query("SELECT verify('red.png', 'red.png')", picture_root=str(folder))[0][0] is True
+    crops = library.query("SELECT crop_id FROM crops").fetchall()
+    ids = [row.crop_id for row in crops]
+    assert library.vectors_of(ids, np.int64(1)).shape[0] == len(ids)  # type: ignore[arg-type]
+    assert (library.crop(np.int64(ids[0])) == library.crop(ids[0])).all()  # type: ignore[arg-type]
+    why = library.why("red", Path("a.mp4"), seconds=np.float32(2))  # type: ignore[arg-type]
+    assert why.video == "a.mp4"
+    assert library.date(folder / "a.mp4", start="2026-03-01 10:00:00", zone="UTC").changed == 1
+    assert library.use_model(Path("color-bands")) == 0
+    assert inspect.signature(library.verify).parameters.keys() == {"first", "second"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT track_id FROM tracks WHERE track_id = ?", "id"),
+        ("SELECT tracks WHERE track_id = ?", "id"),
+        ("SELECT tracks WHERE track_id IN ?", "ids"),
+        ("SELECT tracks WHERE track_id IN ?", "list"),
+        ("SELECT tracks WHERE start_time < ? AND entity = 'red'", np.float32(2)),
+        ("SELECT track_id FROM tracks WHERE start_time < $start", {"start": np.float64(2)}),
+        ("SELECT tracks WHERE video = ? AND entity = 'red'", np.str_("a.mp4")),
+        ("SELECT tracks ORDER BY similarity(?) DESC LIMIT 1", Path("red.png")),
+    ],
+)
+def test_values_of_arrays_and_data_frames_are_parameters(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch, sql: str, value: object
+) -> None:
+    monkeypatch.chdir(folder)
+    track_id = library.query("SELECT track_id FROM sightings")[0][0]
+    ids = {"id": np.int64(track_id), "ids": np.array([track_id]), "list": [np.int64(track_id)]}
+    given = ids.get(value, value) if isinstance(value, str) else value
+    assert library.query(sql, given if isinstance(given, dict) else [given])[0].track_id == track_id
