@@ -108,3 +108,27 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
 def test_what_only_begins_as_a_number_is_an_error_of_the_question(engine: Engine, end: str) -> None:
     with pytest.raises(QueryError):
         engine.query(f"SELECT tracks WHERE entity = 'dog' {end}")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT frames WHERE entity = 'dog' AND score >= ^0e", "'0e' is no number"),
+        ("SELECT frames WHERE entity = 'dog' AND frame = ^1e+", "'1e' is no number"),
+        ("SELECT * FROM tracks WHERE track_id = ^0e", "'0e' is no number"),
+        ("SELECT frames WHERE entity = 'dog' LIMIT ^5e", "'5e' is no number"),
+        ("SELECT frames WHERE entity = 'dog' AND score >= ^1.5.2", 'at or near "1.5.2"'),
+        ("SELECT moments WHERE entity = 'dog' AND score > ^.5. ORDER BY score", 'at or near ".5."'),
+        ("SELECT count(*) FROM (SELECT frames WHERE entity = 'dog') WHERE score > ^1.5.2", "1.5.2"),
+    ],
+)
+def test_a_number_that_is_none_is_shown_where_it_was_written(engine: Engine, sql: str, message: str) -> None:
+    # In a shorthand DuckDB's syntax errors pointed into the text made of it.
+    typed = sql.replace("^", "")
+    with pytest.raises(QueryError, match=message) as caught:
+        engine.query(typed)
+    assert (caught.value.sql, caught.value.position) == (typed, sql.index("^"))
+
+
+def test_a_name_right_behind_a_number_is_still_one(engine: Engine) -> None:
+    assert engine.query("SELECT 0earest").columns == ["earest"]

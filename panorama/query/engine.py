@@ -59,9 +59,9 @@ from panorama.query.relations import (
     SnapshotLike,
     Tables,
 )
-from panorama.query.remarks import refuse_zones, remarks
+from panorama.query.remarks import refuse_numbers, refuse_zones, remarks
 from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall, leaf_place
+from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
@@ -168,6 +168,7 @@ class Engine:
             raise QueryError(
                 "statements about entities are executed by Library.query, not by the engine", sql, 0
             )
+        refuse_numbers(tokens, sql)
         refuse_by_name(tokens, sql)
         return sql, tokens
 
@@ -235,7 +236,10 @@ class Engine:
         verify = self._by_example.verifier(run, sql, dry)
         rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
-        parsed = check_single_select(run.cursor, rewritten.text, tokens)
+        try:
+            parsed = check_single_select(run.cursor, rewritten.text, tokens)
+        except QueryError as exc:
+            raise QueryError(exc.args[0], sql, rewritten.typed(exc.position)) from exc
         run.parsed = None if run.before else parsed
         for query in rewritten.queries:
             self._match(query, run, dry)
@@ -290,15 +294,10 @@ class Engine:
             raise
         except duckdb.Error as exc:
             error = readable(exc, text)
-            position = None if error.position is None else self._typed(rewritten, error.position + shift)
-            raise type(error)(error.args[0], sql, position) from exc
+            place = None if error.position is None else error.position + shift
+            raise type(error)(error.args[0], sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result
         return kind(table, types, **run.account(started))
-
-    def _typed(self, rewritten: Rewritten, position: int) -> int:
-        """The place in the statement as typed that a place in what DuckDB got comes from."""
-        leaf = leaf_place(rewritten.queries, rewritten.text, position)
-        return rewritten.original(position) if leaf is None else leaf
 
     def _match(self, query: Query, run: Run, dry: bool) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from sqlglot.tokens import Token, TokenType
 
@@ -68,6 +68,21 @@ def _above_one(number: str) -> bool:
         return float(number) > 1
     except ValueError:
         return False
+
+
+def refuse_numbers(tokens: list[Token], sql: str) -> None:
+    """Raise where a number lacks its exponent, of which DuckDB tells no place.
+
+    Raises:
+        QueryError: there is one; with the place.
+    """
+    for token, after in zip_longest(tokens, tokens[1:]):
+        goes_on = after is not None and after.start == token.end + 1 and after.token_type == TokenType.VAR
+        # 0earest is 0 by the name of earest.
+        if token.token_type == TokenType.NUMBER and token.text[-1:] in "eE" and not goes_on:
+            raise QueryError(
+                f"{token.text!r} is no number: its exponent is missing, as in 1e3", sql, token.start
+            )
 
 
 def refuse_zones(tokens: list[Token], sql: str) -> None:

@@ -91,6 +91,13 @@ class Rewritten:
             shift = piece.stop - piece.new_stop
         return position + shift
 
+    def typed(self, position: int | None) -> int | None:
+        """As `original` for what is wrong; in a shorthand the condition or clause that it came from."""
+        if position is None:
+            return None
+        leaf = leaf_place(self.queries, self.text, position)
+        return self.original(position) if leaf is None else leaf
+
 
 def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None:
     """Where a predicate stands as typed that reached `text` around a place; None where there is none."""
