@@ -148,6 +148,39 @@ def test_several_queries_in_json_are_one_array_a_line_and_tables_stand_apart(run
     assert tables == "one\n---\n(0 rows)\n\none\n---\n(0 rows)\n"
 
 
+def test_sql_comes_from_standard_input_where_a_dash_is_named(run, asked, tmp_path, monkeypatch):
+    (tmp_path / "one.sql").write_text("SELECT 1 AS one")
+
+    def piped(text, *words):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        return run("query", *words, "--format", "csv")
+
+    for words in (["-"], ["-f", "-"], ["--file", "-"]):
+        assert piped(b"SELECT 2 AS two;\n", *words).out == "two\n2\n"
+    both = piped("\ufeffSELECT 'ä' AS two; SELECT 3 AS three".encode(), "-f", "one.sql", "-")
+    assert both.out == "one\n1\ntwo\nä\nthree\n3\n"
+    wrong = piped(b"SELECT 1;\nSELECT nosuch FROM videos", "-f", "one.sql", "-")
+    assert wrong.status == 1 and "QueryError: standard input: Referenced" in wrong.err
+    assert "line 2, column 8" in wrong.err
+    assert piped(b"SELECT \xff", "-").err == "QueryError: standard input is no text in UTF-8, so no SQL\n"
+    assert "the statement is empty" in piped(b"", "-").err
+    twice = piped(b"SELECT 1", "-f", "-", "-")
+    assert twice.status == 2 and "can be read once" in twice.err
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run("query", "-").err == "QueryError: standard input is closed; there is no SQL to read\n"
+
+
+def test_sql_may_begin_with_a_comment_and_a_file_as_sql_is_pointed_out(run, asked, tmp_path):
+    assert run("query", "-- how many\nSELECT 1 AS one", "--format", "csv").out == "one\n1\n"
+    assert run("query", "--how many\nSELECT 1 AS one", "--format", "csv").out == "one\n1\n"
+    (tmp_path / "one.sql").write_text("SELECT 1 AS one")
+    named = run("query", "one.sql")
+    assert named.status == 2 and "one.sql is a file: panorama query -f one.sql" in named.err
+    long = run("query", "-f", "one.sql", "SELECT " + "1, " * 2000)
+    assert long.status == 2 and "after -f stand files" in long.err
+    assert "No such option '--fromat'" in run("query", "SELECT 1", "--fromat", "csv").err
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

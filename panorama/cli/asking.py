@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,10 +26,27 @@ from panorama.track_boxes import TrackBoxes
 from panorama.why import Why
 from panorama.why_picture import write_why
 
+STDIN = "-"
+"""The name of standard input, as an argument and as a file."""
 
-@click.command("query")
+
+class SqlCommand(click.Command):
+    """Takes SQL that begins with a comment for SQL, not for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if _is_comment(word) else word for word in args])
+
+
+def _is_comment(word: str) -> bool:
+    return word.startswith("--") and (word[2:3].isspace() or "\n" in word)
+
+
+@click.command("query", cls=SqlCommand)
 @click.argument("sql", nargs=-1)
-@click.option("-f", "--file", "files", multiple=True, type=click.Path(), help="Read the SQL from files.")
+@click.option(
+    "-f", "--file", "files", multiple=True, type=click.Path(),
+    help="Read the SQL from files; - is standard input.",
+)  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default=None,
     help="Default: table, or what the suffix of --out says.",
@@ -58,15 +76,9 @@ def query_command(
     panorama query "SELECT moments WHERE entity = 'blue-van'" --sheet hits.jpg
     panorama query -f queries/01-where-is.sql --format json
     panorama query -f first.sql second.sql
+    panorama query - < first.sql
     """
-    if not files and len(sql) != 1:
-        raise click.UsageError('give the SQL as one argument or files with -f: panorama query "SELECT ..."')
-    unread = [word for word in sql if files and not Path(word).is_file()]
-    if unread:
-        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
-    named = (*files, *sql) if files else ()
-    # One file needs no name in its errors.
-    texts = [(_read(Path(f)), f if len(named) > 1 else None) for f in named] or [(text, None) for text in sql]
+    texts = _texts(sql, files)
     asked = [statement for text, path in texts for statement in _checked(text, path)]
     if len(asked) > 1 and (out or clips or sheet):
         raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
@@ -90,15 +102,54 @@ def query_command(
             _pictures(library, result, sheet, clips)
 
 
-def _read(path: Path) -> str:
+def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:
+    """The SQL that a command line gives, each text with the file to name in its errors, if there are several.
+
+    Raises:
+        UsageError: it gives none, or SQL beside files.
+        QueryError: a file cannot be read.
+    """
+    if not files and len(sql) != 1:
+        raise click.UsageError(
+            'give the SQL as one argument, panorama query "SELECT ...", in files with -f,'
+            " or as - on standard input"
+        )
+    if not files and sql != (STDIN,):
+        if sql[0].endswith(".sql") and _is_file(sql[0]):
+            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {sql[0]}")
+        return [(sql[0], None)]
+    named = (*files, *sql)
+    unread = [word for word in sql if word != STDIN and not _is_file(word)]
+    if unread:
+        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
+    if named.count(STDIN) > 1:
+        raise click.UsageError("standard input can be read once; name - once")
+    called = ["standard input" if name == STDIN else name for name in named]
+    # One file needs no name in its errors.
+    return [(_read(n, c), c if len(named) > 1 else None) for n, c in zip(named, called, strict=True)]
+
+
+def _is_file(word: str) -> bool:
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(word).is_file()
+    except OSError:  # longer than a name can be, as SQL is
+        return False
+
+
+def _read(name: str, called: str) -> str:
+    """The text of a file, or of standard input."""
+    if name == STDIN and sys.stdin is None:
+        raise QueryError("standard input is closed; there is no SQL to read")
+    try:
+        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        # Editors of some systems begin a file with a mark that is no part of it.
+        return data.decode("utf-8-sig")
     except FileNotFoundError as exc:
-        raise QueryError(f"there is no file {str(path)!r}; after -f stand files of SQL") from exc
+        raise QueryError(f"there is no file {called!r}; after -f stand files of SQL") from exc
     except UnicodeDecodeError as exc:
-        raise QueryError(f"{path} is no text in UTF-8, so no SQL") from exc
+        raise QueryError(f"{called} is no text in UTF-8, so no SQL") from exc
     except OSError as exc:
-        raise QueryError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise QueryError(f"{called} cannot be read: {exc.strerror}") from exc
 
 
 def _checked(text: str, path: str | None) -> list[Statement]:
