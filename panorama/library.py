@@ -104,8 +104,6 @@ class Library:
     def __repr__(self) -> str:
         return f"Library({str(self.path)!r})"
 
-    # Models
-
     @property
     def embedder(self) -> Embedder:
         """The model that this library is searched with."""
@@ -128,8 +126,6 @@ class Library:
         embedded = self._models.switch(model, name)
         self._forget_answers()
         return embedded
-
-    # Index
 
     def index(
         self,
@@ -253,8 +249,6 @@ class Library:
         """The videos, one row each, in order of name."""
         return self.snapshot().videos
 
-    # Album
-
     def register(
         self,
         name: str,
@@ -373,8 +367,6 @@ class Library:
         """The named shapes of the cameras: list, add, rename, drop, import, draw them."""
         return Zones(self._store, self.videos)
 
-    # Query
-
     def query(
         self,
         sql: str,
@@ -449,6 +441,10 @@ class Library:
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""
         self._store.put_setting(key, value)
+
+    def check_writable(self) -> None:
+        """LibraryWriteError where the library can only be read; told before long work, not after it."""
+        self._store.check_writable()
 
     def crop(self, crop_id: int) -> NDArray[np.uint8]:
         """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""

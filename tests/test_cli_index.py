@@ -15,7 +15,6 @@ from fakes import Thing, scene, write_film, write_picture
 
 from panorama.cli import indexing
 from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
-from panorama.errors import LibraryWriteError
 from panorama.parcels import Progress
 
 FILM = [Thing("red", 5, 35)]
@@ -176,12 +175,9 @@ def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, mon
     write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
     monkeypatch.setattr("panorama.cli.tuning.tune", lambda *_, **__: pytest.fail("tried for minutes first"))
-
-    def refuse(*_):
-        raise LibraryWriteError("open for reading only")
-
-    monkeypatch.setattr("panorama.library.Library.put_setting", refuse)
-    assert "open for reading only" in run("tune", "a.mp4").err
+    monkeypatch.setattr("panorama.store.store._can_write", lambda root: False)
+    told = run("tune", "a.mp4")
+    assert told.status == 1 and "LibraryWriteError" in told.err and "open for reading only" in told.err
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

@@ -353,6 +353,7 @@ def test_a_store_opened_for_reading_writes_nothing(tmp_path):
             lambda: store.begin_segment("c", "s"),
             lambda: store.add_exemplars("cat", [exemplar()]),
             lambda: store.remove_video("a.mp4"),
+            store.check_writable,
         ):
             with pytest.raises(LibraryWriteError, match="reading only"):
                 change()

@@ -8,7 +8,7 @@ import click
 
 from panorama.cli.common import json_option, opened, say
 from panorama.library import open_library
-from panorama.profile import SETTING, remember
+from panorama.profile import remember
 from panorama.tune import SAMPLE_SECONDS, tune
 
 
@@ -57,8 +57,7 @@ def tune_command(
         say("the profile is forgotten; new videos are indexed with the default")
         return
     if library.exists and not dry_run:
-        # A library that cannot be written to says so now, not after the minutes that trying takes.
-        library.put_setting(SETTING, library.snapshot().settings.get(SETTING))
+        library.check_writable()  # now, not after the minutes that trying takes
     report = tune(library, list(paths), seconds=seconds, most_loss=loss, least_speed=speed, tell=say)
     if as_json:
         click.echo(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from panorama.query.clock import clock_seconds
@@ -89,6 +90,15 @@ class Names:
         return f"_p{self.number}_rows{j}"
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A piece of one shorthand, by its name in WITH; `kept` where it is computed once, however often used."""
+
+    name: str
+    sql: str
+    kept: bool = False
+
+
 def compile_query(query: Query) -> str:
     """The SELECT that answers a shorthand, to stand where it stood."""
     names = Names(query.number)
@@ -96,7 +106,7 @@ def compile_query(query: Query) -> str:
     given = replace(query, first_rows=None) if _first_are_given(query) else query
     steps = _track_steps(given, names)
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
-        steps.append(f"{names.places} AS ({_places(query, seen, names)})")
+        steps.append(Step(names.places, _places(query, seen, names)))
     for j, item in enumerate(seen):
         more = _MORE[query.target]
         placed = space_rows(query, item, names.tracks(j), _places_in(query), more, _late(query, item))
@@ -104,7 +114,7 @@ def compile_query(query: Query) -> str:
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
             rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, j)
-        steps.append(f"{names.rows(j)} AS ({rows})")
+        steps.append(Step(names.rows(j), rows))
     index = {item: j for j, item in enumerate(seen)}
     if query.target == "moments":
         branches = [
@@ -114,24 +124,32 @@ def compile_query(query: Query) -> str:
         body = moments_union(branches)
     else:
         body = _pointwise(query, index, names)
-    text = f"WITH {', '.join(steps)} {body}"
     if query.target != "crops" and all(item.source == "known" for item in seen):
         # What is used once and joins only what is given is planned in its place.
-        for name in (names.videos, *(names.tracks(j) for j in index.values())):
-            if len(re.findall(rf"\b{name}\b", text)) == 2:
-                text = text.replace(f"{name} AS MATERIALIZED", f"{name} AS")
-    return _outer(query, text)
+        steps = [replace(step, kept=step.kept and _uses(step.name, steps, body) > 1) for step in steps]
+    return _outer(query, _with(steps, body))
 
 
-def _track_steps(query: Query, names: Names) -> list[str]:
+def _with(steps: Sequence[Step], body: str) -> str:
+    """A SELECT and the steps before it."""
+    kept = {True: " MATERIALIZED", False: ""}
+    return f"WITH {', '.join(f'{step.name} AS{kept[step.kept]} ({step.sql})' for step in steps)} {body}"
+
+
+def _uses(name: str, steps: Sequence[Step], body: str) -> int:
+    """How often a step is named in the others and in what follows them."""
+    return sum(len(re.findall(rf"\b{name}\b", sql)) for sql in (*(step.sql for step in steps), body))
+
+
+def _track_steps(query: Query, names: Names) -> list[Step]:
     """The videos that can hold an answer, and the tracks of everything looked for."""
     videos = (
         f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
         f"{_where(query.shared, _bracketed(query.video_clock_sql()))}"
     )
-    steps = [f"{names.videos} AS MATERIALIZED ({videos})"]
+    steps = [Step(names.videos, videos, kept=True)]
     for j, item in enumerate(query.every_seen()):
-        steps.append(f"{names.tracks(j)} AS MATERIALIZED ({_tracks(query, item, names)})")
+        steps.append(Step(names.tracks(j), _tracks(query, item, names), kept=True))
     return steps
 
 
@@ -143,13 +161,13 @@ def tracks_to_follow(query: Query) -> str:
         for j, item in enumerate(query.every_seen())
         if frame_by_frame(query, item)
     )
-    return f"WITH {', '.join(_track_steps(query, names))} {picks}"
+    return _with(_track_steps(query, names), picks)
 
 
 def places_from_files(query: Query) -> str:
     """SQL of the table of places of a shorthand that follows known tracks, where they are too many."""
     names = Names(query.number)
-    return f"WITH {', '.join(_track_steps(query, names))} {_places(query, query.every_seen(), names)}"
+    return _with(_track_steps(query, names), _places(query, query.every_seen(), names))
 
 
 def _first_are_given(query: Query) -> bool:

@@ -78,12 +78,14 @@ def hand_over(
         views: also `views_of(name)`.
         tracks: those of the matches, perhaps more of them; see `tracks_of`.
     """
-    ids = np.unique(matches.track_id)
     if alone or tracks is None:
         cursor.register(name, matches.to_arrow())
     if tracks is not None:
         cursor.register(found_of(name), _with_tracks(matches, tracks))
-    else:
+        if not views:
+            return  # as most statements: nothing more is asked by id
+    ids = np.unique(matches.track_id)
+    if tracks is None:
         give_tracks(cursor, f"{name}_tracks", ids, matcher)
         cursor.execute(_FOUND.format(found=found_of(name), matches=name))
     if views:

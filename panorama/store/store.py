@@ -330,6 +330,11 @@ class Store:
         with self._place.catalog.write() as tx:
             settings.put(tx, key, value)
 
+    def check_writable(self) -> None:
+        """LibraryWriteError where nothing can be stored: no permission, or another writer that stays."""
+        with self._place.catalog.write():
+            pass
+
     def put_model(self, model: ModelRow) -> None:
         """Remember what a model hash stands for."""
         with self._place.catalog.write() as tx:
