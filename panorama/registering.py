@@ -262,7 +262,9 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
         for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
             images = _images_in(sub)
             if not images:
-                raise BadImage(f"the album's folder {sub} holds no image; add one or take the folder away")
+                inside = any(_images_in(p) for p in sub.iterdir() if p.is_dir())
+                meant = f"is {sub} the album?" if inside else "add one or take the folder away"
+                raise BadImage(f"the album's folder {sub} holds no image; {meant}")
             unlike = sub / NEGATIVE_FOLDER
             found.append((sub.name, images, _images_in(unlike) if unlike.is_dir() else []))
     except OSError as exc:

@@ -108,7 +108,10 @@ def test_an_album_is_registered_whole_or_not_at_all(run, indexed):
     assert entities(run) == {"blue": (1, 0), "green": (1, 0), "red": (1, 1)}
     (album / "hollow").mkdir()
     done = run("register", "--album", "album")
-    assert done.status == 1 and "hollow holds no image" in done.err
+    assert done.status == 1 and "hollow holds no image; add one" in done.err
+    (album / "hollow").rmdir()
+    above = run("register", "--album", ".")
+    assert above.status == 1 and "album holds no image; is album the album?" in above.err
     assert run("register", "--album", "album", "name").status == 2
     assert run("register", "--album", "nosuch").status == 1
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from clips import cut_off, write_audio, write_video
-from fakes import Thing, scene, write_film, write_picture
+from fakes import Thing, scene, thing_picture, write_film, write_picture
 
 from panorama.cli import indexing
 from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
@@ -178,6 +178,16 @@ def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, mon
     monkeypatch.setattr("panorama.store.store._can_write", lambda root: False)
     told = run("tune", "a.mp4")
     assert told.status == 1 and "LibraryWriteError" in told.err and "open for reading only" in told.err
+
+
+def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    for name in ("red", "blue"):
+        for number in range(3):
+            write_picture(tmp_path / "v" / name / f"{number}.png", thing_picture(name))
+    told = index(run, "v").err
+    assert "2 folders of numbered pictures were read as a video each: v/blue, ..." in told
+    assert "numbered pictures" not in index(run, "v").err  # nothing is new
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -191,9 +192,9 @@ def _rule(
     "--depth",
     type=click.IntRange(min=1),
     default=None,
-    help="Exits of the embedder to take crops to; queries go on. All.",
+    help="Take crops to the first N exits of the embedder; queries go on from there. Default: all.",
 )
-@click.option("--redo", is_flag=True, help="Also what was indexed with other settings, named or of tune.")
+@click.option("--redo", is_flag=True, help="Index anew what was indexed with other settings.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options
@@ -277,6 +278,11 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         speed = sum(file.video_seconds for file in report.of(INDEXED)) / seconds
         found = counted(frames, "frame")
         say(f"{found} in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
+    series = [file for file in report.of(INDEXED) if Path(file.path).is_dir()]
+    if series:
+        # Also what becomes of an album that lies beside the footage.
+        read = counted(len(series), "folder of numbered pictures was", "folders of numbered pictures were")
+        say(f"{read} read as a video each: {series[0].path}{', ...' if len(series) > 1 else ''}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
     for text in report.recording.lines() if report.recording is not None else ():

@@ -70,7 +70,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 
 @zones_command.command("show", short_help="Draw the shapes of a camera on a frame of it.")
 @click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
-@_camera_option
+@click.option("--camera", help="The camera; needed where there are several.")
 @click.option("--video", help="A video of the library. Default: the camera's first.")
 @click.option("--at", "seconds", type=float, default=0.0, help="Seconds from its start.")
 @click.pass_context

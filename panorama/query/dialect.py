@@ -247,6 +247,11 @@ def single_quotes(word: str) -> str:
     return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 
+def word_around(sql: str, position: int) -> str:
+    """The word at a place, with its hyphens: blue-van without quotes is blue less van."""
+    return next((f.group() for f in re.finditer(r"\w+(?:-\w+)*", sql) if f.start() <= position < f.end()), "")
+
+
 _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 
 

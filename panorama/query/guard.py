@@ -9,7 +9,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout
-from panorama.query.dialect import TARGETS, single_quotes
+from panorama.query.dialect import TARGETS, single_quotes, word_around
 from panorama.query.relations import RELATIONS, SCHEMA
 
 _REFUSED = {
@@ -44,6 +44,7 @@ _SHOWN_SETTINGS = frozenset(
 )
 _PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
+_EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
 
 
@@ -126,7 +127,10 @@ def check_single_select(
     try:
         statements = connection.extract_statements(body)
     except duckdb.Error as exc:
-        raise readable(exc, sql) from exc
+        error = readable(exc, sql)
+        if error.position == tokens[0].start:
+            error.args = (f"{error.args[0]}. A question begins with SELECT: {_EXAMPLE}",)
+        raise error from exc
     if len(statements) != 1:
         message = (
             "the statement is empty; write a SELECT"
@@ -191,7 +195,8 @@ def _meant_text(message: str, sql: str, position: int | None) -> str:
     """A hint where a word that is no column is compared: a text may have been meant."""
     found = re.match(r'Referenced column "([^"]+)" not found', message)
     if found and re.search(r"(=|<>|\bI?LIKE)\s*$", sql[:position], re.IGNORECASE):
-        return f". {single_quotes(found[1])}"
+        word = word_around(sql, position or 0)
+        return f". {single_quotes(word if '-' in word else found[1])}"
     return ""
 
 

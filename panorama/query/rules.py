@@ -12,7 +12,7 @@ from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
-from panorama.query.dialect import single_quotes
+from panorama.query.dialect import single_quotes, word_around
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
     CLOCK_COLUMNS,
@@ -52,7 +52,7 @@ def check_names(query: Query, context: Context) -> Query:
         for name in sorted(leaf.columns - known - {PLACE}):
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
-                f"{_meant_text(leaf, name)}",
+                f"{_meant_text(leaf, name, word_around(query.sql, column_position(leaf, name)))}",
                 query.sql,
                 column_position(leaf, name),
             )
@@ -62,15 +62,17 @@ def check_names(query: Query, context: Context) -> Query:
     return query
 
 
-def _meant_text(leaf: Leaf, name: str) -> str:
+def _meant_text(leaf: Leaf, name: str, word: str) -> str:
     """A hint where an unknown column is compared with a column of text: quotes were forgotten or double."""
     for column in leaf.node.find_all(exp.Column) if leaf.node is not None else ():
         beside = column.parent
+        while isinstance(beside, exp.Sub):
+            beside = beside.parent
         if column.name.lower() != name or not isinstance(beside, (exp.Binary, exp.In)):
             continue
         sides = [beside.this, *beside.expressions, beside.args.get("expression")]
         if any(isinstance(side, exp.Column) and side.name.lower() in _TEXT_COLUMNS for side in sides):
-            return f". {single_quotes(column.name)}"
+            return f". {single_quotes(word if '-' in word else column.name)}"
     return ""
 
 
