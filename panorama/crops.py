@@ -37,7 +37,8 @@ def shrunk(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
     """A JPEG of an RGB picture (H, W, 3), shrunk so that its longest side is at most MAX_SIDE."""
     small = shrunk(rgb) if max(rgb.shape[:2]) > MAX_SIDE else rgb
-    done, data = cv2.imencode(".jpg", small[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    bgr = cv2.cvtColor(small, cv2.COLOR_RGB2BGR)  # a copy by negative strides takes as long as the coding
+    done, data = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise BadImage(f"a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be written as JPEG")
     return bytes(data)
@@ -63,7 +64,7 @@ def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     if picture.shape[2] == 4:
         alpha = picture[:, :, 3:].astype(np.float32) / 255
         picture = (picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
-    return np.ascontiguousarray(picture[:, :, ::-1])
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:

@@ -19,8 +19,9 @@ from panorama.video import VideoFrame
 EDGE_PIXELS = 2
 """A box this near the border of the picture probably shows only part of its thing."""
 
-FRAMES_HELD = 4
-"""Sampled frames whose views are not yet made into pictures."""
+LEAST_HELD = 4
+HELD_BYTES = 32 << 20
+"""Sampled frames whose views are not yet made into pictures: so many, or as many as take so much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class SegmentBuilder:
         self._gap = 1  # frames between the last two looks of any shot
         self._shot_start = 0
         self._undeveloped: deque[list[tuple[ViewKeeper, View]]] = deque()
+        self._held = max(LEAST_HELD, HELD_BYTES // (size[0] * size[1] * 3 // 2))
 
     def sample(
         self, frame: VideoFrame, regions: Regions, small: NDArray[np.uint8]
@@ -124,7 +126,7 @@ class SegmentBuilder:
     def _develop(self, offered: list[tuple[ViewKeeper, View]]) -> None:
         """Make the pictures of views that have been kept for some looks: most are soon outdone by another."""
         self._undeveloped.append(offered)
-        if len(self._undeveloped) > FRAMES_HELD:
+        if len(self._undeveloped) > self._held:
             for keeper, view in self._undeveloped.popleft():
                 if keeper.keeps(view):
                     view.develop()
