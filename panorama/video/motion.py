@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 import cv2
 import numpy as np
@@ -132,14 +134,11 @@ class MotionProposer:
         mask = np.asarray(cv2.medianBlur(foreground & lit, 3), np.uint8)
         boxes: list[tuple[int, int, int, int]] = []
         scores: list[float] = []
-        for (x, y, w, h), part in components(mask):
-            area = cv2.countNonZero(part)
-            if area < MIN_AREA_SHARE * height * width:
-                continue
+        for (x, y, w, h), area, part in components(mask, MIN_AREA_SHARE * height * width):
             window = np.s_[y : y + h, x : x + w]
-            outline = cv2.morphologyEx(part, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
-            edges_before, edges_now = edges_in(self._mean, window), edges_in(small, window)
-            if edges_before[outline].sum() > GHOST_EDGE_RATIO * edges_now[outline].sum():
+            outline = cv2.morphologyEx(part, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+            edges_before, edges_now = (edges_in(p, window) for p in (self._mean, small))
+            if cv2.mean(edges_before, outline)[0] > GHOST_EDGE_RATIO * cv2.mean(edges_now, outline)[0]:
                 # The outline lies in the background, not in the frame: what stood there has left.
                 self._mean[window][part > 0] = small[window][part > 0]
                 continue
@@ -183,7 +182,7 @@ def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tu
     # A ninth of the pixels tells a light as well as all. Around mid-grey, sums in float32 lose nothing.
     before = background[::3, ::3].ravel() - MID_GREY
     now = small[::3, ::3].ravel() - MID_GREY
-    gain, offset = 1.0, float(np.median(now[::2] - before[::2]))
+    gain, offset = 1.0, _median(now[::2] - before[::2])
     products = np.stack([np.ones_like(now), before, now, before * before, before * now])  # (5, P)
     for limit in LIGHT_INLIER:
         same = np.abs(now - (gain * before + offset)) < limit
@@ -200,16 +199,41 @@ def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tu
     return gain, offset + float(MID_GREY) * (1 - gain)
 
 
-def components(mask: NDArray[np.uint8]) -> Iterator[tuple[tuple[int, int, int, int], NDArray[np.uint8]]]:
-    """What lies together or nearly so in a mask (h, w): x, y, width, height, and the part of it in there."""
+def _median(values: NDArray[np.float32]) -> float:
+    """As numpy's, which takes most of its time to find out along which axis."""
+    middle = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, middle)[middle])
+    lower, upper = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1]
+    return float((lower + upper) / np.float32(2))
+
+
+def components(
+    mask: NDArray[np.uint8], least: float
+) -> Iterator[tuple[tuple[int, int, int, int], int, NDArray[np.uint8]]]:
+    """What lies together or nearly so in a mask (h, w), where it is not too small.
+
+    Args:
+        least: pixels of the mask.
+
+    Yields:
+        x, y, width, height of where it lies, its pixels, and the part of the mask in there.
+    """
     gap = max(3, round(MERGE_GAP_SHARE * max(mask.shape)) * 2 + 1)
-    joined = cv2.dilate(mask, np.ones((gap, gap), np.uint8))
-    count, labels = cv2.connectedComponents(joined, ltype=cv2.CV_16U)
+    joined = np.asarray(cv2.dilate(mask, np.ones((gap, gap), np.uint8)), np.uint8)
+    # Most of a picture stands still: what lies together is looked for where anything moves.
+    left, top, width, height = cv2.boundingRect(joined)
+    moving = joined[top : top + height, left : left + width]
+    if cv2.countNonZero(moving) < least:
+        return
+    count, labels = cv2.connectedComponents(moving, ltype=cv2.CV_16U)
     for label in range(1, count):
         own = (np.asarray(labels) == label).view(np.uint8)
         x, y, w, h = cv2.boundingRect(own)
-        window = np.s_[y : y + h, x : x + w]
-        yield (x, y, w, h), np.asarray(own[window] & mask[window], np.uint8)
+        part = own[y : y + h, x : x + w] & mask[top + y : top + y + h, left + x : left + x + w]
+        area = cv2.countNonZero(part)
+        if area >= least:
+            yield (left + x, top + y, w, h), area, part
 
 
 def edge_strength(small: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -270,8 +294,15 @@ class Texture:
 
 def _tile_shares(mask: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Mean of a mask of zeros and ones in tiles of some TILE pixels."""
-    height, width = mask.shape
+    corners, pixels = _tiles(*mask.shape)
+    sums = cv2.integral(mask)[corners]
+    rows = sums[1:] - sums[:-1]
+    return ((rows[:, 1:] - rows[:, :-1]) / pixels).astype(np.float32)
+
+
+@lru_cache(maxsize=8)
+def _tiles(height: int, width: int) -> tuple[Any, NDArray[np.intp]]:
+    """Where the corners of tiles lie in an integral picture, and how many pixels each tile has."""
     rows = np.linspace(0, height, max(1, height // TILE) + 1).astype(np.intp)
     columns = np.linspace(0, width, max(1, width // TILE) + 1).astype(np.intp)
-    sums = np.diff(np.diff(cv2.integral(mask)[rows][:, columns], axis=0), axis=1)
-    return (sums / np.outer(np.diff(rows), np.diff(columns))).astype(np.float32)
+    return np.ix_(rows, columns), np.outer(np.diff(rows), np.diff(columns))
