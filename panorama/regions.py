@@ -71,7 +71,7 @@ class Regions:
     def clipped(self, width: int, height: int, min_side: float = 1.0) -> Regions:
         """The parts inside the picture; regions smaller than `min_side` pixels are dropped."""
         limits = np.array([width, height, width, height], np.float32)
-        boxes = np.clip(self.boxes_xyxy, 0, limits)
+        boxes = np.minimum(np.maximum(self.boxes_xyxy, np.float32(0)), limits)
         keep = (boxes[:, 2] - boxes[:, 0] >= min_side) & (boxes[:, 3] - boxes[:, 1] >= min_side)
         return Regions(boxes[keep], self.scores[keep], self.sources[keep])
 
@@ -81,8 +81,9 @@ def iou(a_xyxy: NDArray[np.floating], b_xyxy: NDArray[np.floating]) -> NDArray[n
     # Side by side, not along the last axis: reducing over two numbers at a time is ten times slower.
     ax1, ay1, ax2, ay2 = np.asarray(a_xyxy, np.float32).reshape(-1, 4).T[:, :, None]  # each (N, 1)
     bx1, by1, bx2, by2 = np.asarray(b_xyxy, np.float32).reshape(-1, 4).T[:, None, :]  # each (1, M)
-    width = np.clip(np.minimum(ax2, bx2) - np.maximum(ax1, bx1), 0, None)
-    height = np.clip(np.minimum(ay2, by2) - np.maximum(ay1, by1), 0, None)
+    nothing = np.float32(0)
+    width = np.maximum(np.minimum(ax2, bx2) - np.maximum(ax1, bx1), nothing)
+    height = np.maximum(np.minimum(ay2, by2) - np.maximum(ay1, by1), nothing)
     inner = width * height
     outer = (ax2 - ax1) * (ay2 - ay1) + (bx2 - bx1) * (by2 - by1)
     return inner / np.maximum(outer - inner, 1e-9)

@@ -187,14 +187,15 @@ class Tracker:
         last = np.array([t.last_box_xyxy for t in self._live], np.float32)  # (T, 4)
         shifts = np.array([t.shift(time_seconds) for t in self._live], np.float32)  # (T, 2)
         predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)
-        overlap = np.maximum(iou(predicted, regions.boxes_xyxy), iou(last, regions.boxes_xyxy))  # (T, N)
+        places = np.concatenate([predicted, last])  # (2T, 4): both at once, most of the time is ceremony
+        overlap = _either(np.maximum, iou(places, regions.boxes_xyxy))  # (T, N)
         cosine = self._looks @ appearance.T  # (T, N)
         # What stood where nothing changed and is seen again now must look the same: often something came by.
         stood = np.array([t.held_until is not None for t in self._live])[:, None]  # (T, 1)
         jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
         least = np.where(stood, self.settings.stood_cosine, self.settings.min_cosine)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
-        near = self._within_reach(predicted, last, regions.boxes_xyxy) & (cosine >= least)
+        near = self._within_reach(places, last, regions.boxes_xyxy) & (cosine >= least)
         good = sure | near
         # Here, so that it loads beside the first frames: it takes a third of a second.
         from scipy.optimize import linear_sum_assignment
@@ -205,22 +206,33 @@ class Tracker:
         return {c: r for r, c in zip(rows.tolist(), columns.tolist(), strict=True) if good[r, c]}
 
     def _within_reach(
-        self, predicted: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
+        self, places: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
     ) -> NDArray[np.bool_]:
-        def centres(b: NDArray[np.float32]) -> NDArray[np.float32]:
-            return np.asarray((b[:, :2] + b[:, 2:]).T / np.float32(2), np.float32)  # (2, N)
+        """(T, N) whether a box may be the next of a track, by where it is and by its size.
+
+        Args:
+            places: (2T, 4) where the tracks would be now, and where they were last.
+        """
 
         def areas(b: NDArray[np.float32]) -> NDArray[np.float32]:
             return np.asarray(np.maximum((b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]), 1.0), np.float32)
 
-        def away(b: NDArray[np.float32]) -> NDArray[np.float32]:
-            x, y = centres(b)[:, :, None] - centres(boxes)[:, None, :]  # each (T, N)
-            return np.asarray(np.hypot(x, y), np.float32)
-
+        x, y = _centres(places)[:, :, None] - _centres(boxes)[:, None, :]  # each (2T, N)
+        nearest = _either(np.minimum, np.hypot(x, y))  # (T, N)
         diagonal = np.hypot(last[:, 2] - last[:, 0], last[:, 3] - last[:, 1])[:, None]  # (T, 1)
-        nearest = np.minimum(away(predicted), away(last))  # (T, N)
         ratio = areas(boxes)[None] / areas(last)[:, None]
         limit = self.settings.max_size_ratio
         return np.asarray(
             (nearest <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit)
         )
+
+
+def _centres(boxes_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(2, N) across and down."""
+    return np.asarray((boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]).T / np.float32(2), np.float32)
+
+
+def _either(which: np.ufunc, of_both: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(T, N) the larger or smaller of two halves (2T, N)."""
+    half = len(of_both) // 2
+    return np.asarray(which(of_both[:half], of_both[half:]), np.float32)
