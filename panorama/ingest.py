@@ -38,7 +38,7 @@ KEPT_BYTES = 192 << 20
 LOOK_SECONDS = 0.05
 """How often who waits for a network to be loaded looks whether anybody still wants it."""
 
-CODE_VERSION = "5"
+CODE_VERSION = "6"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
 

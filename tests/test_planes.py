@@ -69,8 +69,18 @@ def test_a_large_part_is_shrunk_and_keeps_its_shape(rotation: int) -> None:
     part = shown.part((10, 20, 110, 70), 40)
     assert part.shape == (20, 40, 3)
     whole = shown.rgb(None, None)[20:70, 10:110]
-    expected = cv2.resize(whole, (40, 20), interpolation=cv2.INTER_AREA).astype(int)
+    # As often as it goes two pixels become one; what is left, less than a half, lies between two of these.
+    halves = cv2.resize(whole, (50, 25), interpolation=cv2.INTER_AREA)
+    expected = cv2.resize(halves, (40, 20), interpolation=cv2.INTER_LINEAR).astype(int)
     assert np.abs(part - expected).max() <= 1
+
+
+@pytest.mark.parametrize("layout", ["yuv420p", "yuvj420p", "nv12", "gray", "yuv420p10le"])
+def test_a_smaller_picture_has_the_colours_of_the_whole(layout: str) -> None:
+    shown = picture(layout)
+    whole = cv2.resize(shown.rgb(None, None), (60, 45), interpolation=cv2.INTER_AREA).astype(int)
+    # Chroma lies at half the resolution, beside its pixels; red in place of blue would differ by 43 levels.
+    assert np.abs(shown.rgb(60, 45) - whole).mean(axis=(0, 1)).max() < 5
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.video.decoding import decoded_frames, open_source, shown_packets
-from panorama.video.planes import cut_frame
+from panorama.video.planes import cut_frame, scaled
 from panorama.video.reader import (
     Box,
     FrameTable,
@@ -24,7 +25,6 @@ from panorama.video.reader import (
     VideoReader,
     at_most,
     fit_size,
-    resized,
     seconds_between,
     stored_box,
 )
@@ -52,7 +52,7 @@ class PlanarPicture(Picture):
         whole = _rgb(scaler, source, source.width, source.height)
         rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
         size = at_most(longest, box[2] - box[0], box[3] - box[1])
-        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else resized(rgb, size)
+        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else scaled(rgb, *size)
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = self._stored(box)
@@ -96,16 +96,19 @@ class PlanarPicture(Picture):
 
 def _rgb(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray[np.uint8]:
     """(height, width, 3) uint8 of a frame as stored."""
-    scaled = scaler.reformat(
+    # Where it also scales, the scaler has vector code for one order of the channels and none for the other.
+    changed = (width, height) != (frame.width, frame.height)
+    made = scaler.reformat(
         frame,
         width=width,
         height=height,
-        format="rgb24",
+        format="bgr24" if changed else "rgb24",
         interpolation="AREA",
         dst_color_range=ColorRange.JPEG,
         threads=1,
     )
-    return np.asarray(scaled.to_ndarray(), np.uint8)
+    pixels = made.to_ndarray()
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB) if changed else pixels, np.uint8)
 
 
 def _has_plain_luma(pixel_format: Any) -> bool:

@@ -52,13 +52,13 @@ def halved(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.ui
     return picture
 
 
-def scaled(plane: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
-    """A plane at another size, shrunk by averaging.
+def scaled(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """A plane or picture at another size, shrunk by averaging.
 
     Halving is the one ratio for which averaging is quick, so it is halved as long as that does not shrink
     too much; what is left, less than a half, is interpolated: a fifth of the time that averages take.
     """
-    plane = halved(plane, width, height)
-    if plane.shape == (height, width):
-        return plane
-    return np.asarray(cv2.resize(plane, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
+    picture = halved(picture, width, height)
+    if picture.shape[:2] == (height, width):
+        return picture
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)

@@ -9,13 +9,11 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Self
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError, VideoError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
-from panorama.video.planes import halved
 
 TIME_TOLERANCE_SECONDS = 1e-6
 """Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
@@ -249,16 +247,6 @@ def at_most(longest: int, width: int, height: int) -> tuple[int, int]:
     """The size of a picture shrunk until its longest side is at most `longest`; never enlarged."""
     factor = min(1.0, longest / max(width, height))
     return max(1, round(width * factor)), max(1, round(height * factor))
-
-
-def resized(rgb: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """An RGB picture (H, W, 3) at another (width, height): averaged by area, or stretched between its pixels.
-
-    It is halved first, as often as that leaves more than is wanted: averages of whole pixels are quick.
-    """
-    smaller = size[0] <= rgb.shape[1] and size[1] <= rgb.shape[0]
-    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(halved(rgb, *size), size, interpolation=how), np.uint8)
 
 
 def fit_size(
