@@ -111,6 +111,8 @@ def _train_proposer(
     plan = dict(read_recipe(recipe))
     changed = {n: v for n, v in (("steps", options.steps), ("threads", options.threads)) if v is not None}
     plan["training"] = {**plan["training"], **changed}
+    if "elder" in plan:
+        plan["elder"] = {**plan["elder"], "training": {**plan["elder"]["training"], **changed}}
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume)
     model = out / "model"

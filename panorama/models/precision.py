@@ -81,6 +81,27 @@ def native_bfloat16() -> bool:
     return bool(by_processor and by_processor() and by_library and by_library())
 
 
+def training_dtype(kind: str) -> torch.dtype:
+    """bfloat16 where such a device ('cpu', 'cuda') multiplies it itself, else float32.
+
+    Emulated, a step in bfloat16 takes ten times as long as one in float32.
+    """
+    import torch
+
+    from panorama.models.device import gpu_bfloat16
+
+    fast = native_bfloat16() if kind == "cpu" else gpu_bfloat16()
+    return torch.bfloat16 if fast else torch.float32
+
+
+def mixed(kind: str) -> torch.autocast:
+    """The context to train and judge in on such a device: `training_dtype` where that is not float32."""
+    import torch
+
+    fast = training_dtype(kind) == torch.bfloat16
+    return torch.autocast(kind, torch.bfloat16, enabled=fast)
+
+
 def why_no_int8() -> str:
     """What this build of torch lacks for convolutions of 8 bits; '' where it has them."""
     import torch

@@ -101,6 +101,7 @@ class ProposerNet(nn.Module):
 
     def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int) -> None:
         super().__init__()
+        self.shape = (tuple(widths), tuple(depths), pyramid)
         stem, *stages = widths
         self.stem = ConvUnit(3, stem, stride=2)
         self.stages = nn.ModuleList()

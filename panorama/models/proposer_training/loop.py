@@ -17,8 +17,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from panorama.errors import ModelError
+from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
 from panorama.models.proposer_training.compose import compose
+from panorama.models.proposer_training.elder import ELDER, Elder, keep_elder
+from panorama.models.proposer_training.slim import slim
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
@@ -44,6 +47,8 @@ class Batches(Dataset[dict[str, Any]]):
         cv2.setNumThreads(1)
         self.store = open_store(self.data, self.cache, self.recipe["store"], print)
         self.teacher = Teacher(self.data / "teachers" / "yolox_nano.onnx")
+        begun = self.recipe.get("elder", {}).get("share", 0.0) > 0
+        self.elder = Elder(self.cache.parent / ELDER) if begun else None
         self.ready = True
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -60,6 +65,8 @@ class Batches(Dataset[dict[str, Any]]):
         samples = [compose(rng, self.store, height, width, phase) for rng in rngs]
         images = np.stack([sample.image for sample in samples])
         answer = self.teacher(images)
+        if self.elder is not None:
+            answer = self.elder.join(answer, images, self.recipe["elder"]["share"])
         boxes, real = padded([sample.boxes for sample in samples])
         silent, _ = padded([sample.silent for sample in samples])
         return {
@@ -141,7 +148,7 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * share
     images = prepare(batch["images"])
-    with torch.autocast("cpu", torch.bfloat16):
+    with mixed("cpu"):
         trunk, pyramid = run.net.features(images)
         logits, boxes = run.net.decode(pyramid)
         shapes = [(p.shape[2], p.shape[3]) for p in pyramid]
@@ -213,20 +220,42 @@ def load_checkpoint(run: Run, path: Path) -> None:
     run.step = int(tensors["step"])
 
 
-def begin_from(run: Run, name: str) -> None:
-    """Give a fresh run the weights of a model folder; its optimisers and hints start anew.
+def begin_from(run: Run, elder: Elder) -> None:
+    """Give a fresh run the weights of another network, or what of them fits into a narrower one.
 
     Raises:
-        ModelError: no such proposer, or its network is of another shape than the recipe's.
+        ModelError: the recipe's network is wider or deeper than that one.
     """
-    folder = open_model(name, "proposer")
-    weights = {key: value.float() for key, value in folder.tensors().items()}
-    counters = {k: v for k, v in run.net.state_dict().items() if k.endswith("num_batches_tracked")}
-    for net in (run.net, run.average):
-        try:
-            net.load_state_dict({**counters, **weights})
-        except RuntimeError as exc:
-            raise ModelError(f"the weights of {folder.path} do not fit the recipe's network: {exc}") from exc
+    if elder.shape == run.net.shape:
+        run.net.load_state_dict(elder.net.state_dict())
+    else:
+        slim(elder.net, run.net)
+    run.average.load_state_dict(run.net.state_dict())
+
+
+def ancestor(
+    recipe: dict[str, Any], data: Path, out: Path, resume: bool, start_from: str | None
+) -> Elder | None:
+    """The network to begin with: the one named, or the recipe's elder, which is trained first if need be.
+
+    Raises:
+        ModelError: there is no such proposer.
+    """
+    if start_from is not None:
+        folder = open_model(start_from, "proposer")
+        weights = {key: value.float() for key, value in folder.tensors().items()}
+        keep_elder(weights, folder.recipe["network"], out / ELDER)
+    elif "elder" not in recipe:
+        return None
+    elif not (out / ELDER).is_file():
+        plan = {**recipe["elder"], "store": recipe["store"]}
+        folder_of_elder = out / "elder"
+        train(plan, data, folder_of_elder, resume and (folder_of_elder / CHECKPOINT).is_file())
+        prefix = "average."
+        trained = load_file(folder_of_elder / CHECKPOINT).items()
+        average = {k.removeprefix(prefix): v for k, v in trained if k.startswith(prefix)}
+        keep_elder(average, plan["network"], out / ELDER)
+    return Elder(out / ELDER)
 
 
 def train(
@@ -235,7 +264,8 @@ def train(
     """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
 
     Args:
-        start_from: a proposer's name or folder whose weights to begin with; None for random ones.
+        start_from: a proposer's name or folder whose weights to begin with; None for what the recipe says:
+            random ones, or those of an `[elder]` that is trained before.
 
     Raises:
         ModelError: the data folder is incomplete, or `resume` finds nothing to resume.
@@ -243,12 +273,13 @@ def train(
     training = recipe["training"]
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
+    if resume and not any((folder / CHECKPOINT).is_file() for folder in (out, out / "elder")):
+        raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
+    elder = ancestor(recipe, data, out, resume, start_from)
     run = start(recipe)
-    if start_from is not None:
-        begin_from(run, start_from)
-    if resume:
-        if not (out / CHECKPOINT).is_file():
-            raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
+    if elder is not None:
+        begin_from(run, elder)
+    if resume and (out / CHECKPOINT).is_file():
         load_checkpoint(run, out / CHECKPOINT)
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()

@@ -16,6 +16,7 @@ from torch import Tensor
 from panorama.models.base import Image
 from panorama.models.embedder import squash
 from panorama.models.network import Trunk
+from panorama.models.precision import mixed
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import PICTURES, read_picture
@@ -98,7 +99,7 @@ def make_measure(
     def measure(trunk: Trunk) -> dict[str, float]:
         trunk.eval()
         parts: list[list[Tensor]] = []
-        with torch.inference_mode(), torch.autocast(torch.device(device).type, torch.bfloat16):
+        with torch.inference_mode(), mixed(torch.device(device).type):
             for start in range(0, len(pictures), 128):
                 parts.append(trunk(to_input(pictures[start : start + 128], mean, std).to(device)))
         scores = {}

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from panorama.errors import ModelError, UsageError
 from panorama.models.network import STAGE_CHANNELS, Trunk
+from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.losses import LossWeights, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
@@ -221,7 +222,7 @@ class Run:
             pictures = pictures[:, :, ::-1]
             grid = grid.reshape(len(grid), 4, 4, -1).flip(2).flatten(1, 2)
         x = to_input(pictures, mean, std, settings.side_at(self.step)).to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16):
+        with mixed(self.device.type):
             exits = list(self.trunk.stages_out(x))
         place = self.device
         total, parts = total_loss(

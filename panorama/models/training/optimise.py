@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from panorama.models.precision import training_dtype
+
 
 def orthogonal(matrix: Tensor, steps: int = 3) -> Tensor:
     """Roughly the nearest matrix with orthonormal rows or columns, by Newton-Schulz iteration.
@@ -16,7 +18,7 @@ def orthogonal(matrix: Tensor, steps: int = 3) -> Tensor:
     singular values end between 0.7 and 1.2.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix.to(torch.bfloat16)
+    x = matrix.to(training_dtype(matrix.device.type))
     tall = x.shape[0] > x.shape[1]
     if tall:
         x = x.T
