@@ -80,11 +80,12 @@ def test_the_channels_kept_are_those_written_and_read_most() -> None:
 def test_a_narrow_network_begins_nearer_to_the_wide_one_than_at_random() -> None:
     """Not a promise of quality, which only training gives: that channels and their readers go together."""
     wide = random_net(WIDE, 5)
-    torch.nn.init.zeros_(wide.stages[0][1].second.norm.weight)  # type: ignore[index, union-attr, arg-type]
+    torch.nn.init.zeros_(wide.stages[0][1].second.norm.weight)  # type: ignore[index]
     begun, fresh = random_net(NARROW, 6), random_net(NARROW, 6)
     slim(wide, begun)
     wanted = wide(pictures())[0]
 
+    @torch.no_grad()
     def agreement(net: ProposerNet) -> float:
         return float(torch.corrcoef(torch.stack([net(pictures())[0].flatten(), wanted.flatten()]))[0, 1])
 
@@ -124,12 +125,10 @@ def test_the_elder_speaks_where_it_is_surer_than_the_teacher(tmp_path: Path) -> 
     images = np.stack([shapes_on_noise(i, 96, 128)[0] for i in range(2)])
     logits, boxes = wide(prepare(torch.from_numpy(images)))
     mine = 0.5 * logits.sigmoid().detach().numpy()
-    scores = np.where(np.arange(mine.shape[1])[None] % 2, np.float32(0.9), np.float32(0.0)) * np.ones_like(
-        mine
-    )
-    joined = Elder(tmp_path / ELDER).join(
-        Answer(scores, np.zeros((*mine.shape, 4), np.float32), []), images, 0.5
-    )
+    scores = np.zeros_like(mine)
+    scores[:, 1::2] = 0.9
+    answer = Answer(scores, np.zeros((*mine.shape, 4), np.float32), [])
+    joined = Elder(tmp_path / ELDER).join(answer, images, 0.5)
     assert np.all(joined.scores[:, 1::2] == np.float32(0.9))
     assert not joined.boxes[:, 1::2].any()
     np.testing.assert_allclose(joined.scores[:, ::2], mine[:, ::2], rtol=1e-4, atol=1e-6)
