@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import cv2
 import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
@@ -95,6 +96,29 @@ def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, sma
     began = time.perf_counter()
     assert list(rows(bench("memory", *words), "Peak memory").values()) == [row]
     assert time.perf_counter() - began < float(row[3])
+
+
+def test_failures_are_drawn_where_the_truth_is_elsewhere(bench, fake_proposer, tmp_path, monkeypatch) -> None:
+    """The red thing is found; of the blue one the truth names a place and a time that are wrong."""
+    things = [Thing("red", 0, FRAMES), Thing("blue", 0, 8, left=100)]
+    write_film(tmp_path / "archive" / "both.mp4", things, frames=FRAMES)
+    truth = {}
+    for color in ("red", "blue"):
+        write_picture(tmp_path / "album" / color / "1.jpg", thing_picture(color))
+        write_picture(tmp_path / "lookalikes" / color / "1.jpg", thing_picture("yellow"))
+        box = things[0].box(0) if color == "red" else (0, 0, 30, 30)
+        truth[color] = {
+            "visible": {"both.mp4": [[0, FRAMES - 1]]}, "ignore": {}, "boxes": {"both.mp4": {"0": box}},
+        }  # fmt: skip
+    (tmp_path / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    for model in ("proposer", "panoramanet"):
+        (tmp_path / model).mkdir()
+    monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda: fake_proposer)
+    out = bench("failures", tmp_path, "--out", tmp_path)
+    assert "of 2 boxes, by entity and clip, 1 have frames" in out
+    for model in ("proposer", "panoramanet"):
+        sheet = cv2.imread(str(tmp_path / model / "failures.jpg"))
+        assert sheet.std() > 10 and sheet.shape[1] > 4 * 200
 
 
 def test_queries_are_timed_idle_and_while_a_real_index_runs(bench, small, tmp_path) -> None:
