@@ -19,6 +19,7 @@ from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
 from panorama.sampling import Rate, Sample, Sampler, small_size
 from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.splitting import split_tracks
 from panorama.threads import Threads
 from panorama.video import VideoFrame, VideoReader
 
@@ -38,7 +39,7 @@ KEPT_BYTES = 192 << 20
 LOOK_SECONDS = 0.05
 """How often who waits for a network to be loaded looks whether anybody still wants it."""
 
-CODE_VERSION = "6"
+CODE_VERSION = "7"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
 
@@ -326,6 +327,8 @@ class Indexer:
             yield parcel
 
     def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+        cohort = self.embedder.cohort()[0]
+
         def embed(some: list[Parcel]) -> End:
             later = self.embedder.embed_to_later([x for p in some for x in p.pictures], self.depth)
 
@@ -335,6 +338,7 @@ class Indexer:
                 for parcel in some:
                     start, stop = stop, stop + len(parcel.pictures)
                     parcel.vectors, parcel.pictures = vectors[:, start:stop], []
+                    parcel.tracks = split_tracks(parcel.tracks, parcel.vectors[0], cohort)
                 return self._away("embed", later.away_seconds)
 
             return end

@@ -29,13 +29,11 @@ class FinishedTrack:
     """A track as the segment stores it; frames are half-open [start_frame, end_frame).
 
     Attributes:
-        local_id: number within the segment.
         start_frame, end_frame: the samples' span, extended by half a sampling gap but not over a shot change.
         frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
         views: the crops to keep, in order of time.
     """
 
-    local_id: int
     start_frame: int
     end_frame: int
     start_seconds: float
@@ -171,7 +169,6 @@ class SegmentBuilder:
             track.end_hold()
             start_frame, end_frame = self._span(track.frames[0], track.frames[-1], stop)
             yield FinishedTrack(
-                track.local_id,
                 start_frame,
                 end_frame,
                 self._clock.seconds_at(start_frame),

@@ -29,7 +29,7 @@ class SegmentRows:
         self._tracks: list[FinishedTrack] = []
         self._jpegs: list[bytes] = []
         self._vectors: list[NDArray[np.float32]] = []
-        self._next_crop = 1
+        self._next_track = self._next_crop = 1
 
     def add(self, parcel: Parcel) -> None:
         """Take what a parcel carries; after the last one everything is written."""
@@ -43,17 +43,19 @@ class SegmentRows:
                 self._write_frames(self._frames[:FRAME_ROWS])
                 self._frames = self._frames[FRAME_ROWS:]
             if len(self._jpegs) >= CROP_ROWS or (parcel.last and self._tracks):
-                self._write_tracks()
-                self._write_crops()
+                numbers = np.arange(self._next_track, self._next_track + len(self._tracks))
+                self._next_track += len(numbers)
+                self._write_tracks(numbers)
+                self._write_crops(numbers)
                 self._tracks, self._jpegs, self._vectors = [], [], []
 
     def _write_frames(self, rows: list[FrameRow]) -> None:
         index, pts, seconds = zip(*rows, strict=True)
         self._writer.add_frames(np.array(index), np.array(pts), np.array(seconds))
 
-    def _write_crops(self) -> None:
+    def _write_crops(self, numbers: NDArray[np.int64]) -> None:
         views = [view for track in self._tracks for view in track.views]
-        owners = self._writer.pack([track.local_id for track in self._tracks for _ in track.views])
+        owners = self._writer.pack(np.repeat(numbers, [len(track.views) for track in self._tracks]))
         crop_ids = self._writer.pack(np.arange(self._next_crop, self._next_crop + len(views)))
         self._next_crop += len(views)
         self._writer.add_crops(
@@ -73,9 +75,9 @@ class SegmentRows:
         self._progress.crops += len(views)
         self._progress.tracks += len(self._tracks)
 
-    def _write_tracks(self) -> None:
+    def _write_tracks(self, numbers: NDArray[np.int64]) -> None:
         tracks = self._tracks
-        ids = self._writer.pack([track.local_id for track in tracks])
+        ids = self._writer.pack(numbers)
         samples = np.array([len(track.frames) for track in tracks])
         self._writer.add_tracks(
             {
