@@ -85,13 +85,14 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 def differences(golden: str, answer: Result) -> list[str]:
     """What is different, row by row in order; numbers within their tolerance are equal."""
+    columns = next(csv.reader(io.StringIO(golden)))
+    if columns != answer.columns:  # also of an answer without rows
+        return [f"columns {columns} expected, got {answer.columns}"]
     wanted, got = rows_of(golden), rows_of(answer.to_csv())
     if len(wanted) != len(got):
         return [f"{len(wanted)} rows expected, got {len(got)}"]
     found = []
     for number, (want, have) in enumerate(zip(wanted, got, strict=True)):
-        if want.keys() != have.keys():
-            return [f"columns {list(want)} expected, got {list(have)}"]
         for column in want.keys() - IGNORED:
             if not _equal(column, want[column], have[column]):
                 found.append(f"row {number}, {column}: {want[column]} expected, got {have[column]}")
