@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -166,8 +167,8 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
     names = listed.column("video").to_pylist()
     by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
     found: dict[str, None] = {}
-    for given in [videos] if isinstance(videos, (str, Path)) else videos:
-        video = str(given)
+    for given in [videos] if isinstance(videos, (str, os.PathLike)) else videos:
+        video = os.fspath(given)
         name = video if video in names else by_uri.get(str(Path(video).resolve()))
         if name is None:
             raise UnknownVideo(unknown("video", video, names, "panorama videos"))

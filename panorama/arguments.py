@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import math
+import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,12 +69,15 @@ def _is_id(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """A number of Python or numpy, also an infinite one."""
-    return is_whole(value) or isinstance(value, (float, np.floating))
+    """A real number of Python or numpy, also a fraction or an infinite one; True is none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _is_finite(value: Any) -> bool:
-    return is_number(value) and math.isfinite(value)
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def is_path(value: Any) -> bool:
@@ -84,15 +88,23 @@ def is_path(value: Any) -> bool:
     return isinstance(path, str) and path != "" and "\0" not in path
 
 
+def _is_row(value: Any) -> bool:
+    """Values side by side that can be looked at before they are read."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _is_read_once(value: Any) -> bool:
+    """A generator, a set, a column of a data frame: it tells what is in it where it is read."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, Mapping, Sequence))
+
+
 def _several(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """One value that fits, or several; what is read only once is not looked into."""
 
     def fit(value: Any) -> bool:
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-            return all(map(fits, value))
-        return fits(value) or (
-            isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, Mapping))
-        )
+        return all(map(fits, value)) if _is_row(value) else fits(value) or _is_read_once(value)
 
     return fit
 
@@ -112,19 +124,19 @@ def _is_query(value: Any) -> bool:
 
 
 def _are_queries(value: Any) -> bool:
-    if isinstance(value, Sequence):
-        return not isinstance(value, (str, bytes)) and all(map(_is_query, value))
-    return isinstance(value, Iterable) and not isinstance(value, (np.ndarray, Mapping))
+    return all(map(_is_query, value)) if _is_row(value) else _is_read_once(value)
 
 
 def _are_ids(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim == 1 and (value.dtype.kind in "iu" or not len(value))
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(_is_id, value))
+    if hasattr(value, "__array__"):  # also a column of a data frame
+        value = np.asarray(value)
+        if value.dtype.kind in "iu":
+            return bool(value.ndim == 1)
+    return _is_row(value) and all(map(_is_id, value))
 
 
 def _are_points(value: Any) -> bool:
-    if is_text(value):
+    if is_text(value) or _is_read_once(value):
         return True
     pairs = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     return all(

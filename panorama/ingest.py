@@ -71,10 +71,14 @@ class IngestSettings:
     def __post_init__(self) -> None:
         Kind("samples a second are a number", is_number).check(self.samples_per_second)
         Kind("keyframes_only is True or False", is_flag).check(self.keyframes_only)
+        # As JSON holds them, also those of numpy: they are stored, and hashed into the segment's key.
+        object.__setattr__(self, "samples_per_second", float(self.samples_per_second))
+        object.__setattr__(self, "keyframes_only", bool(self.keyframes_only))
         for name in ("every", "crops_per_track", "proposal_side", "max_regions", "min_side", "depth"):
             value = getattr(self, name)
             if value is not None or name not in ("every", "depth"):
                 Kind(f"{name} is a whole number", is_whole).check(value)
+                object.__setattr__(self, name, int(value))
         if not 0 < self.samples_per_second <= 1000:
             raise UsageError(f"--fps is between 0 and 1000 samples a second, got {self.samples_per_second}")
         if self.every is not None and self.every < 1:

@@ -120,7 +120,7 @@ class Library:
         Raises:
             ModelError: there is no such model.
         """
-        return self._switch(load_embedder(str(name)), str(name))
+        return self._switch(load_embedder(os.fspath(name)), os.fspath(name))
 
     def _switch(self, model: Embedder, name: str) -> int:
         embedded = self._models.switch(model, name)
@@ -161,10 +161,10 @@ class Library:
         from panorama.ingest import check_depth
         from panorama.profile import prepare
 
-        found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
+        found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
-        chosen = None if model is None else load_embedder(str(model))
+        chosen = None if model is None else load_embedder(os.fspath(model))
         check_depth(
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self.exists else late_embedder()),
@@ -177,7 +177,7 @@ class Library:
             self._opened = Store.create(self._path, exist_ok=True)
         self._forget_answers()  # they hold files that the sweep may want to delete
         self._store.sweep()  # what killed runs left takes up the room that this one needs
-        embedded = 0 if chosen is None or model is None else self._switch(chosen, str(model))
+        embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
         rule = recording or remembered(self._store)
         if recording is not None:
@@ -431,7 +431,7 @@ class Library:
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
         from panorama import why
 
-        where = why.Place(None if video is None else str(video), seconds, frame, track_id, crop_id)
+        where = why.Place(None if video is None else os.fspath(video), seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
 
     def matcher(self) -> AlbumMatcher:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +102,11 @@ PICTURE = thing_picture("red")
         (EntityError, "an entity's name is text, got list", lambda lib: lib.register(["x"], PICTURE)),
         (EntityError, "an entity's name is text, got int 5", lambda lib: lib.register(5, PICTURE)),
         (UnknownVideo, "no video 'b.mp4'", lambda lib: lib.remove_videos("b.mp4")),
+        (UsageError, "finite number of seconds, got int 1000",
+         lambda lib: lib.why("red", "a.mp4", seconds=10**400)),
+        (UsageError, "whole numbers, .* got an array of .* float64",
+         lambda lib: lib.vectors_of(np.zeros(2), 1)),
+        (UsageError, "a list of them, got an array of .* int64", lambda lib: lib.index(np.array([5]))),
         (UsageError, "an id is a whole number", lambda lib: lib.crop("1")),
         (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
@@ -128,6 +138,47 @@ def test_what_is_meant_well_is_taken(library: Library, folder: Path, monkeypatch
     assert library.date(folder / "a.mp4", start="2026-03-01 10:00:00", zone="UTC").changed == 1
     assert library.use_model(Path("color-bands")) == 0
     assert inspect.signature(library.verify).parameters.keys() == {"first", "second"}
+
+
+def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    ids = [row.crop_id for row in library.query("SELECT crop_id FROM crops").fetchall()]
+    wanted = library.vectors_of(ids, 1)  # type: ignore[arg-type]
+    for column in (np.array(ids), np.array(ids, object), pandas.Series(ids), polars.Series(ids)):
+        np.testing.assert_array_equal(library.vectors_of(column, 1), wanted)
+    dated = {"start": "2026-03-01 10:00:00", "zone": "UTC"}
+    (entry,) = (e for e in os.scandir() if e.name == "a.mp4")
+    for videos in (np.array(["a.mp4"]), pandas.Series(["a.mp4"]), (v for v in ["a.mp4"]), entry, [entry]):
+        library.date("a.mp4", start="")
+        assert library.date(videos, **dated).changed == 1
+    corners = [(0.25, 0.25), (0.5, 0.25), (0.5, 0.5)]
+    across, down = zip(*corners, strict=True)
+    for points in (zip(across, down, strict=True), np.array(corners), [(Fraction(x), y) for x, y in corners]):
+        assert library.zones.add("lawn", points).points_xy == tuple(corners)
+    library.zones.drop("lawn")
+    assert len(library.query_many(np.array(["SELECT 1", "SELECT 2"]))) == 2
+
+
+def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> None:
+    given = IngestSettings(
+        samples_per_second=np.float32(4),
+        every=np.int64(2),
+        keyframes_only=np.bool_(False),  # type: ignore[arg-type]
+    )
+    same = IngestSettings(samples_per_second=4, every=2)
+    assert json.dumps(asdict(given)) == json.dumps(asdict(same))
+    assert type(Limits(seconds=np.float32(5)).seconds) is float  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: str) -> None:
+    day, step = np.datetime64("2026-03-01", unit), np.timedelta64(np.timedelta64(2, "D"), unit)
+    row = library.query("SELECT ? AS a, ? AS b, ? AS c", [day, np.array([day]), step])[0]
+    wanted = datetime(2026, 3, 1)
+    assert (row.a, row.b, row.c) == (wanted, [wanted], timedelta(days=2))
 
 
 @pytest.mark.parametrize(

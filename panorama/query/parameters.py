@@ -44,6 +44,9 @@ def plain_parameters(parameters: Parameters) -> Parameters:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
+        # Python's times count microseconds; of finer ones numpy would make whole numbers.
+        value = value.astype(f"{value.dtype.kind}8[us]")
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:

@@ -105,8 +105,11 @@ class Limits:
         for value, kind in zip((self.seconds, self.memory, self.threads), _KINDS, strict=True):
             if value is not None:
                 kind.check(value)
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise UsageError(f"a time limit is a number of seconds above 0, got {self.seconds:g}")
+        if self.seconds is not None:
+            # What waits takes no numbers of numpy.
+            object.__setattr__(self, "seconds", float(self.seconds))
+            if not 0 < self.seconds < math.inf:
+                raise UsageError(f"a time limit is a number of seconds above 0, got {self.seconds:g}")
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"a query needs at least 1 thread, got {self.threads}")
         if self.memory is not None and self.memory_bytes < LEAST_MEMORY:
