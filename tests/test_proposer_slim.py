@@ -133,3 +133,11 @@ def test_the_elder_speaks_where_it_is_surer_than_the_teacher(tmp_path: Path) -> 
     assert not joined.boxes[:, 1::2].any()
     np.testing.assert_allclose(joined.scores[:, ::2], mine[:, ::2], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(joined.boxes[:, ::2], boxes.detach().numpy()[:, ::2], rtol=1e-3, atol=1e-2)
+
+
+def test_an_elder_of_another_shape_in_the_folder_is_refused(tmp_path: Path) -> None:
+    names = ("widths", "depths", "pyramid")
+    keep_elder(random_net(NARROW, 0).state_dict(), dict(zip(names, NARROW, strict=True)), tmp_path / ELDER)
+    recipe = recipe_of(NARROW) | {"elder": {"share": 0.8, "network": dict(zip(names, WIDE, strict=True))}}
+    with pytest.raises(ModelError, match="another network than the recipe's elder; use another --out"):
+        ancestor(recipe, tmp_path, tmp_path, resume=False, start_from=None)

@@ -239,7 +239,7 @@ def ancestor(
     """The network to begin with: the one named, or the recipe's elder, which is trained first if need be.
 
     Raises:
-        ModelError: there is no such proposer.
+        ModelError: there is no such proposer, or `out` holds an elder of another shape.
     """
     if start_from is not None:
         folder = open_model(start_from, "proposer")
@@ -255,7 +255,16 @@ def ancestor(
         trained = load_file(folder_of_elder / CHECKPOINT).items()
         average = {k.removeprefix(prefix): v for k, v in trained if k.startswith(prefix)}
         keep_elder(average, plan["network"], out / ELDER)
-    return Elder(out / ELDER)
+    elder = Elder(out / ELDER)
+    wanted = recipe.get("elder", {}).get("network")
+    if start_from is None and wanted is not None and elder.shape != _shape(wanted):
+        raise ModelError(f"{out / ELDER} is of another network than the recipe's elder; use another --out")
+    return elder
+
+
+def _shape(network: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """What `ProposerNet.shape` will be of a recipe's table."""
+    return tuple(network["widths"]), tuple(network["depths"]), network["pyramid"]
 
 
 def train(
