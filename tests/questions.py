@@ -85,10 +85,11 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 def differences(golden: str, answer: Result) -> list[str]:
     """What is different, row by row in order; numbers within their tolerance are equal."""
-    columns = next(csv.reader(io.StringIO(golden)))
-    if columns != answer.columns:  # also of an answer without rows
-        return [f"columns {columns} expected, got {answer.columns}"]
-    wanted, got = rows_of(golden), rows_of(answer.to_csv())
+    text = answer.to_csv()
+    columns, theirs = (next(csv.reader(io.StringIO(side))) for side in (golden, text))
+    if columns != theirs:  # also of an answer without rows
+        return [f"columns {columns} expected, got {theirs}"]
+    wanted, got = rows_of(golden), rows_of(text)
     if len(wanted) != len(got):
         return [f"{len(wanted)} rows expected, got {len(got)}"]
     found = []

@@ -105,3 +105,5 @@ def test_a_comparison_sees_rows_words_and_numbers() -> None:
         "video,score,track_id\na,0.8,1\n",
     ):
         assert differences(golden, Answer(other))  # type: ignore[arg-type]
+    assert differences("video,score\n", Answer("video,time\n"))  # type: ignore[arg-type]
+    assert not differences("video,score\n", Answer("video,score\n"))  # type: ignore[arg-type]
