@@ -53,16 +53,13 @@ def choose(wanted: str | None, why_not_int8: str, device: torch.device) -> Preci
         ModelError: there is no such format, or int8 was asked for by name and cannot be had.
     """
     name = wanted or os.environ.get(ENVIRONMENT) or "auto"
-    from panorama.models.device import gpu_bfloat16
-
     on_gpu = device.type != "cpu"
     if on_gpu:
         why_not_int8 = f"convolutions of 8 bits run on the processor only, and this is {device}"
     if name == "auto":
         if not why_not_int8:
             return Precision("int8")
-        fast = gpu_bfloat16() if on_gpu else native_bfloat16()
-        return Precision("bfloat16" if fast else "float32", why_not_int8)
+        return Precision(str(training_dtype(device.type)).removeprefix("torch."), why_not_int8)
     if name not in PRECISIONS:
         raise ModelError(f"a precision is auto, {', '.join(PRECISIONS)}; got {name!r}")
     if name == "int8" and why_not_int8:
@@ -98,8 +95,7 @@ def mixed(kind: str) -> torch.autocast:
     """The context to train and judge in on such a device: `training_dtype` where that is not float32."""
     import torch
 
-    fast = training_dtype(kind) == torch.bfloat16
-    return torch.autocast(kind, torch.bfloat16, enabled=fast)
+    return torch.autocast(kind, torch.bfloat16, enabled=training_dtype(kind) == torch.bfloat16)
 
 
 def why_no_int8() -> str:

@@ -226,10 +226,7 @@ def begin_from(run: Run, elder: Elder) -> None:
     Raises:
         ModelError: the recipe's network is wider or deeper than that one.
     """
-    if elder.shape == run.net.shape:
-        run.net.load_state_dict(elder.net.state_dict())
-    else:
-        slim(elder.net, run.net)
+    slim(elder.net, run.net)
     run.average.load_state_dict(run.net.state_dict())
 
 
