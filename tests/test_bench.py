@@ -7,10 +7,12 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import cv2
+import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
@@ -185,3 +187,46 @@ def test_a_checkpoint_of_other_settings_is_begun_anew(tmp_path, monkeypatch) -> 
     measure().Checkpoint(path, {"minutes": 1}).keep("a", 2.5)
     assert measure().Checkpoint(path, {"minutes": 1}).known("a") == 2.5
     assert measure().Checkpoint(path, {"minutes": 2}).known("a") is None
+
+
+class Outputs:
+    """A network that always says the same."""
+
+    def __init__(self, output: np.ndarray) -> None:
+        self.output = output
+
+    def run(self, _: object, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        assert all(x.dtype == np.float32 and x.ndim == 4 for x in inputs.values())
+        return [self.output]
+
+
+def test_rivals_give_boxes_in_the_pixels_of_the_picture(bench, tmp_path, monkeypatch) -> None:
+    rivals = importlib.import_module("rival_detectors")
+    picture = np.zeros((200, 400, 3), np.uint8)
+    said = np.zeros((1, 85, 22, 22), np.float32)
+    said[0, 0, 11, 5], said[0, 7, 11, 5] = 0.81, 0.64  # the cell in column 5 and row 11
+    said[0, 3:5, 11, 5] = 0.0, np.log(0.2 / 0.8)  # half as wide as the picture, a fifth as high
+    monkeypatch.setattr(rivals, "session", lambda *_: Outputs(said))
+    found = rivals.FastestDet(tmp_path).propose([picture])[0]
+    middle = 5 / 22 * 400
+    assert found.boxes_xyxy[0].tolist() == pytest.approx(
+        [max(0, middle - 100), 80, middle + 100, 120], abs=0.01
+    )
+    assert found.scores.tolist() == pytest.approx([0.81**0.6 * 0.64**0.4])
+
+    said = np.zeros((1, 52 * 52 + 26 * 26 + 13 * 13, 85), np.float32)
+    said[0, 52 * 10 + 20] = 0.5  # the point of stride 8 in column 20 and row 10; 416 pixels are 400 here
+    said[0, 52 * 10 + 20, 2:4] = np.log(10), np.log(5)
+    monkeypatch.setattr(rivals, "session", lambda *_: Outputs(said))
+    found = rivals.YoloxNano(tmp_path).propose([picture])[0]
+    corners = np.array([20.5 - 5, 10.5 - 2.5, 20.5 + 5, 10.5 + 2.5]) * 8 * 400 / 416
+    assert found.boxes_xyxy.tolist() == [pytest.approx(corners.tolist(), abs=0.01)]
+    assert found.scores.tolist() == pytest.approx([0.25])
+
+
+def test_each_turn_gives_every_network_its_go(bench) -> None:
+    networks = importlib.import_module("networks")
+    order: list[str] = []
+    found = networks.per_second({name: partial(order.append, name) for name in ("a", "b")}, 64, 3)
+    assert order == ["a", "b"] * 4  # the first go warms up
+    assert all(len(speeds) == 3 and min(speeds) > 0 for speeds in found.values())
