@@ -14,6 +14,7 @@ from panorama.arguments import Kind, is_flag, is_number, is_whole
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError, UsageError
 from panorama.models.base import Embedder, Proposer, network_facts
+from panorama.models.zooming import picture_side
 from panorama.parcels import End, Job, Parcel, batched, guard
 from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
@@ -39,6 +40,9 @@ KEPT_BYTES = 192 << 20
 LOOK_SECONDS = 0.05
 """How often who waits for a network to be loaded looks whether anybody still wants it."""
 
+MOST_ZOOM = 4
+"""More parts than 4 x 4 take longer than anybody waits, and parts of video are no longer sharp."""
+
 CODE_VERSION = "7"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
@@ -52,7 +56,8 @@ class IngestSettings:
         every: look at every so many frames instead; None for the rate.
         crops_per_track: pictures kept of each track.
         proposal_side: longest side in pixels of the picture that the proposer sees.
-        max_regions: boxes kept in one frame.
+        zoom: from 2, the proposer looks at zoom x zoom overlapping parts of each picture besides the whole.
+        max_regions: boxes kept in one frame, times the zoom.
         min_side: boxes with a shorter side, in pixels of the video, are dropped.
         keyframes_only: look at keyframes alone; quick, and coarse.
         depth: exits of the embedder that crops are taken to, None for all. A query takes those that it has to
@@ -63,6 +68,7 @@ class IngestSettings:
     every: int | None = None
     crops_per_track: int = 4
     proposal_side: int = 416
+    zoom: int = 1
     max_regions: int = 20
     min_side: int = 12
     keyframes_only: bool = False
@@ -74,7 +80,7 @@ class IngestSettings:
         # As JSON holds them, also those of numpy: they are stored, and hashed into the segment's key.
         object.__setattr__(self, "samples_per_second", float(self.samples_per_second))
         object.__setattr__(self, "keyframes_only", bool(self.keyframes_only))
-        for name in ("every", "crops_per_track", "proposal_side", "max_regions", "min_side", "depth"):
+        for name in ("every", "crops_per_track", "proposal_side", "zoom", "max_regions", "min_side", "depth"):
             value = getattr(self, name)
             if value is not None or name not in ("every", "depth"):
                 Kind(f"{name} is a whole number", is_whole).check(value)
@@ -86,6 +92,8 @@ class IngestSettings:
         for name in ("crops_per_track", "proposal_side", "max_regions"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is at least 1, got {getattr(self, name)}")
+        if not 1 <= self.zoom <= MOST_ZOOM:
+            raise UsageError(f"--zoom is a whole number from 1 to {MOST_ZOOM}, got {self.zoom}")
         if self.depth is not None and self.depth < 1:
             raise UsageError(f"--depth is a number of exits from 1, got {self.depth}")
 
@@ -94,9 +102,20 @@ class IngestSettings:
         """Which decoded frames are looked at."""
         return Rate(self.samples_per_second, self.every, self.keyframes_only)
 
+    @property
+    def picture_side(self) -> int:
+        """Longest side in pixels of the picture that the proposer is given; no video is enlarged for it."""
+        return picture_side(self.proposal_side, self.zoom)
+
+    def of(self, proposer: Proposer) -> Proposer:
+        """The proposer as these settings want it."""
+        return proposer.at_side(self.proposal_side, self.zoom)
+
     def hash(self, proposer_hash: str) -> str:
         """Hex digest of all that changes a segment's tracks and crops."""
         looks = {name: value for name, value in asdict(self).items() if name != "depth"}
+        if self.zoom == 1:
+            del looks["zoom"]  # as it was before there was another: those videos stay as they are
         key = {**looks, "proposer": proposer_hash, "code": CODE_VERSION}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -157,7 +176,7 @@ class Indexer:
         self, embedder: Embedder, proposer: Proposer, settings: IngestSettings, work: Work | None = None
     ) -> None:
         self.embedder = embedder
-        self.proposer = proposer.at_side(settings.proposal_side)
+        self.proposer = settings.of(proposer)
         self.settings = settings
         self.work = work or Work()
         self.away_seconds: dict[str, float] = {}
@@ -283,7 +302,7 @@ class Indexer:
                 job, settings = parcel.job, self.settings
                 with guard(parcel, "gate"):
                     if job not in samplers:
-                        samplers[job] = Sampler(job.reader.info, settings.rate, settings.proposal_side)
+                        samplers[job] = Sampler(job.reader.info, settings.rate, settings.picture_side)
                     parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
                     job.progress.samples += len(parcel.events)
                     job.progress.unchanged += len(parcel.events) - len(parcel.samples)
@@ -407,7 +426,7 @@ class _Follower:
         info = reader.info
         self._settings = settings
         self._size = (info.width, info.height)
-        small = small_size(info, settings.proposal_side)
+        small = small_size(info, settings.picture_side)
         self._scale = (info.width / small[0], info.height / small[1])
         self._clock = FrameClock(1 / (info.average_rate or 25.0))
         self._builder = SegmentBuilder(self._clock, settings.crops_per_track, self._size)
@@ -432,5 +451,6 @@ class _Follower:
             yield from self._builder.cut(sample.cut_at)
         both = Regions.concat([detected.scaled(*self._scale), sample.motion])
         whole = both.clipped(*self._size, self._settings.min_side)
-        regions = suppress(whole, max_iou=0.6, limit=self._settings.max_regions)
+        limit = self._settings.max_regions * self._settings.zoom
+        regions = suppress(whole, max_iou=0.6, limit=limit)
         yield from self._builder.sample(sample.frame, regions, sample.small)

@@ -69,7 +69,8 @@ def describe(settings: IngestSettings) -> str:
     rate = "keyframes" if settings.keyframes_only else f"{settings.samples_per_second:g} a second"
     if settings.every is not None:
         rate = f"every {settings.every}. frame"
-    told = f"{rate}, {settings.proposal_side} pixels, {settings.crops_per_track} crops a track"
+    pixels = f"{settings.proposal_side} pixels" + ("" if settings.zoom == 1 else f", zoom {settings.zoom}")
+    told = f"{rate}, {pixels}, {settings.crops_per_track} crops a track"
     return told if settings.depth is None else f"{told}, {counted(settings.depth, 'exit')}"
 
 
@@ -134,8 +135,8 @@ def prepare(
     indexer = Indexer(embedder, proposer, settings, profile.work_here)
     if asked is not None and not asked.keyframes_only:
         past = store.setting(PAST, [])
-        if (named := _with(asdict(replace(asked, depth=None)), past)) != past:
-            store.put_setting(PAST, named)
+        if (kept := _with(asdict(replace(asked, depth=None)), past)) != past:
+            store.put_setting(PAST, kept)
     if asked is not None or redo:
         return indexer, frozenset()
     return indexer, _hashes(store, proposer)
@@ -144,7 +145,7 @@ def prepare(
 def _hashes(store: Store, proposer: Proposer) -> frozenset[str]:
     """Of the default and of all that was in use or named; with another proposer they are others."""
     former = [IngestSettings(), *(_settings(raw) for raw in store.setting(PAST, []))]
-    return frozenset(s.hash(proposer.at_side(s.proposal_side).hash) for s in former if s is not None)
+    return frozenset(s.hash(s.of(proposer).hash) for s in former if s is not None)
 
 
 def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
@@ -155,14 +156,19 @@ def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
         return None
 
 
-def with_rate(profile: Profile, fps: float | None, every: int | None, quick: bool) -> IngestSettings | None:
-    """The profile's settings with another rate; None where none is named.
+def named(
+    profile: Profile, fps: float | None, every: int | None, quick: bool, zoom: int | None = None
+) -> IngestSettings | None:
+    """The profile's settings with another rate or zoom; None where neither is named.
 
     Raises:
-        UsageError: the rate is out of range.
+        UsageError: one is out of range.
     """
+    changes: dict[str, Any] = {}
     if fps is not None:
-        return replace(profile.settings, samples_per_second=fps, every=None, keyframes_only=False)
+        changes |= {"samples_per_second": fps, "every": None, "keyframes_only": False}
     if every is not None or quick:
-        return replace(profile.settings, every=every, keyframes_only=quick)
-    return None
+        changes |= {"every": every, "keyframes_only": quick}
+    if zoom is not None:
+        changes["zoom"] = zoom
+    return replace(profile.settings, **changes) if changes else None

@@ -298,7 +298,7 @@ class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]
     def __init__(
         self, late: LateProposer, process: ModelProcess, settings: ProposalSettings | None = None
     ) -> None:
-        self._late = late if settings is None else late.at_side(settings.side)
+        self._late = late if settings is None else late.at_side(settings.side, settings.zoom)
         super().__init__(process, PROPOSER)
         self.name, self.hash, self.settings = self._late.name, self._late.hash, self._late.settings
 
@@ -308,11 +308,11 @@ class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]
 
     def propose_later(self, images: Sequence[Image]) -> Later[list[Any]]:
         """The same, begun."""
-        return self._ask("propose", self.settings.side, list(images))
+        return self._ask("propose", self.settings.side, self.settings.zoom, list(images))
 
-    def at_side(self, side: int) -> ProposerBeside:
+    def at_side(self, side: int, zoom: int = 1) -> ProposerBeside:
         """The proposer with an input of that side."""
-        other = self.settings.at_side(side)
+        other = self.settings.at_side(side, zoom)
         return self if other == self.settings else ProposerBeside(self._late, self._process, other)
 
 

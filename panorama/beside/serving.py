@@ -84,9 +84,9 @@ class _Served:
             {"macs": self._model.macs} if isinstance(self._model, Embedder) else {}
         )
 
-    def propose(self, side: int, images: list[Any]) -> Any:
+    def propose(self, side: int, zoom: int, images: list[Any]) -> Any:
         assert isinstance(self._model, Proposer)
-        return self._model.at_side(side).propose(images)
+        return self._model.at_side(side, zoom).propose(images)
 
     def embed_to(self, images: list[Any], last: int) -> Any:
         assert isinstance(self._model, Embedder)

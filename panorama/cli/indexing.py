@@ -17,10 +17,11 @@ import click
 
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing, names_of
 from panorama.cli.common import json_option, opened, print_rows, say, size
+from panorama.ingest import MOST_ZOOM
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.parcels import Progress
-from panorama.profile import Profile, profile_in, with_rate
+from panorama.profile import Profile, named, profile_in
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
@@ -189,6 +190,12 @@ def _rule(
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
 @click.option(
+    "--zoom",
+    type=click.IntRange(1, MOST_ZOOM),
+    default=None,
+    help="Look at N x N parts of each picture as well: finds what is small in it, takes longer. Default: 1.",
+)
+@click.option(
     "--depth",
     type=click.IntRange(min=1),
     default=None,
@@ -206,6 +213,7 @@ def index_command(
     fps: float | None,
     every: int | None,
     quick: bool,
+    zoom: int | None,
     depth: int | None,
     redo: bool,
     verbose: bool,
@@ -233,7 +241,7 @@ def index_command(
         line.done(outcome)
 
     library = opened(ctx, may_be_new=True)
-    settings = with_rate(_profile(library), fps, every, quick)
+    settings = named(_profile(library), fps, every, quick, zoom)
     recording = _rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell)
     started = time.perf_counter()

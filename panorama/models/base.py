@@ -155,6 +155,10 @@ class Proposer(ABC):
     def give_up(self) -> None:  # noqa: B027
         """Nothing is asked any more; see Embedder."""
 
-    def at_side(self, side: int) -> Proposer:
-        """The same model for pictures of that longest side; itself where its work does not depend on it."""
+    def at_side(self, side: int, zoom: int = 1) -> Proposer:
+        """The same model for pictures of that longest side; itself where its work does not depend on it.
+
+        Args:
+            zoom: from 2, it also looks at zoom x zoom parts of each picture; see `zooming`.
+        """
         return self

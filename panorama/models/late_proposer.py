@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
@@ -15,6 +15,7 @@ from panorama.models.base import Image, Proposer
 from panorama.models.late import Late
 from panorama.models.precision import Precision
 from panorama.models.weights import ModelFolder
+from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
 
 if TYPE_CHECKING:
@@ -42,12 +43,15 @@ class ProposalSettings:
         floor: least objectness of a region.
         max_iou: overlap above which the weaker of two regions is dropped.
         limit: most regions a picture.
+        zoom: from 2, zoom x zoom overlapping parts of each picture are looked at besides the whole, and there
+            may be `zoom` times as many regions.
     """
 
     side: int
     floor: float
     max_iou: float
     limit: int
+    zoom: int = field(default=1, repr=False)  # so that the hash of 1 is what it was before there was another
 
     def __post_init__(self) -> None:
         if self.side < 32 or self.side % 32:
@@ -56,6 +60,8 @@ class ProposalSettings:
             raise ModelError(f"floor is in [0, 1) and max_iou in (0, 1], got {self.floor} and {self.max_iou}")
         if self.limit < 1:
             raise ModelError(f"limit is at least 1, got {self.limit}")
+        if self.zoom < 1:
+            raise ModelError(f"zoom is at least 1, got {self.zoom}")
 
     @classmethod
     def of(cls, folder: ModelFolder) -> ProposalSettings:
@@ -72,9 +78,9 @@ class ProposalSettings:
         except KeyError as exc:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
 
-    def at_side(self, side: int) -> ProposalSettings:
-        """The same for pictures of that longest side, rounded up to a multiple of 32."""
-        return replace(self, side=-(-side // 32) * 32)
+    def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
+        """The same for pictures or parts of that longest side, rounded up to a multiple of 32."""
+        return replace(self, side=-(-side // 32) * 32, zoom=zoom)
 
     def hash(self, folder: ModelFolder) -> str:
         """Hex digest of all that changes the regions of a model with these settings.
@@ -82,7 +88,9 @@ class ProposalSettings:
         The format that it runs in is no part: processors differ by rounding only, and a library moves
         between them.
         """
-        facts = (CODE_VERSION, folder.sha256(), self, GREY, MAX_ENLARGE, CANDIDATES)
+        facts: tuple[object, ...] = (CODE_VERSION, folder.sha256(), self, GREY, MAX_ENLARGE, CANDIDATES)
+        if self.zoom > 1:
+            facts += (self.zoom, SPAN, CUT_SHARE, PART_WEIGHT)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
@@ -116,7 +124,7 @@ class LateProposer(Proposer):
     @property
     def net(self) -> PanoramaProposer:
         """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
-        return self._whole().at_side(self.settings.side)
+        return self._whole().at_side(self.settings.side, self.settings.zoom)
 
     @property
     def precision(self) -> Precision:  # type: ignore[override]
@@ -145,7 +153,7 @@ class LateProposer(Proposer):
         """Regions of each picture in its own pixels; see PanoramaProposer."""
         return self.net.propose(images)
 
-    def at_side(self, side: int) -> LateProposer:
+    def at_side(self, side: int, zoom: int = 1) -> LateProposer:
         """The proposer with an input of that side; one network serves all sides."""
-        other = self.settings.at_side(side)
+        other = self.settings.at_side(side, zoom)
         return self if other == self.settings else LateProposer(self._folder, other, self._whole)

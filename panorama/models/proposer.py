@@ -23,6 +23,7 @@ from panorama.models.quantized import KINDS, Proposer8
 from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
 from panorama.models.registry import DEFAULT_PROPOSER
 from panorama.models.weights import ModelFolder, open_model
+from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
 
 BATCH = 8
@@ -92,9 +93,19 @@ class PanoramaProposer(Proposer):
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in its own pixels, best first, overlaps removed, at most `settings.limit`.
 
+        With a zoom there may be that many times as many.
+
         Raises:
             BadImage: a picture is not (H, W, 3) uint8 or is empty.
         """
+        settings = self.settings
+        if settings.zoom == 1:
+            return self._propose(images)
+        limit = settings.limit * settings.zoom
+        return propose_zoomed(self._propose, images, settings.zoom, settings.max_iou, limit)
+
+    def _propose(self, images: Sequence[Image]) -> list[Regions]:
+        """Regions of whole pictures."""
         found: list[Regions] = [Regions.empty()] * len(images)
         by_canvas: dict[tuple[int, int], list[int]] = {}
         fits = [fit(image, self.settings.side) for image in images]
@@ -118,9 +129,9 @@ class PanoramaProposer(Proposer):
                     found[number] = regions.clipped(true_width, true_height)
         return found
 
-    def at_side(self, side: int) -> PanoramaProposer:
+    def at_side(self, side: int, zoom: int = 1) -> PanoramaProposer:
         """The proposer with an input of that side, rounded up to a multiple of 32; itself where it has it."""
-        settings = self.settings.at_side(side)
+        settings = self.settings.at_side(side, zoom)
         if settings == self.settings:
             return self
         other = copy.copy(self)  # with the same network: its weights fit pictures of any size

@@ -1,0 +1,79 @@
+"""Pictures and a proposer enter; regions of each picture and of its parts, seen larger, leave as one list.
+
+What is small in a large picture has too few pixels where the whole picture is shrunk to the network's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from panorama.models.base import Image
+from panorama.regions import Regions, suppress
+
+SPAN = 1.2
+"""Sides of all parts in a row, as multiples of the picture's side: neighbours share a strip."""
+
+CUT_SHARE = 0.01
+"""A region so near to where a part was cut, in sides of the part, is a piece of something larger."""
+
+PART_WEIGHT = 0.8
+"""Of scores in parts: what the whole picture shows goes first, and pieces of large things go last."""
+
+
+def picture_side(side: int, zoom: int) -> int:
+    """Longest side in pixels of the picture whose parts have the longest side `side`."""
+    return side if zoom == 1 else round(side * zoom / SPAN)
+
+
+def parts_of(image: Image, zoom: int) -> list[tuple[int, int, Image]]:
+    """Left and upper edge of each of zoom x zoom overlapping parts, and the part, a view."""
+    height, width = image.shape[:2]
+    rows, columns = (_pieces(length, zoom) for length in (height, width))
+    return [(left, top, image[top:bottom, left:right]) for top, bottom in rows for left, right in columns]
+
+
+def _pieces(length: int, zoom: int) -> list[tuple[int, int]]:
+    """First and last pixel, exclusive, of `zoom` pieces of a length that share some with their neighbours."""
+    piece = min(length, max(1, round(length * SPAN / zoom)))
+    return [
+        (start, start + piece) for start in np.linspace(0, length - piece, zoom).round().astype(int).tolist()
+    ]
+
+
+def propose_zoomed(
+    propose: Callable[[Sequence[Image]], list[Regions]],
+    images: Sequence[Image],
+    zoom: int,
+    max_iou: float,
+    limit: int,
+) -> list[Regions]:
+    """Regions of each picture in its own pixels, best first, overlaps removed, at most `limit`.
+
+    Args:
+        propose: regions of whole pictures.
+        images: (H, W, 3) uint8 each.
+        zoom: parts in a row and in a column, besides the whole.
+    """
+    found: list[Regions] = []
+    for image in images:
+        parts = parts_of(image, zoom)
+        whole, *of_parts = propose([image, *(part for _, _, part in parts)])
+        moved = [_placed(r, place, image) for r, place in zip(of_parts, parts, strict=True)]
+        found.append(suppress(Regions.concat([whole, *moved]), max_iou, limit))
+    return found
+
+
+def _placed(regions: Regions, place: tuple[int, int, Image], image: Image) -> Regions:
+    """Regions of a part in the picture's pixels, without those that its inner edges cut."""
+    left, top, part = place
+    height, width = part.shape[:2]
+    boxes = regions.boxes_xyxy
+    near_x, near_y = CUT_SHARE * width, CUT_SHARE * height
+    cut = (left > 0) & (boxes[:, 0] < near_x)
+    cut |= (top > 0) & (boxes[:, 1] < near_y)
+    cut |= (left + width < image.shape[1]) & (boxes[:, 2] > width - near_x)
+    cut |= (top + height < image.shape[0]) & (boxes[:, 3] > height - near_y)
+    moved = boxes + np.array([left, top, left, top], np.float32)
+    return Regions(moved, regions.scores * np.float32(PART_WEIGHT), regions.sources)[~cut]
