@@ -23,7 +23,7 @@ from panorama.query.matching import AlbumMatcher, VectorSource
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
-from panorama.registering import read_picture
+from panorama.registering import one_picture
 from panorama.sightings import CatalogSightings
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
@@ -196,7 +196,7 @@ class Answering:
                     lambda: self._places_of(snapshot),
                 ),
                 picture_root=picture_root,
-                read_picture=lambda path: read_picture(path).rgb,
+                read_picture=lambda given: one_picture(given, "the array").rgb,
                 limits=limits,
                 tables=self._tables_of(limits),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import importlib
 import inspect
@@ -10,7 +11,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -28,11 +29,18 @@ class Kind:
         says: a sentence for people, with an example where it is not obvious.
         fits: whether a value is one.
         error: raised where it is not.
+        plain: the value as everything behind the API has it, without numpy's numbers, fractions and decimals.
     """
 
     says: str
     fits: Callable[[Any], bool]
     error: type[PanoramaError] = UsageError
+    plain: Callable[[Any], Any] = lambda value: value
+
+    def taken(self, value: Any, where: str = "") -> Any:
+        """The value, plain; raises where it is of another kind, `where` before the message."""
+        self.check(value, where)
+        return self.plain(value)
 
     def check(self, value: Any, where: str = "") -> None:
         """Raise where a value is of another kind; `where` stands before the message."""
@@ -55,8 +63,8 @@ def is_text(value: Any) -> bool:
 
 
 def is_flag(value: Any) -> bool:
-    """True or False, or 1 or 0."""
-    return isinstance(value, (bool, int, np.bool_)) and value in (0, 1)
+    """True or False, or 1 or 0, or None, which is no."""
+    return value is None or (isinstance(value, (bool, int, np.bool_)) and value in (0, 1))
 
 
 def is_whole(value: Any) -> bool:
@@ -68,16 +76,29 @@ def _is_id(value: Any) -> bool:
     return is_whole(value) and abs(int(value)) < 1 << 63
 
 
+def _is_count(value: Any) -> bool:
+    """A whole number, also as a column of a data frame with gaps has it, 10.0."""
+    return is_whole(value) or (_is_finite(value) and value == int(value))
+
+
 def is_number(value: Any) -> bool:
-    """A real number of Python or numpy, also a fraction or an infinite one; True is none."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    """A real number of Python or numpy, also a fraction, a decimal or an infinite one; True is none."""
+    return isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(value, bool)
 
 
 def _is_finite(value: Any) -> bool:
     try:
         return is_number(value) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except (OverflowError, ValueError):  # a whole number beyond all floats, a decimal that signals
         return False
+
+
+def _above(low: float, most: float = math.inf) -> Callable[[Any], bool]:
+    return lambda value: _is_finite(value) and low < value <= most
+
+
+def _from_one(value: Any) -> bool:
+    return is_whole(value) and value >= 1
 
 
 def is_path(value: Any) -> bool:
@@ -167,7 +188,11 @@ def _instance(module: str, name: str, example: str) -> Kind:
 
 
 def _flag(name: str) -> Kind:
-    return Kind(f"{name} is True or False", is_flag)
+    return Kind(f"{name} is True or False", is_flag, plain=bool)
+
+
+def _counted(name: str) -> Kind:
+    return Kind(f"{name} is a whole number from 1", _from_one, plain=int)
 
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
@@ -196,8 +221,8 @@ KINDS: dict[str, Kind] = {
     "entity": NAME,
     "box": Kind("a box is 'x1,y1,x2,y2' or four whole numbers, in pixels of the picture", _is_box, BadBox),
     "find": _flag("find"),
-    "seconds": Kind("a time is a finite number of seconds", _is_finite),
-    "frame": Kind("a frame is a whole number, counted from 0", is_whole),
+    "seconds": Kind("a time is a finite number of seconds", _is_finite, plain=float),
+    "frame": Kind("a frame is a whole number, counted from 0", _is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
     "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
     "with_sightings": _flag("with_sightings"),
@@ -233,6 +258,28 @@ KINDS |= {
     "Zones.drop.name": SHAPE,
 }
 
+KINDS |= {
+    "IngestSettings.samples_per_second": Kind(
+        "samples a second (--fps) are a number above 0, at most 1000", _above(0, 1000), plain=float
+    ),
+    "IngestSettings.every": _counted("every, in frames,"),
+    "IngestSettings.crops_per_track": _counted("crops_per_track"),
+    "IngestSettings.proposal_side": _counted("proposal_side"),
+    "IngestSettings.zoom": _counted("zoom"),
+    "IngestSettings.max_regions": _counted("max_regions"),
+    "IngestSettings.min_side": Kind("min_side is a whole number", is_whole, plain=int),
+    "IngestSettings.keyframes_only": _flag("keyframes_only"),
+    "IngestSettings.depth": _counted("depth, in exits,"),
+    "Work.proposal_batch": _counted("proposal_batch"),
+    "Work.embed_batch": _counted("embed_batch"),
+    "Work.torch_threads": _counted("torch_threads"),
+    "Limits.seconds": Kind("a time limit is a number of seconds above 0", _above(0), plain=float),
+    "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
+    "Limits.threads": _counted("threads"),
+    "Limits.expressions": _counted("expressions"),
+}
+"""Fields of what settings are made of, by `Class.field`."""
+
 TELL_THEMSELVES = frozenset(("sql", "parameters", "images", "unlike"))
 """Parameters that are checked where they are read, item by item."""
 
@@ -252,6 +299,7 @@ def checked(given: _Given) -> _Given:
 
 def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
     defaults = {name: taken.default for name, taken in inspect.signature(function).parameters.items()}
+    names = tuple(defaults)
     kinds = {
         name: KINDS.get(f"{function.__qualname__}.{name}") or KINDS[name]
         for name in defaults
@@ -260,9 +308,24 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def checking(*values: Any, **named: Any) -> Any:
-        for name, value in (*zip(defaults, values, strict=False), *named.items()):
-            if name in kinds and value is not defaults[name]:
-                kinds[name].check(value, f"{function.__name__}({name}=...): ")
-        return function(*values, **named)
+        def taken(name: str, value: Any) -> Any:
+            if name not in kinds or value is defaults[name]:
+                return value
+            return kinds[name].taken(value, f"{function.__name__}({name}=...): ")
+
+        plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
+        return function(*plain, *values[len(names) :], **{name: taken(name, named[name]) for name in named})
 
     return checking
+
+
+def take_fields(made: Any) -> None:
+    """Check all fields of a frozen dataclass by their kinds and make them plain; a default is always taken.
+
+    For `__post_init__`: what is stored and hashed is then the same, whichever numbers were given.
+    """
+    for field in fields(made):
+        value = getattr(made, field.name)
+        if value is not field.default:
+            kind = KINDS[f"{type(made).__name__}.{field.name}"]
+            object.__setattr__(made, field.name, kind.taken(value))

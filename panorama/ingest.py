@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from panorama.arguments import Kind, is_flag, is_number, is_whole
+from panorama.arguments import take_fields
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError, UsageError
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -75,27 +75,9 @@ class IngestSettings:
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        Kind("samples a second are a number", is_number).check(self.samples_per_second)
-        Kind("keyframes_only is True or False", is_flag).check(self.keyframes_only)
-        # As JSON holds them, also those of numpy: they are stored, and hashed into the segment's key.
-        object.__setattr__(self, "samples_per_second", float(self.samples_per_second))
-        object.__setattr__(self, "keyframes_only", bool(self.keyframes_only))
-        for name in ("every", "crops_per_track", "proposal_side", "zoom", "max_regions", "min_side", "depth"):
-            value = getattr(self, name)
-            if value is not None or name not in ("every", "depth"):
-                Kind(f"{name} is a whole number", is_whole).check(value)
-                object.__setattr__(self, name, int(value))
-        if not 0 < self.samples_per_second <= 1000:
-            raise UsageError(f"--fps is between 0 and 1000 samples a second, got {self.samples_per_second}")
-        if self.every is not None and self.every < 1:
-            raise UsageError(f"--every is a whole number of frames from 1, got {self.every}")
-        for name in ("crops_per_track", "proposal_side", "max_regions"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is at least 1, got {getattr(self, name)}")
-        if not 1 <= self.zoom <= MOST_ZOOM:
+        take_fields(self)
+        if self.zoom > MOST_ZOOM:
             raise UsageError(f"--zoom is a whole number from 1 to {MOST_ZOOM}, got {self.zoom}")
-        if self.depth is not None and self.depth < 1:
-            raise UsageError(f"--depth is a number of exits from 1, got {self.depth}")
 
     @property
     def rate(self) -> Rate:
@@ -135,13 +117,7 @@ class Work:
     torch_threads: int | None = None
 
     def __post_init__(self) -> None:
-        given = (
-            self.proposal_batch,
-            self.embed_batch,
-            1 if self.torch_threads is None else self.torch_threads,
-        )
-        if min(given) < 1:
-            raise UsageError(f"batches and threads are at least 1, got {asdict(self)}")
+        take_fields(self)
 
     @property
     def threads(self) -> Threads:

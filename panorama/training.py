@@ -108,11 +108,11 @@ def _train_proposer(
         raise UsageError(f"a proposer's recipe says its {given[0]} itself; change it there")
     if len(data) != 1:
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
-    plan = dict(read_recipe(recipe))
+    plan = read_recipe(recipe)
     changed = {n: v for n, v in (("steps", options.steps), ("threads", options.threads)) if v is not None}
-    plan["training"] = {**plan["training"], **changed}
-    if "elder" in plan:
-        plan["elder"] = {**plan["elder"], "training": {**plan["elder"]["training"], **changed}}
+    for part in (plan, plan.get("elder", {})):
+        if "training" in part:  # one that is not there is told by `train`
+            part["training"] |= changed
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume)
     model = out / "model"

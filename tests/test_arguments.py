@@ -8,17 +8,18 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film, write_picture
+from fakes import Thing, coloured_things, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.arguments import TELL_THEMSELVES
-from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, UnknownVideo, UsageError
-from panorama.ingest import IngestSettings
+from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
+from panorama.ingest import IngestSettings, Work
 from panorama.library import Library
 from panorama.query.relations import Limits
 from panorama.zones import Zones
@@ -50,8 +51,6 @@ def test_a_value_of_no_kind_at_all_is_refused_by_name(method: Callable[..., obje
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A film and a picture of red, and a library that holds both."""
-    from fakes import coloured_things
-
     folder = tmp_path_factory.mktemp("arguments")
     write_picture(folder / "red.png", thing_picture("red"))
     with coloured_things(), panorama.open(folder / "library") as library:
@@ -81,11 +80,23 @@ PICTURE = thing_picture("red")
          lambda lib: lib.query("SELECT 1", limits=5)),
         (UsageError, "seconds above 0, got str '10'", lambda lib: Limits(seconds="10")),
         (UsageError, "'4GB' .* got int 5", lambda lib: Limits(memory=5)),
-        (UsageError, "threads are a whole number from 1, got float 1.5", lambda lib: Limits(threads=1.5)),
-        (UsageError, "a number, got str '2'", lambda lib: IngestSettings(samples_per_second="2")),
-        (UsageError, "crops_per_track is a whole number, got None",
+        (UsageError, "threads is a whole number from 1, got float 1.5", lambda lib: Limits(threads=1.5)),
+        (UsageError, "a number above 0, .* got str '2'", lambda lib: IngestSettings(samples_per_second="2")),
+        (UsageError, "crops_per_track is a whole number from 1, got None",
          lambda lib: IngestSettings(crops_per_track=None)),
-        (UsageError, "max_regions is at least 1, got 0", lambda lib: IngestSettings(max_regions=0)),
+        (UsageError, "max_regions is a whole number from 1, got int 0",
+         lambda lib: IngestSettings(max_regions=0)),
+        (UsageError, "above 0, at most 1000, got int 0", lambda lib: IngestSettings(samples_per_second=0)),
+        (UsageError, "in exits, is a whole number from 1, got int 0", lambda lib: IngestSettings(depth=0)),
+        (UsageError, "torch_threads is a whole number from 1, got int 0", lambda lib: Work(torch_threads=0)),
+        (UsageError, "a frame is a whole number, .* got float 10.5",
+         lambda lib: lib.why("red", "a.mp4", frame=10.5)),
+        (UsageError, "finite number of seconds, got Decimal Decimal\\('sNaN'\\)",
+         lambda lib: lib.why("red", "a.mp4", seconds=Decimal("sNaN"))),
+        (BadImage, r"the array is \(3, 3, 3\) float64",
+         lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros((3, 3, 3))])),
+        (QueryError, "similarity takes one picture",
+         lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros((3, 3))])),
         (UsageError, "a list of them, got None", lambda lib: lib.index(None)),
         (UsageError, "a list of them, got list .*5", lambda lib: lib.index(["a.mp4", 5])),
         (UsageError, "IngestSettings.* got dict", lambda lib: lib.index("a.mp4", settings={"every": 5})),
@@ -135,6 +146,12 @@ def test_what_is_meant_well_is_taken(library: Library, folder: Path, monkeypatch
     assert (library.crop(np.int64(ids[0])) == library.crop(ids[0])).all()  # type: ignore[arg-type]
     why = library.why("red", Path("a.mp4"), seconds=np.float32(2))  # type: ignore[arg-type]
     assert why.video == "a.mp4"
+    # As a column of a data frame with gaps has frames, and as a database has seconds.
+    frame = library.query("SELECT crop_id, frame FROM crops WHERE crop_id = ?", [why.crop_id])[0]["frame"]
+    assert library.why("red", "a.mp4", frame=float(frame)).track_id == why.track_id  # type: ignore[arg-type]
+    assert library.why("red", "a.mp4", seconds=Decimal("2.0")).track_id == why.track_id  # type: ignore[arg-type]
+    with coloured_things():
+        assert library.index(folder / "a.mp4", redo=None).complete  # type: ignore[arg-type]
     assert library.date(folder / "a.mp4", start="2026-03-01 10:00:00", zone="UTC").changed == 1
     assert library.use_model(Path("color-bands")) == 0
     assert inspect.signature(library.verify).parameters.keys() == {"first", "second"}
@@ -156,7 +173,9 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
         assert library.date(videos, **dated).changed == 1
     corners = [(0.25, 0.25), (0.5, 0.25), (0.5, 0.5)]
     across, down = zip(*corners, strict=True)
-    for points in (zip(across, down, strict=True), np.array(corners), [(Fraction(x), y) for x, y in corners]):
+    decimals = [(Decimal(x), Decimal(y)) for x, y in corners]
+    fractions = [(Fraction(x), y) for x, y in corners]
+    for points in (zip(across, down, strict=True), np.array(corners), fractions, decimals):
         assert library.zones.add("lawn", points).points_xy == tuple(corners)
     library.zones.drop("lawn")
     assert len(library.query_many(np.array(["SELECT 1", "SELECT 2"]))) == 2
@@ -167,8 +186,9 @@ def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> N
         samples_per_second=np.float32(4),
         every=np.int64(2),
         keyframes_only=np.bool_(False),  # type: ignore[arg-type]
+        max_regions=np.uint8(9),  # type: ignore[arg-type]
     )
-    same = IngestSettings(samples_per_second=4, every=2)
+    same = IngestSettings(samples_per_second=Decimal(4), every=2, max_regions=9)  # type: ignore[arg-type]
     assert json.dumps(asdict(given)) == json.dumps(asdict(same))
     assert type(Limits(seconds=np.float32(5)).seconds) is float  # type: ignore[arg-type]
 
@@ -192,6 +212,10 @@ def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: st
         ("SELECT track_id FROM tracks WHERE start_time < $start", {"start": np.float64(2)}),
         ("SELECT tracks WHERE video = ? AND entity = 'red'", np.str_("a.mp4")),
         ("SELECT tracks ORDER BY similarity(?) DESC LIMIT 1", Path("red.png")),
+        ("SELECT tracks ORDER BY similarity(?) DESC LIMIT 1", PICTURE),
+        ("SELECT tracks WHERE similarity($a) > 0.9 ORDER BY similarity($a) DESC LIMIT 1", {"a": PICTURE}),
+        ("SELECT track_id, similarity(?) AS how FROM tracks ORDER BY how DESC LIMIT 1", PICTURE),
+        ("SELECT track_id FROM tracks WHERE verify(?, 'red.png') LIMIT 1", PICTURE),
     ],
 )
 def test_values_of_arrays_and_data_frames_are_parameters(

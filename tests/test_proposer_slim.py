@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 import torch
 from fakes import shapes_on_noise
 
+from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.proposer_net import ConvUnit, ProposerNet, prepare
 from panorama.models.proposer_training.elder import ELDER, Elder, keep_elder
 from panorama.models.proposer_training.loop import ancestor, begin_from, start
 from panorama.models.proposer_training.slim import slim, strongest
 from panorama.models.proposer_training.teachers import Answer
+from panorama.models.weights import RECIPE
+from panorama.training import TrainingOptions, train_recipe
 
 WIDE: tuple[list[int], list[int], int] = ([8, 12, 16, 24, 32], [1, 2, 2, 1], 16)
 NARROW: tuple[list[int], list[int], int] = ([8, 8, 8, 16, 16], [0, 1, 2, 1], 8)
@@ -95,6 +99,31 @@ def test_a_narrow_network_begins_nearer_to_the_wide_one_than_at_random() -> None
 def test_what_is_wider_than_its_elder_is_refused() -> None:
     with pytest.raises(ModelError, match="does not fit into the one it begins with"):
         slim(random_net(NARROW, 0), random_net(WIDE, 0))
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "told"),
+    [
+        (("elder", "training"), r"the recipe's \[elder\] lacks the table training"),
+        (("elder", "training", "seed"), r"the recipe's \[elder\] lacks seed in its table training"),
+        (("training",), "the recipe lacks the table training"),
+        (("network", "pyramid"), "the recipe lacks pyramid in its table network"),
+        (("phase",), "the recipe lacks the table phase"),
+    ],
+)
+def test_a_recipe_that_does_not_say_enough_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out: tuple[str, ...], told: str
+) -> None:
+    """`panorama train` ended in a KeyError where [elder] had no training."""
+    plan: dict[str, Any] = tomllib.loads((content_dir("embeddings") / "proposer" / RECIPE).read_text())
+    place = plan
+    for name in leave_out[:-1]:
+        place = place[name]
+    del place[leave_out[-1]]
+    monkeypatch.setattr("panorama.training.read_recipe", lambda path: plan)
+    with pytest.raises(ModelError, match=told):
+        train_recipe(tmp_path / RECIPE, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(steps=5))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def recipe_of(shape: Shape) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from panorama.errors import BadImage, QueryError
 from panorama.lines import counted
 from panorama.query.explain import PictureStep
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
+from panorama.query.parameters import GivenPicture
 from panorama.query.relations import SCHEMA
-from panorama.query.rewrite import SimilarityCall
+from panorama.query.rewrite import Named, SimilarityCall, Verify
 from panorama.query.run import Run
 from panorama.query.stopping import check_stopped
 
@@ -32,10 +33,10 @@ class ByExample:
     Args:
         matcher: compares pictures.
         root: pictures named in SQL lie below it; None refuses them all.
-        read: reads one picture file as RGB.
+        read: reads one picture file as RGB, or checks an array.
     """
 
-    def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path], Image]) -> None:
+    def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path | Image], Image]) -> None:
         self._matcher = matcher
         self._root = root.resolve() if root is not None else None
         self._read = read
@@ -46,7 +47,8 @@ class ByExample:
         values: NDArray[np.float64] = np.zeros(0, np.float64)
         if isinstance(call.picture, int):
             _check_crop(call, run, sql)
-        image = self.picture(call.picture, sql, call.start) if isinstance(call.picture, str) else call.picture
+        named = call.picture
+        image = named if isinstance(named, int) else self.picture(named, sql, call.start)
         check_stopped()
         started = time.perf_counter()
         if not dry:
@@ -59,32 +61,34 @@ class ByExample:
         run.cursor.register(f"{call.table}_crops", rows)
         run.cursor.execute(_SIMILARITIES.format(table=call.table))
 
-    def picture(self, path: str, sql: str, position: int) -> Image:
-        """The picture that a statement names.
+    def picture(self, named: Named, sql: str, position: int) -> Image:
+        """The picture that a statement names, or is given.
 
         Raises:
             QueryError: it does not lie below the picture root, or there is none.
             BadImage: it is missing or cannot be read.
         """
+        if isinstance(named, GivenPicture):
+            return self._read(named.rgb)
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
-        place = (self._root / path).resolve()
+        place = (self._root / named).resolve()
         if not place.is_relative_to(self._root):
             raise QueryError(
-                f"picture {path!r} lies outside {self._root}, where pictures must be", sql, position
+                f"picture {named!r} lies outside {self._root}, where pictures must be", sql, position
             )
         try:
             there = place.is_file()
         except (OSError, ValueError):
             there = False
         if not there:
-            raise BadImage(f"there is no picture {path!r} in {self._root}")
+            raise BadImage(f"there is no picture {named!r} in {self._root}")
         return self._read(place)
 
-    def verifier(self, run: Run, sql: str, dry: bool) -> Callable[[str, str, int], bool | None]:
-        """What answers verify(a, b), given two paths and the place of the call; NULL where undecided."""
+    def verifier(self, run: Run, sql: str, dry: bool) -> Verify:
+        """What answers verify(a, b), given two pictures and the place of the call; NULL where undecided."""
 
-        def verify(first: str, second: str, position: int) -> bool | None:
+        def verify(first: Named, second: Named, position: int) -> bool | None:
             call = f"verify({first!r}, {second!r})"
             if dry:
                 run.pictures.append(PictureStep(call, "", 0.0))

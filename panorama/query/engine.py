@@ -78,7 +78,7 @@ class Engine:
         snapshot: videos, files and entities, see `relations.SnapshotLike`.
         matcher: matches the album.
         picture_root: pictures named in SQL lie below it; None refuses them all.
-        read_picture: reads one picture file as RGB.
+        read_picture: reads one picture file as RGB, or checks an array.
         limits: of every query.
         tables: what an engine of an earlier snapshot left; it had the same limits.
     """
@@ -89,7 +89,7 @@ class Engine:
         matcher: Matcher,
         *,
         picture_root: Path | None,
-        read_picture: Callable[[Path], Image],
+        read_picture: Callable[[Path | Image], Image],
         limits: Limits | None = None,
         tables: Tables | None = None,
     ) -> None:

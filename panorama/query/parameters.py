@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sqlglot.tokens import Token, TokenType
 
+from panorama.arguments import told
 from panorama.errors import QueryError, UsageError
 from panorama.query.relations import quote_text
 
@@ -36,8 +37,22 @@ class Place:
     counts: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenPicture:
+    """A picture that was given as an array; the same only as itself.
+
+    Attributes:
+        rgb: as given, not looked at.
+    """
+
+    rgb: np.ndarray[Any, Any]
+
+    def __repr__(self) -> str:
+        return told(self.rgb)
+
+
 def plain_parameters(parameters: Parameters) -> Parameters:
-    """Parameters without numpy's scalars and rows, as arrays and data frames give them, and without Paths."""
+    """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths."""
     if isinstance(parameters, Mapping):
         return {name: _plain(value) for name, value in parameters.items()}
     return [_plain(value) for value in parameters] if isinstance(parameters, (list, tuple)) else parameters
@@ -51,6 +66,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value.tolist()
+    if isinstance(value, np.ndarray) and value.ndim == 3:
+        return GivenPicture(value)
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, PurePath) else value

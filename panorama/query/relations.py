@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from panorama.arguments import Kind, is_number, is_text, is_whole
+from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.clock import clock_seconds
 from panorama.query.shapes import Shape, add_shapes
@@ -78,13 +77,6 @@ _UNITS = {"b": 1} | {f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}
 _UNITS |= {f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)}
 
 
-_KINDS = (
-    Kind("a time limit is a number of seconds above 0", is_number),
-    Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
-    Kind("threads are a whole number from 1", is_whole),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one query may use.
@@ -102,16 +94,7 @@ class Limits:
     expressions: int = 500
 
     def __post_init__(self) -> None:
-        for value, kind in zip((self.seconds, self.memory, self.threads), _KINDS, strict=True):
-            if value is not None:
-                kind.check(value)
-        if self.seconds is not None:
-            # What waits takes no numbers of numpy.
-            object.__setattr__(self, "seconds", float(self.seconds))
-            if not 0 < self.seconds < math.inf:
-                raise UsageError(f"a time limit is a number of seconds above 0, got {self.seconds:g}")
-        if self.threads is not None and self.threads < 1:
-            raise UsageError(f"a query needs at least 1 thread, got {self.threads}")
+        take_fields(self)
         if self.memory is not None and self.memory_bytes < LEAST_MEMORY:
             raise UsageError(f"a query needs at least {LEAST_MEMORY // 1_000_000}MB, got {self.memory!r}")
 

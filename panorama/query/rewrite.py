@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 from sqlglot import exp
@@ -18,6 +18,7 @@ from panorama.query.conditions import leaves
 from panorama.query.dialect import Extension, find_extensions, parse_shorthand
 from panorama.query.guard import readable
 from panorama.query.parameters import (
+    GivenPicture,
     Parameters,
     literal,
     parameter_places,
@@ -34,6 +35,11 @@ from panorama.query.shapes import shape_kinds
 from panorama.query.shorthand import Reading, read_shorthand
 from panorama.query.space import PREDICATES, Call, Name, call_sql
 
+Named: TypeAlias = str | GivenPicture
+"""A picture in a statement: its path as written, or an array that was given for a parameter."""
+
+Verify: TypeAlias = Callable[[Named, Named, int], bool | None]
+
 
 @dataclass(frozen=True, slots=True)
 class SimilarityCall:
@@ -41,13 +47,13 @@ class SimilarityCall:
 
     Attributes:
         table: the table of similarities that the engine makes for it: crop_id, track_id, similarity.
-        picture: the path as written, or the id of a crop.
+        picture: as named, or the id of a crop.
         start: its place in the statement.
         needs: of every call for this picture, in plain SQL; None stands for one in a shorthand.
     """
 
     table: str
-    picture: str | int
+    picture: Named | int
     start: int
     needs: tuple[Need | None, ...] = ()
 
@@ -126,7 +132,7 @@ class Rewriter:
         parameters: values for ? and $name.
         entities: every name of the album.
         connection: where conditions on the album's names are tried.
-        verify: answers verify(a, b) given two paths and the place of the call.
+        verify: answers verify(a, b) given two pictures and the place of the call.
     """
 
     def __init__(
@@ -136,7 +142,7 @@ class Rewriter:
         parameters: Parameters,
         entities: tuple[str, ...],
         connection: duckdb.DuckDBPyConnection,
-        verify: Callable[[str, str, int], bool | None],
+        verify: Verify,
     ) -> None:
         self._sql = sql
         self._typed = tokens
@@ -331,7 +337,7 @@ class Rewriter:
         self._similarities[place] = replace(call, needs=(*call.needs, need))
         return lookup
 
-    def _compared(self, extension: Extension) -> tuple[str | int, str | None]:
+    def _compared(self, extension: Extension) -> tuple[Named | int, str | None]:
         """The picture or crop that a call of similarity names, and the relation whose rows are meant."""
         usage = (
             "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant; behind"
@@ -341,7 +347,7 @@ class Rewriter:
         if not 1 <= len(groups) <= 2 or not all(groups):
             raise QueryError(usage, self._sql, extension.start)
         picture = self._constant(groups[0], usage)
-        if not isinstance(picture, (str, int)) or isinstance(picture, bool):
+        if not isinstance(picture, (str, int, GivenPicture)) or isinstance(picture, bool):
             raise QueryError(usage, self._sql, extension.start)
         if len(groups) == 1:
             return picture, None
@@ -438,7 +444,7 @@ class Rewriter:
     def _verified(self, extension: Extension) -> str:
         usage = "verify takes two pictures in single quotes: verify('a.jpg', 'b.jpg')"
         first, second = self._arguments(extension, 2, usage)
-        if not isinstance(first, str) or not isinstance(second, str):
+        if not isinstance(first, (str, GivenPicture)) or not isinstance(second, (str, GivenPicture)):
             raise QueryError(usage, self._sql, extension.start)
         same = self._verify(first, second, extension.start)
         return "CAST(NULL AS BOOLEAN)" if same is None else f"CAST({str(same).lower()} AS BOOLEAN)"

@@ -40,7 +40,6 @@ class Elder:
 
     Attributes:
         net: the network, its norms not folded.
-        shape: widths, depths and pyramid.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +49,6 @@ class Elder:
         self.net = ProposerNet(network["widths"], network["depths"], network["pyramid"]).eval()
         self.net.load_state_dict({**_counters(self.net), **tensors})
         self.net.to(memory_format=torch.channels_last)
-        self.shape = self.net.shape
 
     @torch.inference_mode()
     def join(self, answer: Answer, images: NDArray[np.uint8], share: float) -> Answer:

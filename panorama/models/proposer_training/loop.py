@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
 from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.elder import ELDER, Elder, keep_elder
+from panorama.models.proposer_training.export import averaged
 from panorama.models.proposer_training.slim import slim
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
@@ -30,6 +31,32 @@ from panorama.models.weights import open_model
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
+
+
+PLAN: dict[str, tuple[str, ...]] = {
+    "network": ("widths", "depths", "pyramid"),
+    "store": (),
+    "phase": (),
+    "training": (
+        *("seed", "steps", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay", "clip"),
+        *("average", "threads", "log_every", "save_every"),
+    ),
+}
+"""Tables of a recipe that a training needs, and what each must say."""
+
+
+def check_plan(plan: Mapping[str, Any], what: str) -> None:
+    """Raise, before any work, where a recipe, or the part of one that `what` names, does not say enough.
+
+    Raises:
+        ModelError: a table or an entry is not there.
+    """
+    for table, names in PLAN.items():
+        held = plan.get(table)
+        missing = [name for name in names if not isinstance(held, dict) or name not in held]
+        if not held or missing:
+            lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
+            raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
 
 
 class Batches(Dataset[dict[str, Any]]):
@@ -236,7 +263,8 @@ def ancestor(
     """The network to begin with: the one named, or the recipe's elder, which is trained first if need be.
 
     Raises:
-        ModelError: there is no such proposer, or `out` holds an elder of another shape.
+        ModelError: there is no such proposer, the recipe does not say how to train its elder, or `out` holds
+            one of another shape.
     """
     if start_from is not None:
         folder = open_model(start_from, "proposer")
@@ -246,15 +274,13 @@ def ancestor(
         return None
     elif not (out / ELDER).is_file():
         plan = {**recipe["elder"], "store": recipe["store"]}
+        check_plan(plan, "the recipe's [elder]")
         folder_of_elder = out / "elder"
         train(plan, data, folder_of_elder, resume and (folder_of_elder / CHECKPOINT).is_file())
-        prefix = "average."
-        trained = load_file(folder_of_elder / CHECKPOINT).items()
-        average = {k.removeprefix(prefix): v for k, v in trained if k.startswith(prefix)}
-        keep_elder(average, plan["network"], out / ELDER)
+        keep_elder(averaged(folder_of_elder / CHECKPOINT), plan["network"], out / ELDER)
     elder = Elder(out / ELDER)
     wanted = recipe.get("elder", {}).get("network")
-    if start_from is None and wanted is not None and elder.shape != _shape(wanted):
+    if start_from is None and wanted is not None and elder.net.shape != _shape(wanted):
         raise ModelError(f"{out / ELDER} is of another network than the recipe's elder; use another --out")
     return elder
 
@@ -274,8 +300,9 @@ def train(
             random ones, or those of an `[elder]` that is trained before.
 
     Raises:
-        ModelError: the data folder is incomplete, or `resume` finds nothing to resume.
+        ModelError: the recipe or the data folder is incomplete, or `resume` finds nothing to resume.
     """
+    check_plan(recipe, "the recipe")
     training = recipe["training"]
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
