@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -160,3 +161,77 @@ def damage_packet(clip: Path, path: Path, packet_number: int) -> Path:
     data[position + 4 : position + size] = b"\xff" * (size - 4)
     path.write_bytes(data)
     return path
+
+
+UNEVEN_TICKS = list(itertools.accumulate([0] + [1, 1, 3, 2, 7, 1, 4, 1, 1, 20] * 3))
+H264 = {"preset": "ultrafast", "crf": "20"}
+B_FRAMES = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3"}
+TICK = Fraction(1, 100)
+
+MAKERS: dict[str, Callable[[Path], Clip]] = {
+    "constant.mp4": lambda p: write_video(p, "libx264", codec_options=H264),
+    "uneven.mp4": lambda p: write_video(p, "libx264", ticks=UNEVEN_TICKS, time_base=TICK, codec_options=H264),
+    "uneven-b.mkv": lambda p: write_video(
+        p, "libx264", ticks=UNEVEN_TICKS, time_base=TICK, b_frames=3, codec_options=B_FRAMES
+    ),
+    "late-start.mp4": lambda p: write_video(
+        p, "libx264", ticks=range(1000, 1040), b_frames=3, codec_options=B_FRAMES
+    ),
+    "late-start.mkv": lambda p: write_video(p, "libx264", ticks=range(1000, 1040), codec_options=H264),
+    "b-frames.mp4": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "b-frames.mkv": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "b-frames.flv": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "b-frames.ts": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "b-frames.avi": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "open-gop.mp4": lambda p: write_video(
+        p, "libx264", b_frames=3, codec_options={"x264-params": "open-gop=1:b-adapt=0:bframes=3"}
+    ),
+    "hevc.mp4": lambda p: write_video(
+        p, "libx265", b_frames=3, codec_options={"preset": "ultrafast", "x265-params": "log-level=none"}
+    ),
+    "with-audio.mp4": lambda p: write_video(p, "libx264", codec_options=H264, with_audio=True),
+    "mpeg4.avi": lambda p: write_video(p, "mpeg4"),
+    "mpeg4-b.avi": lambda p: write_video(p, "mpeg4", b_frames=2),
+    "motion-jpeg.avi": lambda p: write_video(p, "mjpeg", pixel_format="yuvj420p"),
+    "mpeg2.mpg": lambda p: write_video(p, "mpeg2video", b_frames=2),
+    "mpeg1.mpg": lambda p: write_video(p, "mpeg1video"),
+    "sorenson.flv": lambda p: write_video(p, "flv"),
+    "vp9.webm": lambda p: write_video(
+        p, "libvpx-vp9", codec_options={"cpu-used": "8", "deadline": "realtime"}
+    ),
+    "vp8.webm": lambda p: write_video(
+        p, "libvpx", codec_options={"auto-alt-ref": "1", "lag-in-frames": "12", "cpu-used": "8"}
+    ),
+    "ten-bit.mkv": lambda p: write_video(
+        p, "libx265", pixel_format="yuv420p10le", codec_options={"x265-params": "log-level=none"}
+    ),
+    "rgb.mp4": lambda p: write_video(p, "libx264rgb", pixel_format="rgb24", codec_options=H264),
+    "animated.gif": lambda p: write_video(
+        p, "gif", pixel_format="rgb8", ticks=range(0, 160, 4), time_base=TICK
+    ),
+    "uneven.gif": lambda p: write_video(p, "gif", pixel_format="rgb8", ticks=UNEVEN_TICKS, time_base=TICK),
+    "turned-90.mp4": lambda p: write_video(p, "libx264", rotation=90, codec_options=H264),
+    "turned-180.mp4": lambda p: write_video(p, "libx264", rotation=180, codec_options=H264),
+    "turned-270.mp4": lambda p: write_video(p, "libx264", rotation=270, codec_options=H264),
+    "wide-pixels.mp4": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(4, 3), codec_options=H264),
+    "high-pixels.mkv": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(1, 2), codec_options=H264),
+    "dvd.mpg": lambda p: write_video(p, "mpeg2video", pixel_aspect=Fraction(16, 15)),
+    "wide-pixels-turned-90.mp4": lambda p: write_video(
+        p, "libx264", pixel_aspect=Fraction(3, 2), rotation=90, codec_options=H264
+    ),
+    "one-frame.mp4": lambda p: write_video(p, "libx264", frames=1, codec_options=H264),
+    "pictures": lambda p: write_picture_folder(p),
+}
+
+
+class Clips:
+    """The clips of MAKERS, each written into a folder when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Clip] = {}
+
+    def __call__(self, name: str) -> Clip:
+        if name not in self._made:
+            self._made[name] = MAKERS[name](self._folder / name)
+        return self._made[name]

@@ -95,6 +95,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Gives a clip of every container and codec by its name, see tests/clips.py. Not to be written to."""
+    from clips import Clips
+
+    return Clips(tmp_path_factory.mktemp("clips"))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store."""

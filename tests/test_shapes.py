@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from query_samples import TRACKS
 
 from panorama.query.engine import Engine
-from panorama.query.shapes import add_shapes
+from panorama.query.shapes import add_shapes, touching
 from panorama.store import Zone
 
 SIDE = 1024
@@ -103,3 +104,55 @@ def test_crosses_looks_at_the_tracks_that_come_near_only(engine: Engine) -> None
     windowed = [int(found[1]) for found in rows if found]
     boxes = sum(len(track.samples()) for track in TRACKS if track.segment == 2)
     assert windowed and max(windowed) <= boxes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_track_that_crosses_is_left_out_before_it_is_followed(seed: int) -> None:
+    """A line across the picture, which all boxes come near, had every track followed frame by frame."""
+    rng = np.random.default_rng(seed)
+    tracks, samples, between = 400, 6, 9
+    feet = rng.integers(0, SIDE, (tracks, 1, 2)) + rng.integers(-40, 41, (tracks, samples, 2)).cumsum(axis=1)
+    feet[::7] = feet[::7, :1]  # some stand still
+    ends = rng.integers(0, SIDE, (3, 2, 2)) / SIDE
+    shapes = [Zone("", "long", "line", ((0.0, 0.07), (1.0, 0.93)))]
+    shapes += [Zone("", f"line{i}", "line", tuple(map(tuple, pair))) for i, pair in enumerate(ends)]
+    shapes.append(Zone("", "mat", "zone", ((0.3, 0.3), (0.6, 0.35), (0.5, 0.7))))
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA _panorama")
+    connection.execute(
+        "CREATE TABLE _panorama.videos AS"
+        " SELECT 'v' AS video, '' AS camera, 1024 AS width, 1024 AS height, 1 AS segment"
+    )
+    shares = np.linspace(0, 1, between + 2)[:-1, None]
+    paths = [np.concatenate([a + (b - a) * shares for a, b in itertools.pairwise(f)]) for f in feet]
+    for name, frames in (("boxes", list(feet)), ("frames", paths)):
+        x, y = np.concatenate(frames).astype(np.float64).T
+        length = len(frames[0])
+        columns = {
+            "segment": np.ones(len(x), np.int32),
+            "track_id": np.repeat(np.arange(tracks), length),
+            "frame": np.tile(np.arange(length), tracks),
+            **{"x1": x - 5, "y1": y - 30, "x2": x + 5, "y2": y + 0.5},
+        }
+        connection.register(f"{name}_", pa.table(columns))
+        connection.execute(f"CREATE TABLE _panorama.{name} AS FROM {name}_")
+    add_shapes(connection, shapes)
+    for shape in shapes:
+        followed = (
+            "SELECT DISTINCT track_id FROM (SELECT track_id, x1 + 5 AS x, y2 - 0.5 AS y,"
+            " lag(x1 + 5) OVER w AS px, lag(y2 - 0.5) OVER w AS py"
+            " FROM _panorama.frames WINDOW w AS (PARTITION BY track_id ORDER BY frame))"
+            f" WHERE _panorama.crosses('{shape.name}', 2, 'v', px, py, x, y)"
+        )
+        crossing = {row[0] for row in connection.execute(followed).fetchall()}
+        near, kept = (
+            {
+                row[0]
+                for row in connection.execute(touching((shape.name,), crossed, "_panorama.videos")).fetchall()
+            }
+            for crossed in ((), (shape.name,))
+        )
+        assert crossing <= kept <= near
+        if shape.name == "long":
+            assert crossing and len(kept) < 1.3 * len(crossing) + 10 < len(near) / 2
+    connection.close()

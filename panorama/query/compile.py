@@ -249,7 +249,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
         source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
     filters = [_known_filter(seen), *_bound_filters(query)]
     if query.shapes and seen.source != "known":  # of the others, matching has left out what is far from them
-        filters.append(f"track_id IN ({touching(query.shapes, names.videos)})")
+        filters.append(f"track_id IN ({touching(query.shapes, query.crossed, names.videos)})")
     early = _BEFORE_ROWS.get(query.target)
     conditions = tuple(
         leaf

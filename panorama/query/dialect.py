@@ -247,9 +247,23 @@ def single_quotes(word: str) -> str:
     return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 
-def word_around(sql: str, position: int) -> str:
-    """The word at a place, with its hyphens: blue-van without quotes is blue less van."""
-    return next((f.group() for f in re.finditer(r"\w+(?:-\w+)*", sql) if f.start() <= position < f.end()), "")
+_WORD = re.compile(r"\w+(?:[-./]+\w+)*")
+_COMPARED = re.compile(r"(=|<>|\bI?LIKE)\s*$", re.IGNORECASE)
+
+
+def meant_text(sql: str, position: int | None, name: str, compared: bool = False) -> str:
+    """A hint where a name that is none stands at a place and is compared: a text may have been meant.
+
+    Args:
+        name: as SQL reads it; gate/blue-van.mp4 without quotes is gate by blue less van.mp4.
+        compared: whether the name is known to be compared with a text.
+    """
+    at = 0 if position is None else position
+    found = next((word for word in _WORD.finditer(sql) if word.start() <= at < word.end()), None)
+    if not compared and not _COMPARED.search(sql[: found.start() if found else at]):
+        return ""
+    word = found.group() if found else ""
+    return f". {single_quotes(word if set(word) & set('-./') else name)}"
 
 
 _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)

@@ -9,7 +9,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout
-from panorama.query.dialect import TARGETS, single_quotes, word_around
+from panorama.query.dialect import TARGETS, meant_text
 from panorama.query.relations import RELATIONS, SCHEMA
 
 _REFUSED = {
@@ -192,12 +192,9 @@ def _target_hint(message: str) -> str:
 
 
 def _meant_text(message: str, sql: str, position: int | None) -> str:
-    """A hint where a word that is no column is compared: a text may have been meant."""
-    found = re.match(r'Referenced column "([^"]+)" not found', message)
-    if found and re.search(r"(=|<>|\bI?LIKE)\s*$", sql[:position], re.IGNORECASE):
-        word = word_around(sql, position or 0)
-        return f". {single_quotes(word if '-' in word else found[1])}"
-    return ""
+    """A hint where a word that is no column is compared."""
+    found = re.match(r'Referenced (?:column|table) "([^"]+)" not found', message)
+    return meant_text(sql, position, found[1]) if found else ""
 
 
 def _place(sql: str, line: int, shown: str, caret: int) -> int | None:

@@ -208,7 +208,7 @@ def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = Fa
         " WHERE t.end_time > ? AND t.start_time <= ?"
     )
     if query.shapes:
-        sql += f" AND t.track_id IN ({touching(query.shapes, 'v', _AMONG if among else None)})"
+        sql += f" AND t.track_id IN ({touching(query.shapes, query.crossed, 'v', _AMONG if among else None)})"
     if clock := query.track_clock_sql():
         sql += f" AND ({clock})"
     sql += " ORDER BY 1"

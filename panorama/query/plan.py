@@ -207,6 +207,7 @@ class Query:
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches.
         shapes: each track looked for must touch one of these, if there are any.
+        crossed: those of them that it must also cross.
         clock_at: place of the first comparison of time with the wall clock, None where there is none.
         clocks: of every branch, what the wall clock must show in all its rows; empty where one asks nothing.
         first_rows: how many rows are enough, None where all are needed.
@@ -233,6 +234,7 @@ class Query:
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
     shapes: tuple[str, ...] = ()
+    crossed: tuple[str, ...] = ()
     clock_at: int | None = None
     clocks: tuple[tuple[ClockTest, ...], ...] = ()
     first_rows: int | None = None

@@ -12,7 +12,7 @@ from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
-from panorama.query.dialect import single_quotes, word_around
+from panorama.query.dialect import meant_text
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
     CLOCK_COLUMNS,
@@ -26,7 +26,7 @@ from panorama.query.plan import (
 )
 from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
-from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of
+from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of, steps_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def check_names(query: Query, context: Context) -> Query:
         for name in sorted(leaf.columns - known - {PLACE}):
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
-                f"{_meant_text(leaf, name, word_around(query.sql, column_position(leaf, name)))}",
+                f"{_meant_text(leaf, name, query.sql)}",
                 query.sql,
                 column_position(leaf, name),
             )
@@ -62,7 +62,7 @@ def check_names(query: Query, context: Context) -> Query:
     return query
 
 
-def _meant_text(leaf: Leaf, name: str, word: str) -> str:
+def _meant_text(leaf: Leaf, name: str, sql: str) -> str:
     """A hint where an unknown column is compared with a column of text: quotes were forgotten or double."""
     for column in leaf.node.find_all(exp.Column) if leaf.node is not None else ():
         beside = column.parent
@@ -72,7 +72,7 @@ def _meant_text(leaf: Leaf, name: str, word: str) -> str:
             continue
         sides = [beside.this, *beside.expressions, beside.args.get("expression")]
         if any(isinstance(side, exp.Column) and side.name.lower() in _TEXT_COLUMNS for side in sides):
-            return f". {single_quotes(word if '-' in word else column.name)}"
+            return meant_text(sql, column_position(leaf, name), column.name, compared=True)
     return ""
 
 
@@ -367,15 +367,18 @@ def _hull(all_bounds: list[Bounds]) -> Bounds:
 def limit_to_shapes(query: Query, context: Context) -> Query:
     """Where all that is looked for must touch a shape, only videos that have it and tracks near it matter."""
     seen = query.every_seen()
-    touched = [next(filter(None, map(shape_of, item.conditions)), None) for item in seen]
-    if not seen or None in touched:
+    leaves = [[leaf for leaf in item.conditions if shape_of(leaf)] for item in seen]
+    if not all(leaves):
         return query
-    names = tuple(sorted({name for name in touched if name is not None}))
+    # Of several, a crossing leaves the fewest tracks.
+    touched = [next((leaf for leaf in some if steps_in([leaf])), some[0]) for some in leaves]
+    names = tuple(sorted({shape_of(leaf) or "" for leaf in touched}))
+    inside = {shape_of(leaf) for leaf in touched if not steps_in([leaf])}
     shared = query.shared
     if all(branch.seen or branch.sequences for branch in query.branches):
         has = " OR ".join(f"_panorama.has_shape({quote_text(name)}, video)" for name in names)
         shared = (*shared, Leaf(query.start, query.start, has, frozenset({"video"})))
-    return replace(query, shared=shared, shapes=names)
+    return replace(query, shared=shared, shapes=names, crossed=tuple(n for n in names if n not in inside))
 
 
 def stop_early(query: Query, context: Context) -> Query:

@@ -71,6 +71,18 @@ _STATEMENTS = (
         AND (_panorama.is_right(px, py, qx, qy, e.ax, e.ay)
             != _panorama.is_right(px, py, qx, qy, e.bx, e.by)))) > 0
     """,
+    # Whether a stretch from p to q may cross an edge: false only where all of it lies a pixel off the edge.
+    """
+    CREATE MACRO _panorama.off(e, x, y) AS ((e.bx - e.ax) * (y - e.ay) - (e.by - e.ay) * (x - e.ax))
+        / greatest(abs(e.bx - e.ax) + abs(e.by - e.ay), 1e-9)
+    """,
+    """
+    CREATE MACRO _panorama.may_cross(edges, px, py, qx, qy) AS len(list_filter(edges, lambda e:
+        greatest(px, qx) >= least(e.ax, e.bx) - 1 AND least(px, qx) <= greatest(e.ax, e.bx) + 1
+        AND greatest(py, qy) >= least(e.ay, e.by) - 1 AND least(py, qy) <= greatest(e.ay, e.by) + 1
+        AND least(_panorama.off(e, px, py), _panorama.off(e, qx, qy)) <= 1
+        AND greatest(_panorama.off(e, px, py), _panorama.off(e, qx, qy)) >= -1)) > 0
+    """,
     """
     CREATE MACRO _panorama.shape(zone, video) AS (SELECT {'kind': s._kind, 'edges': s._edges,
         'left': s._left, 'right': s._right, 'top': s._top, 'bottom': s._bottom}
@@ -114,6 +126,12 @@ FROM (SELECT segment, track_id, frame, x1, y1, x2, y2, lag(x1) OVER w AS from_x1
       WINDOW w AS (PARTITION BY segment, track_id ORDER BY frame)) b
 JOIN {videos} v ON v.segment = b.segment
 """
+# Between samples a box moves straight on, so whatever crosses at some frame crosses between two samples.
+_CROSSING = """
+SELECT b.track_id FROM ({steps}) b JOIN _panorama.shapes s ON s._video = b.video AND s._zone IN ({zones})
+WHERE b.from_y2 IS NOT NULL AND _panorama.may_cross(s._edges,
+    (b.from_x1 + b.from_x2) / 2, b.from_y2 - 0.5, (b.x1 + b.x2) / 2, b.y2 - 0.5)
+"""
 _KINDS = "SELECT zone, kind FROM _panorama.zones"
 
 
@@ -141,16 +159,31 @@ def shape_kinds(connection: duckdb.DuckDBPyConnection) -> Mapping[str, frozenset
     return {name: frozenset(kinds) for name, kinds in found.items()}
 
 
-def touching(zones: Sequence[str], videos: str = "_panorama.videos", tracks: str | None = None) -> str:
-    """SQL of the tracks whose boxes come near a shape: all that can be inside or cross it, and some more.
+def touching(zones: Sequence[str], crossed: Sequence[str], videos: str, tracks: str | None = None) -> str:
+    """SQL of the tracks that come near a shape: all that can be inside or cross it, and some more.
 
     Args:
+        zones: the shapes.
+        crossed: those of them that must be crossed; more tracks are left out.
         videos: name of the videos that matter; boxes of no other one are looked at.
         tracks: name of a relation of the tracks that matter, None for all.
     """
-    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in zones)
+    beside = [name for name in zones if name not in crossed]
+    parts = [_near(beside, videos, tracks)] if beside else []
+    if crossed:
+        steps = _STEPS.format(tracks=_near(crossed, videos, tracks), videos=videos)
+        parts.append(" ".join(_CROSSING.format(steps=steps, zones=_listed(crossed)).split()))
+    return " UNION ALL ".join(parts)
+
+
+def _listed(zones: Sequence[str]) -> str:
+    return ", ".join("'" + name.replace("'", "''") + "'" for name in zones)
+
+
+def _near(zones: Sequence[str], videos: str, tracks: str | None) -> str:
+    """SQL of the tracks whose boxes come into the rectangle around a shape."""
     among = f" AND track_id IN (SELECT track_id FROM {tracks})" if tracks is not None else ""
-    return " ".join(_TOUCHING.format(zones=listed, videos=videos, among=among).split())
+    return " ".join(_TOUCHING.format(zones=_listed(zones), videos=videos, among=among).split())
 
 
 def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> str:
@@ -161,5 +194,5 @@ def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> st
         tracks: SQL of the track_ids that matter, None for all.
     """
     of = "_panorama.videos" if videos is None else f"(FROM _panorama.videos WHERE video IN ({videos}))"
-    near = touching((zone,), of, None if tracks is None else f"({tracks})")
+    near = _near((zone,), of, None if tracks is None else f"({tracks})")
     return " ".join(_STEPS.format(tracks=near, videos=of).split())

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from panorama.errors import QueryError
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
-from panorama.query.dialect import Extension, Sequenced
+from panorama.query.dialect import Extension, Sequenced, meant_text
 from panorama.query.plan import Query, Target
 from panorama.query.space import columns_read
 from panorama.query.terms import Contract
@@ -155,7 +155,8 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
         if column.table:
             where = column.meta.get("start", column.this.meta.get("start", start))
             raise QueryError(
-                f"columns stand alone in the shorthand: {column.name}, not {column.table}.{column.name}",
+                f"columns stand alone in the shorthand: {column.name}, not {column.table}.{column.name}"
+                f"{meant_text(reading.sql, where, column.name)}",
                 reading.sql,
                 where,
             )

@@ -1,0 +1,180 @@
+"""Cut off, damaged, badly stamped or very long: what is there is read, and what is lost is reported."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from clips import (
+    TICK,
+    Clip,
+    cut_off,
+    damage_packet,
+    number_in,
+    numbered_picture,
+    write_picture_folder,
+    write_video,
+)
+
+from panorama.video import open_video
+from panorama.video.stamps import FrameClock, shows_frame
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("t.mkv", "libx264"),
+        ("t.avi", "mpeg4"),
+        ("t.mp4", "libx264"),
+        ("t.flv", "libx264"),
+        ("t.webm", "libvpx"),
+        ("t.gif", "gif"),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_truncated_file_yields_a_prefix_and_reports_a_loss(
+    tmp_path: Path, name: str, codec: str, threads: int
+) -> None:
+    options = {"movflags": "faststart"} if name.endswith("mp4") else {}
+    b_frames = 2 if codec == "libx264" else 0
+    whole = write_video(
+        tmp_path / f"whole-{name}",
+        codec,
+        frames=60,
+        b_frames=b_frames,
+        pixel_format="rgb8" if codec == "gif" else "yuv420p",
+        container_options=options,
+    )
+    with open_video(cut_off(whole.path, tmp_path / name, 0.6), threads=threads) as reader:
+        frames = list(reader.frames())
+        numbers = [number_in(f.luma()) for f in frames[:-1]]  # the last one may be half there
+        assert 5 < len(frames) < 60
+        assert numbers == list(range(len(numbers)))
+        assert not reader.report.complete
+        if codec != "gif":  # which says nowhere how many there were
+            assert len(frames) + reader.report.lost_packets == pytest.approx(60, abs=3)
+        assert reader.frame_at(1e6).index >= len(frames) - 2
+
+
+def test_damage_in_the_middle_loses_little_and_is_reported(
+    tmp_path: Path, clips: Callable[[str], Clip]
+) -> None:
+    whole = clips("b-frames.mp4")
+    damaged = damage_packet(whole.path, tmp_path / "damaged.mp4", 14)
+    counts = []
+    for threads in (1, 4):
+        with open_video(damaged, threads=threads) as reader:
+            frames = list(reader.frames())
+            counts.append(len(frames))
+            assert reader.report.lost_packets >= 1
+            assert reader.report.errors
+            assert [f.index for f in frames] == list(range(len(frames)))
+            assert number_in(frames[-1].luma()) == whole.frames - 1
+    assert min(counts) >= whole.frames - 4
+
+
+def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:
+    clip = write_video(tmp_path / "slides.mkv", "libx264", ticks=[0, 100, 900, 903], time_base=TICK)
+    with open_video(clip.path) as reader:
+        assert len(list(reader.frames())) == 4
+        assert reader.report.complete, reader.report
+
+
+def test_dropped_frames_of_an_avi_are_not_taken_for_a_missing_end(tmp_path: Path) -> None:
+    # Recorders write a chunk without a byte for a frame that they drop, and count it.
+    clip = write_video(tmp_path / "dropped.avi", "mpeg4", ticks=[0, 1, 2, 6, 7, 8])
+    with open_video(clip.path) as reader:
+        assert len(list(reader.frames())) == 6
+        assert reader.report.complete, reader.report
+
+
+def test_loss_at_the_very_end_keeps_the_frames_before_it(
+    tmp_path: Path, clips: Callable[[str], Clip]
+) -> None:
+    # Frame threads meet the error only while flushing, and used to swallow the frames queued behind it.
+    whole = clips("constant.mp4")
+    damaged = damage_packet(whole.path, tmp_path / "damaged.mp4", 36)
+    numbers = {}
+    for threads in (1, 4):
+        with open_video(damaged, threads=threads) as reader:
+            numbers[threads] = [f.index for f in reader.frames()]
+            assert not reader.report.complete
+    assert numbers[1] == numbers[4]
+
+
+def test_mpeg_program_stream_ends_with_its_true_time(clips: Callable[[str], Clip]) -> None:
+    # The parser stamps the last reference frame like the B-frame before it.
+    with open_video(clips("mpeg2.mpg").path) as reader:
+        assert np.allclose(np.diff(reader.times().seconds), 0.04)
+
+
+def test_unreadable_picture_in_a_folder_is_counted(tmp_path: Path) -> None:
+    clip = write_picture_folder(tmp_path / "pictures", frames=6)
+    (clip.path / "frame-3.png").write_bytes(b"not a picture")
+    with open_video(clip.path) as reader:
+        frames = list(reader.frames())
+        assert [(f.index, f.pts) for f in frames] == [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5)]
+        assert reader.report.lost_packets == 1
+        assert "frame-3.png" in reader.report.errors[0]
+
+
+def test_pictures_sort_by_number_and_take_the_rate_given(tmp_path: Path) -> None:
+    clip = write_picture_folder(tmp_path / "pictures", frames=12)
+    with open_video(clip.path, rate=Fraction(5)) as reader:
+        frames = list(reader.frames())
+        assert [number_in(f.rgb()) for f in frames] == list(range(12))
+        assert frames[-1].time_seconds == pytest.approx(11 / 5)
+
+
+def test_joined_files_continue_their_time_and_numbers(tmp_path: Path, clips: Callable[[str], Clip]) -> None:
+    part = clips("mpeg2.mpg").path.read_bytes()
+    (tmp_path / "joined.mpg").write_bytes(part + part)
+    with open_video(tmp_path / "joined.mpg") as reader, open_video(tmp_path / "joined.mpg") as other:
+        times = reader.times()
+        frames = list(other.frames())
+        assert len(frames) == 80
+        assert times.pts.tolist() == [f.pts for f in frames]
+        assert number_in(reader.frame_at(float(times.seconds[50])).luma()) == 10
+
+
+def test_clock_fills_missing_and_repeated_stamps() -> None:
+    clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
+    assert [clock.next(raw) for raw in (10, None, 14, 14, 15, 20, None)] == [10, 12, 14, 16, 17, 20, 22]
+    assert clock.repairs == 4
+
+
+def test_clock_that_starts_over_goes_on() -> None:
+    clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
+    assert [clock.next(raw) for raw in (1000, 1002, 0, 2, 4)] == [1000, 1002, 1004, 1006, 1008]
+    assert clock.repairs == 1
+
+
+def test_hidden_reference_packets_are_not_frames() -> None:
+    assert shows_frame("vp8", 0x10, 0) and not shows_frame("vp8", 0x01, 0)
+    assert shows_frame("vp9", 0b1000_0010, 0) and not shows_frame("vp9", 0b1000_0100, 0)
+    assert shows_frame("vp9", 0b1000_1000, 0)  # shows a frame that was hidden before
+    assert shows_frame("h264", 0, 0)
+
+
+def test_memory_does_not_grow_while_streaming(tmp_path: Path) -> None:
+    path = tmp_path / "long.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        for number in range(1500):
+            picture = av.VideoFrame.from_ndarray(numbered_picture(number % 4096, 320, 240))
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    with open_video(path) as reader:
+        for frame in reader.frames():
+            frame.luma()
+            frame.rgb(160, 120)
+            if frame.index == 300:
+                settled = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - settled
+    assert grown_kib < 20 * 1024  # 1,200 frames kept would be 130 MiB
