@@ -122,7 +122,11 @@ def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
 
     Returns, for example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
     """
+    return f"no {kind} {name!r}.{near(name, choices)} See: {see}"
+
+
+def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:
+    """What to say of choices spelled nearly so, as " Did you mean 'a' or 'b'?"; '' where there are none."""
     spelled = {choice.lower(): choice for choice in choices}
-    near = [spelled[n] for n in difflib.get_close_matches(name.lower(), list(spelled), n=3, cutoff=0.5)]
-    guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    return f"no {kind} {name!r}.{guess} See: {see}"
+    found = [spelled[n] for n in difflib.get_close_matches(name.lower(), list(spelled), n=3, cutoff=least)]
+    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""

@@ -22,6 +22,7 @@ from panorama.archive import (
 )
 from panorama.errors import VideoError, VideoOpenError
 from panorama.ingest import Indexer
+from panorama.models.base import Embedder
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
 from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
@@ -29,6 +30,8 @@ from panorama.video import Found, FoundVideo, content_hash, open_video
 from panorama.writing import SegmentRows
 
 TELL_SECONDS = 0.25
+COMPACT_FILES = 64
+"""`index` merges the files of a table when there are so many small ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,17 @@ def index_paths(
         embedded = embed_stored_crops(store, indexer.embedder, gate.wait, indexer.depth)
         embed_exemplars(store, indexer.embedder)
     return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
+
+
+def finish(store: Store, embedder: Embedder) -> None:
+    """What ends an indexing: merge small files, and make what queries read; it stands back for them, too."""
+    from panorama.source import SnapshotVectors
+
+    with closing(store.marks()) as marks, PauseGate(marks.is_asked, until_changed=marks.wait) as gate:
+        store.sweep()
+        store.compact(least_files=COMPACT_FILES, wait=gate.wait)
+        # Large libraries search through an index: made here, so that no query has to wait for it.
+        SnapshotVectors(store, store.snapshot(), embedder).prepare(gate.wait)
 
 
 class _Run:

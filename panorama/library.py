@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 File = str | Path
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
-COMPACT_FILES = 64
-"""`index` merges the files of a table when there are so many small ones."""
 
 
 def library_path(path: File | None = None) -> Path:
@@ -157,7 +155,7 @@ class Library:
         # Loaded here: a query does not need what only indexing uses.
         from panorama.archive import IndexReport, dating
         from panorama.beside.models import beside
-        from panorama.indexing import index_paths
+        from panorama.indexing import finish, index_paths
         from panorama.ingest import check_depth
         from panorama.profile import prepare
 
@@ -185,12 +183,7 @@ class Library:
         with beside(proposer, self.embedder) as models:
             indexer, kept = prepare(self._store, *models, settings, redo, depth)
             report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
-        self._store.sweep()
-        self._store.compact(least_files=COMPACT_FILES)
-        # Large libraries search through an index: made here, so that no query has to wait for it.
-        from panorama.source import SnapshotVectors
-
-        SnapshotVectors(self._store, self.snapshot(), self.embedder).prepare()
+        finish(self._store, self.embedder)
         told = apply_rule(self._store, rule, {f.video for f in report.files if f.video})
         return replace(report, embedded=report.embedded + embedded, recording=told)
 

@@ -158,7 +158,7 @@ def read_picture(path: Path) -> Picture:
         data = path.read_bytes()
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return checked(Picture(decode_picture(data, str(path)), str(path)))
+    return checked(Picture(decode_picture(data, str(path), trim=True), str(path)))
 
 
 def checked(picture: Picture) -> Picture:

@@ -82,8 +82,8 @@ class SnapshotVectors:
         self._indexes: dict[int, VectorIndex] = {}
         self._fresh: dict[int, PickedVectors] = {}
 
-    def prepare(self) -> None:
-        """Make or renew what queries read, so that none has to wait for it.
+    def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
+        """Make or renew what queries read, so that none has to wait for it; `wait` is called between pieces.
 
         Only the exit that matching begins at is searched; crops at deeper ones are looked up by id, and
         what lies before it is never read. An index over those would be two thirds of the disk for nothing.
@@ -91,7 +91,8 @@ class SnapshotVectors:
         first = first_exit(*self.counts())
         for exit in range(first, self._embedder.exits + 1):
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
-            self._indexes[exit] = VectorIndex(table, build=exit == first)
+            self._indexes[exit] = VectorIndex(table, build=exit == first, wait=wait)
+            wait()
         self._kept.places(self._snapshot).prepare()
 
     def album(self, exit: int) -> Album:
@@ -118,11 +119,14 @@ class SnapshotVectors:
         model, exits = self._embedder.hash, range(1, self._embedder.exits + 1)
         crops = self._snapshot.crops().total
         vectors = [self._snapshot.vectors(model, exit).total for exit in exits]
-        # More vectors than crops: two processes took the same crops deeper at once. Each crop counts once.
-        once = [
-            len(self.stored(e)) if count > crops else count for e, count in zip(exits, vectors, strict=True)
-        ]
-        return crops, once
+        # Two processes may have taken the same crops deeper at once: as many vectors as crops need not be one
+        # of each. Each crop counts once where matching might begin, at the deepest exit that has them all.
+        for exit in reversed(exits):
+            if crops and vectors[exit - 1] >= crops:
+                vectors[exit - 1] = len(self.stored(exit))
+                if vectors[exit - 1] >= crops:
+                    break
+        return crops, vectors
 
     def codes(self, exit: int, least: float) -> int | None:
         return self._index(exit).codes(least)

@@ -107,6 +107,13 @@ def test_formats_and_files_agree(run, asked, tmp_path):
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".x")]
 
 
+def test_json_is_asked_for_as_of_other_commands(run, asked):
+    sql = "SELECT video FROM videos"
+    assert run("query", sql, "--json").out == run("query", sql, "--format", "json").out
+    both = run("query", sql, "--json", "--format", "csv")
+    assert both.status == 2 and "--json and --format csv are two things" in both.err
+
+
 def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     # Mostly red with a green stripe: like red, but not surely red.
     mixed = thing_picture("red")

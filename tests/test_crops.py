@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from panorama.crops import (
     view_quality,
 )
 from panorama.errors import BadImage
+from panorama.registering import read_picture
 
 RNG = np.random.default_rng(0)
 
@@ -48,6 +51,26 @@ def test_transparent_pixels_are_laid_over_grey() -> None:
     rgba[:, :5] = (0, 0, 255, 255)  # BGRA: opaque red
     picture = decode_picture(cv2.imencode(".png", rgba)[1].tobytes())
     assert tuple(picture[0, 0]) == (255, 0, 0) and tuple(picture[0, 9]) == (128, 128, 128)
+
+
+def test_transparent_margins_of_a_picture_that_is_registered_are_cut_off(tmp_path: Path) -> None:
+    """A product cut out and saved with much room around it was compared as if the room were the thing."""
+    rgba = np.zeros((90, 120, 4), np.uint8)
+    rgba[20:50, 30:90, :3] = texture(30, 60)
+    rgba[20:50, 30:90, 3] = 255
+    rgba[30:40, 50:60, 3] = 0  # a hole in it is none of its margins
+    cv2.imwrite(str(tmp_path / "cut-out.png"), rgba)
+    shown = read_picture(tmp_path / "cut-out.png").rgb
+    assert shown.shape == (30, 60, 3) and tuple(shown[15, 25]) == (128, 128, 128)
+    np.testing.assert_array_equal(shown[:10], rgba[20:30, 30:90, 2::-1])
+    cv2.imwrite(str(tmp_path / "nothing.png"), np.zeros((30, 30, 4), np.uint8))
+    with pytest.raises(BadImage, match="all one colour"):
+        read_picture(tmp_path / "nothing.png")
+
+
+def test_a_picture_of_a_kind_that_cannot_be_read_is_not_called_none() -> None:
+    with pytest.raises(BadImage, match=r"x\.heic is of a kind that cannot be read, as HEIC: expected JPEG"):
+        decode_picture(b"\0\0\0\x18ftypheic" + bytes(100), "x.heic")
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\xff\xd8\xff"])

@@ -214,6 +214,12 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE entity = big-elf-2", "single quotes, 'big-elf-2'; a bare", "big"),
         ("SELECT tracks WHERE entity IN ('dog', big-elf)", "single quotes, 'big-elf'", ""),
         ("SELECT count(*) FROM sightings WHERE entity = big-elf", "single quotes, 'big-elf'", "big"),
+        ("SELECT tracks WHERE entity = ‘big-elf’", "'big-elf'; .*; ‘ and ’ are none$", ""),
+        (
+            "SELECT tracks WHERE enttiy = 'dog'",
+            "no column 'enttiy'; it has .*\\. Did you mean 'entity'\\?$",
+            "enttiy",
+        ),
         ("SELECT tracks WHERE video = gate/a-b.mp4", "single quotes, 'gate/a-b.mp4'; a bare", ""),
         ("SELECT * FROM tracks WHERE video = a-b.mp4", "single quotes, 'a-b.mp4'; a bare", "a"),
         ("SELECT * FROM tracks WHERE video = b.mp4", "single quotes, 'b.mp4'; a bare", "b"),

@@ -6,11 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from store_samples import MODEL, index
+from store_samples import MODEL, index, unit_vectors
 
+from panorama.indexing import COMPACT_FILES, finish
+from panorama.query.passes import first_exit
 from panorama.source import SnapshotVectors
 from panorama.store import Store
 from panorama.store import vectors as vectors_module
+from panorama.store.schema import pack_ids
 
 
 @pytest.mark.parametrize(
@@ -33,8 +36,8 @@ def test_only_the_exit_that_matching_begins_at_gets_an_index(
     built = []
 
     class Noted(vectors_module.VectorIndex):
-        def __init__(self, table, build=False) -> None:
-            super().__init__(table, build=build)
+        def __init__(self, table, build=False, **more) -> None:
+            super().__init__(table, build=build, **more)
             if build:
                 built.append(table.exit)
 
@@ -47,3 +50,51 @@ def test_only_the_exit_that_matching_begins_at_gets_an_index(
         folders = [folder.name for folder in (tmp_path / "library" / "index").iterdir()]
     assert built == indexed
     assert sorted(int(name.rsplit("-e", 1)[1]) for name in folders) == cached
+
+
+def test_crops_that_two_processes_took_deeper_at_once_do_not_stand_for_others(tmp_path: Path) -> None:
+    """Three vectors of three crops, but two of one: matching began at an exit that a crop was missing at."""
+    with Store.create(tmp_path / "library") as store:
+        index(store, "a.mp4", exits=(1,))
+        ids = pack_ids(1, [0, 1, 2])
+        for part in (ids[:2], ids[1:2]):
+            with store.append_embeddings(MODEL, 2) as writer:
+                writer.add(part, part, unit_vectors(3)[: len(part)])
+                writer.commit()
+        source = SnapshotVectors(store, store.snapshot(), SimpleNamespace(hash=MODEL, exits=2))
+        assert source.counts() == (3, [3, 2])
+        assert first_exit(*source.counts()) == 1
+        with store.append_embeddings(MODEL, 2) as writer:
+            writer.add(ids[2:], ids[2:], unit_vectors(3)[2:])
+            writer.commit()
+        source = SnapshotVectors(store, store.snapshot(), SimpleNamespace(hash=MODEL, exits=2))
+        assert first_exit(*source.counts()) == 2
+
+
+def test_what_ends_indexing_stands_back_for_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are merged and vectors made ready only while nobody asks, for as long as the gate says."""
+    waited = []
+
+    class Gate:
+        def __init__(self, asked, until_changed) -> None:
+            self.asked = asked
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            waited.append("over")
+
+        def wait(self) -> None:
+            with store.asking():
+                waited.append(self.asked())
+
+    monkeypatch.setattr("panorama.indexing.PauseGate", Gate)
+    with Store.create(tmp_path / "library") as store:
+        for number in range(COMPACT_FILES):
+            index(store, f"{number}.mp4", exits=(1,), seed=number)
+        finish(store, SimpleNamespace(hash=MODEL, exits=1))
+        files = store.snapshot().files
+    assert all(len(paths) == 1 for paths in files.values())
+    # A piece of each of five tables and of every video at least, and the vectors.
+    assert waited.count(True) >= 5 and waited[-1] == "over" and False not in waited

@@ -293,11 +293,11 @@ def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
     monkeypatch.setattr(inverted, "SAVE_ROWS", 5000)
     add, sizes = inverted._add, []
 
-    def stopped_at_the_second(index, table, rows):
+    def stopped_at_the_second(index, table, rows, wait):
         if sizes:
             raise KeyboardInterrupt
         sizes.append(len(rows))
-        add(index, table, rows)
+        add(index, table, rows, wait)
 
     monkeypatch.setattr(inverted, "_add", stopped_at_the_second)
     with pytest.raises(KeyboardInterrupt):
@@ -307,8 +307,11 @@ def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
     assert recall(half.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
     monkeypatch.setattr(inverted, "_add", add)
     monkeypatch.setattr(inverted, "_trained", lambda _: pytest.fail("trained again"))
-    whole = VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
-    assert whole._ivf is not None and not len(whole._ivf._missing)
+    waited = []
+    whole = VectorIndex(
+        table, flat_rows=100, exact_rows=10, build=True, wait=lambda: waited.append("for queries")
+    )
+    assert whole._ivf is not None and not len(whole._ivf._missing) and waited
     assert recall(whole.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
     assert len(list((tmp_path / "ivf").glob("i*.faiss"))) == 1
 

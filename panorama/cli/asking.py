@@ -51,6 +51,7 @@ def _is_comment(word: str) -> bool:
     "--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default=None,
     help="Default: table, or what the suffix of --out says.",
 )  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the rows to this file.")
 @click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
 @click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
@@ -62,6 +63,7 @@ def query_command(
     sql: tuple[str, ...],
     files: tuple[str, ...],
     form: str | None,
+    as_json: bool,
     out: str | None,
     clips: str | None,
     sheet: str | None,
@@ -82,7 +84,9 @@ def query_command(
     asked = [statement for text, path in texts for statement in _checked(text, path)]
     if len(asked) > 1 and (out or clips or sheet):
         raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
-    form = _format(form, out)
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} are two things; give one of them")
+    form = _format("json" if as_json else form, out)
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
     if sheet is not None:

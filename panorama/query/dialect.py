@@ -263,7 +263,8 @@ def meant_text(sql: str, position: int | None, name: str, compared: bool = False
     if not compared and not _COMPARED.search(sql[: found.start() if found else at]):
         return ""
     word = found.group() if found else ""
-    return f". {single_quotes(word if set(word) & set('-./') else name)}"
+    curly = "; ‘ and ’ are none" if set(sql) & set("‘’") else ""
+    return f". {single_quotes(word if set(word) & set('-./') else name)}{curly}"
 
 
 _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from panorama.errors import QueryError, UnknownEntity, unknown
+from panorama.errors import QueryError, UnknownEntity, near, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
@@ -50,8 +50,10 @@ def check_names(query: Query, context: Context) -> Query:
     known = frozenset(columns_of(query.target))
     for leaf in leaves(query.condition) if query.condition is not None else ():
         for name in sorted(leaf.columns - known - {PLACE}):
+            guess = near(name, known, least=0.7)
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
+                f"{'.' * bool(guess)}{guess}"
                 f"{_meant_text(leaf, name, query.sql)}",
                 query.sql,
                 column_position(leaf, name),

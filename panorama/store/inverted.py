@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -113,7 +113,9 @@ class InvertedFile:
         return cls(table, index, ids, facts)
 
     @classmethod
-    def build(cls, table: VectorTable, old: InvertedFile | None) -> InvertedFile:
+    def build(
+        cls, table: VectorTable, old: InvertedFile | None, wait: Callable[[], None] = lambda: None
+    ) -> InvertedFile:
         """Train on the table and keep the result, or only add what `old` lacks, while that is not much.
 
         A large table is kept piece by piece: what is stopped half-way goes on from there the next time.
@@ -133,7 +135,7 @@ class InvertedFile:
         generation = 0 if old is None else old._facts.generation
         for start in range(0, max(len(rows), 1), SAVE_ROWS):
             part = rows[start : start + SAVE_ROWS]
-            _add(index, table, part)
+            _add(index, table, part, wait)
             ids = np.concatenate([ids, table.crop_ids[part]])
             generation += 1
             facts = replace(
@@ -264,8 +266,9 @@ def _trained(table: VectorTable) -> Any:
     return index
 
 
-def _add(index: Any, table: VectorTable, rows: NDArray[np.intp]) -> None:
+def _add(index: Any, table: VectorTable, rows: NDArray[np.intp], wait: Callable[[], None]) -> None:
     for start in range(0, len(rows), ADD_ROWS):
+        wait()
         index.add(np.ascontiguousarray(table.vectors[rows[start : start + ADD_ROWS]]))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,10 +72,16 @@ class Source:
         return self.table, self.model_hash, self.exit
 
 
-def compact(place: Place, target_bytes: int = TARGET_BYTES, least_files: int = 1) -> int:
+def compact(
+    place: Place,
+    target_bytes: int = TARGET_BYTES,
+    least_files: int = 1,
+    wait: Callable[[], None] = lambda: None,
+) -> int:
     """Merge small files into files of about `target_bytes`, dropping rows of segments that are not live.
 
-    Where fewer than `least_files` would be merged, they stay: rewriting costs more than they do.
+    Where fewer than `least_files` would be merged, they stay: rewriting costs more than they do. `wait` is
+    called before every piece of rows: where work pauses for others.
 
     Returns:
         How many files were replaced. They go when no reader can hold them (see `sweep`).
@@ -90,7 +96,7 @@ def compact(place: Place, target_bytes: int = TARGET_BYTES, least_files: int = 1
             ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
             for part in _parts(ordered, target_bytes):
                 worth = len(part) >= least_files and (len(part) > 1 or part[0].dead)
-                if worth and _swap(place, part, None, erase=False):
+                if worth and _swap(place, part, None, erase=False, wait=wait):
                     replaced += len(part)
     return replaced
 
@@ -157,12 +163,14 @@ def _swap(
     sources: Sequence[Source],
     without_tracks: NDArray[np.int64] | None,
     erase: bool,
+    wait: Callable[[], None] = lambda: None,
 ) -> bool:
     """Write what `sources` hold into one new file and list it instead; False where they changed meanwhile."""
     files = FileSet(place, f"c{uuid.uuid4().hex}")
     ids = [source.file_id for source in sources]
     try:
         for table in _rows_of(place, sources, without_tracks):
+            wait()
             first = sources[0]
             columns = {name: table.column(name) for name in table.column_names}
             files.add(first.table, columns, first.model_hash, first.exit, first.dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -403,9 +403,18 @@ class Store:
         self._snapshots.forget()
         return sweep.sweep(self._place, grace_seconds)
 
-    def compact(self, target_bytes: int = rewrite.TARGET_BYTES, least_files: int = 1) -> int:
-        """Merge small data files into large ones, `least_files` or more at a time; how many were replaced."""
-        return rewrite.compact(self._place, target_bytes, least_files)
+    def compact(
+        self,
+        target_bytes: int = rewrite.TARGET_BYTES,
+        least_files: int = 1,
+        wait: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Merge small data files into large ones, `least_files` or more at a time; how many were replaced.
+
+        Args:
+            wait: called before every piece of rows: where work pauses for others.
+        """
+        return rewrite.compact(self._place, target_bytes, least_files, wait)
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""

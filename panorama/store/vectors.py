@@ -6,7 +6,7 @@ may have an inverted-file index, whose candidates are always compared again with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ class VectorIndex:
         flat_rows: a table up to this size is always compared exactly.
         exact_rows: a restriction to at most so many rows is compared exactly.
         build: make or renew the inverted file where the table is large; without, one that is there is used.
+        wait: called between pieces of that work: where it pauses for others.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class VectorIndex:
         flat_rows: int = FLAT_ROWS,
         exact_rows: int = EXACT_ROWS,
         build: bool = False,
+        wait: Callable[[], None] = lambda: None,
     ) -> None:
         self.table = table
         self._exact_rows = exact_rows
@@ -83,7 +85,7 @@ class VectorIndex:
 
             self._ivf = InvertedFile.load(table)
             if build and (self._ivf is None or self._ivf.worn):
-                self._ivf = InvertedFile.build(table, self._ivf)
+                self._ivf = InvertedFile.build(table, self._ivf, wait)
 
     @property
     def kind(self) -> str:
