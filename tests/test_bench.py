@@ -123,6 +123,34 @@ def test_failures_are_drawn_where_the_truth_is_elsewhere(bench, fake_proposer, t
         assert sheet.std() > 10 and sheet.shape[1] > 4 * 200
 
 
+def test_what_trimming_leaves_out_is_judged_by_boxes(bench, tmp_path) -> None:
+    """A red thing in view throughout, of which the truth draws the first half."""
+    write_film(tmp_path / "archive" / "red.mp4", [Thing("red", 0, FRAMES)], frames=FRAMES)
+    write_picture(tmp_path / "album" / "red" / "1.jpg", thing_picture("red"))
+    write_picture(tmp_path / "lookalikes" / "red" / "1.jpg", thing_picture("blue"))
+    boxes = {str(number): Thing("red", 0, FRAMES).box(number) for number in range(FRAMES // 2)}
+    truth = {"visible": {"red.mp4": [[0, FRAMES - 1]]}, "ignore": {}, "boxes": {"red.mp4": boxes}}
+    (tmp_path / "truth.json").write_text(json.dumps({"red": truth}), encoding="utf-8")
+    out = bench("trimming", tmp_path, "--work", tmp_path / "work", "--rates", 5, "--model", "color-bands")
+    found = rows(out, "Accepted tracks and what is left out of them")
+    assert set(found) == {"nothing is cut", "ends of 1 or more", "ends of 2 or more"}
+    _, tracks, mixed, cut, right, wrong, *scores = found["ends of 1 or more"]
+    assert int(tracks) >= 1 and (mixed, cut) == ("1", "0")
+    assert right.startswith("0 of ") and int(right.split()[-1]) >= 2
+    assert wrong.startswith("0 of ") and int(wrong.split()[-1]) >= 2
+    assert scores[0] == "1.0000" and float(scores[1]) > 0.9
+
+
+def test_an_end_is_a_run_that_is_like_strangers_beside_a_crop_that_is_not(bench) -> None:
+    trimming = importlib.import_module("trimming")
+    values = np.array([-0.2, -0.1, 0.8, 0.2, 0.7, -0.4], np.float32)
+    assert [trimming.matching_part(values, 0.5, run) for run in (0, 1, 2)] == [(0, 6), (2, 5), (2, 6)]
+    assert trimming.matching_part(values, 0.9, 1) == (0, 6), "nothing in it matches"
+    assert trimming.matching_part(np.array([0.6, 0.2, -0.1], np.float32), 0.5, 1) == (0, 3), "no clear step"
+    assert trimming.kept_span(np.array([0, 4, 10, 20]), 1, 3) == (2, 15)
+    assert trimming.kept_span(np.array([0, 4]), 0, 2) == (-np.inf, np.inf)
+
+
 def test_queries_are_timed_idle_and_while_a_real_index_runs(bench, small, tmp_path) -> None:
     words = [small, "--work", tmp_path, "--rounds", 1, "--seconds", 0.2, "--commands", 0]
     out = bench(
