@@ -26,6 +26,7 @@ from panorama.models.base import Embedder
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
 from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
+from panorama.threads import products_alone
 from panorama.video import Found, FoundVideo, content_hash, open_video
 from panorama.writing import SegmentRows
 
@@ -74,7 +75,13 @@ def index_paths(
         hooks.on_file(outcome)
     with (
         closing(store.marks()) as marks,
-        PauseGate(marks.is_asked, until_changed=marks.wait, hold=indexer.hold) as gate,
+        PauseGate(
+            marks.is_asked,
+            until_changed=marks.wait,
+            hold=indexer.hold,
+            patience_seconds=marks.patience_seconds,
+        ) as gate,
+        products_alone(),
     ):
         outcomes = _Run(store, indexer, found, hooks, gate, kept).run(side_by_side)
         embedded = embed_stored_crops(store, indexer.embedder, gate.wait, indexer.depth)

@@ -18,6 +18,9 @@ from panorama.errors import UsageError
 ENVIRONMENT = "PANORAMA_THREADS"
 """How many cores to use, where it is not all that are there."""
 
+BRING_PRODUCTS = frozenset({"numpy", "scipy", "faiss", "torch"})
+"""Packages that may each bring a library of matrix products of its own."""
+
 CGROUP = Path("/sys/fs/cgroup")
 MOST_DECODE_THREADS = 8
 
@@ -81,17 +84,18 @@ class Threads:
 def products_alone() -> AbstractContextManager[Any]:
     """Within it, matrix products of numpy use one thread.
 
-    A question makes many small ones, after each of which the other threads of OpenBLAS spin for
-    milliseconds, on cores that the index, DuckDB and other programs want. Large scans are divided among
-    threads by who makes them. The number holds for the whole process; where several threads ask, the first
-    one sets it, and what was before when it is done.
+    Questions and indexing make many small ones, after each of which the other threads of OpenBLAS spin for
+    milliseconds, on cores that the networks, the index, DuckDB and other programs want. Large scans are
+    divided among threads by who makes them. The number holds for the whole process; where several threads
+    ask, the first one sets it, and what was before when it is done.
     """
-    return cast(AbstractContextManager[Any], _blas().limit(limits=1))
+    loaded = frozenset(BRING_PRODUCTS.intersection(sys.modules))
+    return cast(AbstractContextManager[Any], _blas(loaded).limit(limits=1))
 
 
 @cache
-def _blas() -> Any:
-    """The libraries of matrix products that are loaded; to find them takes 10 ms."""
+def _blas(_loaded: frozenset[str]) -> Any:
+    """The libraries of matrix products that came with these packages; to find them takes 10 ms."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, write_film
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
 from panorama.archive import FileOutcome, Hooks
@@ -184,6 +187,21 @@ def test_a_quick_pass_is_deepened_in_place_and_never_the_other_way(tmp_path: Pat
     assert copied.status == "skipped"
     with Store.open(tmp_path / "library") as store:
         assert store.info().counts["segments"] == 1
+
+
+def test_products_take_one_thread_while_videos_are_indexed(tmp_path: Path) -> None:
+    """After each of the many small ones the other threads of OpenBLAS spin: a tenth of all processor time."""
+    seen: set[int] = set()
+
+    class Looking(ColorEmbedder):
+        def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+            seen.update(f["num_threads"] for f in threadpool_info() if f["user_api"] == "blas")
+            return super().embed_all(images)
+
+    with threadpool_limits(2, user_api="blas"):
+        index(tmp_path / "library", [films(tmp_path / "films")], embedder=Looking())
+        assert seen == {1}
+        assert {f["num_threads"] for f in threadpool_info() if f["user_api"] == "blas"} == {2}
 
 
 def test_every_stage_is_accounted_for(tmp_path: Path) -> None:

@@ -18,7 +18,16 @@ from fakes import write_film
 from panorama.query.engine import Engine
 from panorama.query.result import Result
 from panorama.store import Store
-from panorama.store.priority import LONGEST_PAUSE_SECONDS, WORK_SHARE, Marks, PauseGate, asking
+from panorama.store.opened import Opened
+from panorama.store.priority import (
+    LONGEST_PAUSE_SECONDS,
+    POLL_SECONDS,
+    TOLD_POLL_SECONDS,
+    WORK_SHARE,
+    Marks,
+    PauseGate,
+    asking,
+)
 
 
 def is_asked(locks: Path) -> bool:
@@ -134,6 +143,26 @@ def test_a_process_with_many_open_files_waits_for_marks_too(tmp_path: Path) -> N
         "Marks(Path(sys.argv[1])).wait(0.01)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+
+
+def test_it_is_looked_at_less_often_where_the_system_tells_of_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        time.sleep(0.001)
+
+    for tells, seconds in ((True, TOLD_POLL_SECONDS), (False, POLL_SECONDS)):
+        monkeypatch.setattr(Opened, "tells", tells)
+        with (
+            closing(Marks(tmp_path)) as marks,
+            PauseGate(marks.is_asked, until_changed=wait, patience_seconds=marks.patience_seconds),
+        ):
+            assert soon(lambda: bool(waited))
+        assert set(waited) == {seconds}
+        waited.clear()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

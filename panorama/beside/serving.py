@@ -71,6 +71,9 @@ class _Served:
 
     def load(self) -> None:
         """Load the network."""
+        import panorama.models.device  # noqa: F401  brings torch
+
+        Threads.here().apply()  # before it computes: threads that have nothing to do spin
         self._model.load()
         self._model.rest_by(self._hold.wait)
 

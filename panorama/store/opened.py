@@ -39,6 +39,11 @@ class Opened:
             return
         self._events = events
 
+    @property
+    def tells(self) -> bool:
+        """Whether the system tells of it."""
+        return self._events is not None
+
     def wait(self, seconds: float) -> None:
         """Return when the file is opened or closed, or the time is over; what came before counts too."""
         if self._events is None:

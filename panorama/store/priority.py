@@ -15,6 +15,8 @@ from panorama.store.opened import Opened
 
 MARK = "asking.lock"
 POLL_SECONDS = 0.01
+TOLD_POLL_SECONDS = 0.05
+"""Where the system tells of queries: this often it is looked at all the same."""
 LONGEST_PAUSE_SECONDS = 2.0
 WORK_SHARE = 0.2
 """Indexing gets at least this share of the time, however many queries there are."""
@@ -55,6 +57,11 @@ class Marks:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         return False
 
+    @property
+    def patience_seconds(self) -> float:
+        """How often to look at least."""
+        return TOLD_POLL_SECONDS if self._opened.tells else POLL_SECONDS
+
     def wait(self, seconds: float) -> None:
         """Return when a query begins or ends, where the system can tell, and after so long in any case."""
         self._opened.wait(seconds)
@@ -75,6 +82,7 @@ class PauseGate:
         asked: tells whether a query runs.
         until_changed: waits until that may have changed, at most for the seconds given.
         hold: told when a pause begins (True) and ends, for what runs elsewhere.
+        patience_seconds: those that `until_changed` is given.
 
     Attributes:
         paused_seconds: how long work was held back in all.
@@ -86,7 +94,9 @@ class PauseGate:
         clock: Callable[[], float] = time.monotonic,
         until_changed: Callable[[float], None] = time.sleep,
         hold: Callable[[bool], None] = lambda _: None,
+        patience_seconds: float = POLL_SECONDS,
     ) -> None:
+        self._patience_seconds = patience_seconds
         self.paused_seconds = 0.0
         self._asked = asked
         self._clock = clock
@@ -146,6 +156,6 @@ class PauseGate:
         try:
             while not self._over.is_set():
                 self.look()
-                self._until_changed(POLL_SECONDS)
+                self._until_changed(self._patience_seconds)
         finally:
             self._work(self._clock())  # nobody opens it any more, even where looking failed
