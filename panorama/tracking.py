@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,12 +203,9 @@ class Tracker:
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
         near = self._within_reach(places, last, regions.boxes_xyxy) & (cosine >= least)
         good = sure | near
-        # Here, so that it loads beside the first frames: it takes a third of a second.
-        from scipy.optimize import linear_sum_assignment
-
         # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)
-        rows, columns = linear_sum_assignment(-gain)
+        rows, columns = _assignment()(-gain)
         return {c: r for r, c in zip(rows.tolist(), columns.tolist(), strict=True) if good[r, c]}
 
     def _within_reach(
@@ -225,6 +228,26 @@ class Tracker:
         return np.asarray(
             (nearest <= self.settings.reach * diagonal) & (ratio <= limit) & (ratio >= 1 / limit)
         )
+
+
+@cache
+def _assignment() -> Any:
+    """scipy's `linear_sum_assignment`, by itself: all of scipy.optimize takes a third of a second to import.
+
+    Where that module has another place or name, as it may in other versions, it is imported as documented.
+    """
+    package = find_spec("scipy")
+    folders = (package.submodule_search_locations if package else None) or []
+    found = PathFinder.find_spec("_lsap", [str(Path(folder) / "optimize") for folder in folders])
+    if found is not None and found.loader is not None:
+        module = module_from_spec(found)
+        with suppress(ImportError):
+            found.loader.exec_module(module)
+            if hasattr(module, "linear_sum_assignment"):
+                return module.linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment
 
 
 def _centres(boxes_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+
 import numpy as np
 import pytest
 
 from panorama.regions import DETECTOR, Regions
-from panorama.tracking import Tracker
+from panorama.tracking import Tracker, _assignment
 
 RED = np.array([1, 0, 0], np.float32)
 BLUE = np.array([0, 0, 1], np.float32)
@@ -134,3 +138,20 @@ def test_what_comes_by_does_not_take_over_a_track_that_stood_still() -> None:
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(grey))
     owners, _ = tracker.update(12, 0.2, regions((12, 10, 62, 90)), looks(similar))
     assert owners[0].local_id == 1
+
+
+def test_the_assignment_without_its_package_is_the_documented_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys; from panorama.tracking import _assignment; _assignment(); "
+        "sys.exit('scipy.optimize' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    from scipy.optimize import linear_sum_assignment
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        cost = rng.random(rng.integers(1, 9, 2)).round(1)
+        for found, documented in zip(_assignment()(cost), linear_sum_assignment(cost), strict=True):
+            np.testing.assert_array_equal(found, documented)
+    monkeypatch.setattr(PathFinder, "find_spec", lambda *_: None)  # a scipy that has it elsewhere
+    assert _assignment.__wrapped__() is linear_sum_assignment
