@@ -23,6 +23,7 @@ TONES = 3
 GREYS = 6
 BINS = HUES * TONES + GREYS
 COLOR_DIM = BANDS * BINS
+ROW = 32
 # From this difference between the strongest and the weakest channel on, a pixel counts as coloured only.
 FULL_CHROMA = 0.3
 LEVELS = 32
@@ -69,10 +70,21 @@ def _two_nearest(position: NDArray[np.floating]) -> tuple[tuple[NDArray[np.intp]
 
 @cache
 def _bins_of_levels() -> NDArray[np.float32]:
-    """`pixel_bins` of all colours at 32 levels a channel: (32768, BINS), indexed by r * 1024 + g * 32 + b."""
+    """`pixel_bins` of all colours at 32 levels a channel: (32768, 32), indexed by r * 1024 + g * 32 + b.
+
+    Two columns of nothing follow the BINS: rows of 128 bytes are gathered and added up in half the time.
+    """
     level = np.arange(LEVELS, dtype=np.float32) / (LEVELS - 1)
     grid = np.stack(np.meshgrid(level, level, level, indexing="ij"), axis=-1)
-    return pixel_bins(grid.reshape(-1, 3))
+    bins = pixel_bins(grid.reshape(-1, 3))
+    return np.pad(bins, ((0, 0), (0, ROW - BINS)))
+
+
+@cache
+def _places_of_values() -> NDArray[np.intp]:
+    """(3, 256) what each value of each channel adds to the index of `_bins_of_levels`."""
+    levels = (np.arange(256, dtype=np.intp) * (LEVELS - 1) + 127) // 255
+    return levels * np.array([[LEVELS**2], [LEVELS], [1]])
 
 
 def color_bands(images: Sequence[Image]) -> NDArray[np.float32]:
@@ -80,13 +92,16 @@ def color_bands(images: Sequence[Image]) -> NDArray[np.float32]:
 
     The inner product of two such vectors is the mean Bhattacharyya coefficient of their bands.
     """
-    out = np.empty((len(images), BANDS, BINS), np.float32)
-    table = _bins_of_levels()
+    sums = np.empty((len(images), BANDS, ROW), np.float32)
+    table, (red, green, blue) = _bins_of_levels(), _places_of_values()
+    pixels = np.empty((BANDS, SIDE**2 // BANDS, ROW), np.float32)
     for i, image in enumerate(images):
         small = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
-        levels = (small.astype(np.int32) * (LEVELS - 1) + 127) // 255
-        index = (levels[..., 0] * LEVELS + levels[..., 1]) * LEVELS + levels[..., 2]
-        out[i] = table[index.reshape(BANDS, -1)].mean(axis=1)
+        index = red[small[..., 0]] + green[small[..., 1]] + blue[small[..., 2]]
+        # No index is out of bounds; with the default, numpy would gather into a copy first.
+        np.take(table, index.reshape(BANDS, -1), axis=0, out=pixels, mode="clip")
+        np.add.reduce(pixels, axis=1, out=sums[i])
+    out = sums[..., :BINS] / np.float32(SIDE**2 // BANDS)
     return np.sqrt(out / BANDS).reshape(len(images), COLOR_DIM)
 
 

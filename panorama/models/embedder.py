@@ -22,7 +22,8 @@ from panorama.models.quantized import KINDS, Trunk8
 from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
 from panorama.models.weights import ModelFolder
 
-BATCH = 64
+BATCH = 96
+"""Most crops that go through the network at once: as many as indexing gathers, and what a parcel adds."""
 
 
 def squash(image: Image, side: int) -> Image:

@@ -129,15 +129,18 @@ class Stem8:
         # What the weights as rounded make of a picture that is zero everywhere has to come out as nothing.
         self._conv.bias = self._conv.bias - (used.sum((2, 3)) * zero).sum(1)
         self._pad = int(conv.padding[0])
-        self._border = zero.round().to(torch.uint8)
+        self._border = zero.round().to(torch.uint8).numpy()
 
     def __call__(self, pictures: NDArray[np.uint8]) -> Tensor:
         """(B, H, W, 3) bytes to (B, out, H', W') bytes, channels last."""
         count, height, width, _ = pictures.shape
         pad = self._pad
-        padded = self._border.expand(count, height + 2 * pad, width + 2 * pad, 3).contiguous()
-        padded[:, pad : pad + height, pad : pad + width] = torch.from_numpy(pictures)
-        return self._conv(padded.permute(0, 3, 1, 2))
+        padded = np.empty((count, height + 2 * pad, width + 2 * pad, 3), np.uint8)
+        padded[:, pad:-pad, pad:-pad] = pictures
+        # The border alone: to fill all of it, three bytes at a time, takes longer than the convolution.
+        padded[:, :pad], padded[:, -pad:] = self._border, self._border
+        padded[:, :, :pad], padded[:, :, -pad:] = self._border, self._border
+        return self._conv(torch.from_numpy(padded).permute(0, 3, 1, 2))
 
 
 class Residual8:
@@ -291,12 +294,7 @@ class Proposer8:
                 self.rest()
                 x = layer(x)
             trunk.append(x)
-        # Pooled as float: of bytes, torch pools no map of more than 127 points. These maps are small.
-        parts = [self._narrow(trunk.pop()).float()]
-        for _ in range(3):
-            parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
-        wide = torch.cat(parts, 1).to(torch.uint8).contiguous(memory_format=torch.channels_last)
-        levels = [*trunk[1:], self._join(wide)]
+        levels = [*trunk[1:-1], self._join(_pooled(self._narrow(trunk[-1])))]
         inner = [lateral(level) for lateral, level in zip(self._laterals, levels, strict=True)]
         for level in (1, 0):
             above = F.interpolate(inner[level + 1], scale_factor=2.0, mode="nearest")
@@ -327,6 +325,28 @@ def _residual(
         layers.append(Conv8(conv, before, after))
         before = after
     return Residual8([*layers, Conv8(convs[-1], before, scale_of(name))], scale_in)
+
+
+def _pooled(x: Tensor) -> Tensor:
+    """A map of bytes (B, C, H, W) beside its largest values in 5 x 5, 9 x 9 and 13 x 13: (B, 4 C, H, W)."""
+    inner = x.permute(0, 2, 3, 1).numpy()  # (B, H, W, C), as it lies in memory
+    count, height, width, channels = inner.shape
+    parts = np.empty((count, height, width, 4, channels), np.uint8)
+    parts[..., 0, :] = inner
+    for number in range(1, 4):
+        parts[..., number, :] = _largest(_largest(parts[..., number - 1, :], 1), 2)
+    return torch.from_numpy(parts.reshape(count, height, width, -1)).permute(0, 3, 1, 2)
+
+
+def _largest(values: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:
+    """The largest of five neighbours along an axis; torch pools no maps of bytes of more than 127 points."""
+    padding = [(0, 0)] * values.ndim
+    padding[axis] = (2, 2)
+    padded = np.moveaxis(np.pad(values, padding), axis, 0)  # zero is least
+    out = padded[:-4]
+    for shift in range(1, 5):
+        out = np.maximum(out, padded[shift : len(padded) - 4 + shift])
+    return np.moveaxis(out, 0, axis)
 
 
 def _added(a: Tensor, b: Tensor) -> Tensor:
