@@ -18,7 +18,7 @@ from panorama.models import precision as precision_module
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import ENVIRONMENT, choose, why_no_int8
 from panorama.models.proposer import PanoramaProposer
-from panorama.models.quantized import FLOAT, Conv8, Stem8, largest_weight
+from panorama.models.quantized import FLOAT, Conv8, Stem8, _pooled, largest_weight
 from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ranges
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import iou
@@ -191,6 +191,16 @@ def test_the_environment_chooses_and_a_wrong_name_is_an_error(monkeypatch: pytes
     monkeypatch.setenv(ENVIRONMENT, "int4")
     with pytest.raises(ModelError, match="int4"):
         choose(None, "", CPU)
+
+
+def test_maps_of_bytes_are_pooled_as_floats_are() -> None:
+    x = torch.randint(0, 256, (2, 5, 7, 9), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    parts = [x.float()]
+    for _ in range(3):
+        parts.append(nn.functional.max_pool2d(parts[-1], 5, 1, 2))
+    found = _pooled(x.contiguous(memory_format=torch.channels_last))
+    assert found.dtype == torch.uint8 and found.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(found.float(), torch.cat(parts, 1), rtol=0, atol=0)
 
 
 def test_a_torch_without_such_convolutions_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
