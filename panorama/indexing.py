@@ -93,7 +93,10 @@ def finish(store: Store, embedder: Embedder) -> None:
     """What ends an indexing: merge small files, and make what queries read; it stands back for them, too."""
     from panorama.source import SnapshotVectors
 
-    with closing(store.marks()) as marks, PauseGate(marks.is_asked, until_changed=marks.wait) as gate:
+    with (
+        closing(store.marks()) as marks,
+        PauseGate(marks.is_asked, until_changed=marks.wait, patience_seconds=marks.patience_seconds) as gate,
+    ):
         store.sweep()
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
         # Large libraries search through an index: made here, so that no query has to wait for it.
