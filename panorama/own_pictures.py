@@ -1,17 +1,11 @@
-"""A user's folders, videos or library query enter; labelled pictures, some held back, leave as a CSV.
+"""A user's folders, videos or library query enter; pictures with what they show leave.
 
-    OUT/pictures.csv    file, source, class, identity, held: what a recipe's labelled-csv source reads
-    OUT/crops/          the pictures that came from videos
-
-Identities are held back whole; those of a held-back video are held back too, and no picture of theirs from
-another video is used at all, so that nothing that judges was seen, neither thing nor clip.
+OUT/crops/          the pictures that came from videos
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,17 +15,13 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError
 from panorama.models.training.sources import PICTURES
+from panorama.own_division import Picture
 from panorama.pseudo import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 
 if TYPE_CHECKING:
     from panorama.library import Library
 
-TABLE = "pictures.csv"
 CROPS = "crops"
-SOURCE = "own"
-HELD_SHARE = 0.25
-LEAST_IDENTITIES = 4
-"""Two to learn from and two to judge by."""
 
 _CROPS_OF = """
 SELECT c.crop_id, c.track_id, c.video, t.start_time, t.end_time
@@ -39,47 +29,13 @@ FROM crops c JOIN tracks t USING (track_id, video) ORDER BY c.crop_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """Pictures with what they show.
-
-    Attributes:
-        files: a picture each.
-        identities: the name of what it shows.
-        clips: the video it comes from, '' for a picture of its own.
-    """
-
-    files: list[str]
-    identities: list[str]
-    clips: list[str]
-
-    def __post_init__(self) -> None:
-        if not len(self.files) == len(self.identities) == len(self.clips):
-            raise ValueError(
-                f"{len(self.files)} files, {len(self.identities)} identities, {len(self.clips)} clips"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnPictures:
-    """What was found and how it was divided, for the report."""
-
-    table: Path
-    pictures: int
-    identities: int
-    held_identities: int
-    held_pictures: int
-    unused_pictures: int
-
-
-def from_folders(folders: Sequence[Path]) -> Labelled:
+def from_folders(folders: Sequence[Path]) -> list[Picture]:
     """Pictures below FOLDER/identity/; the folder inside is the identity.
 
     Raises:
         UsageError: a folder is missing, or has no folders of pictures in it.
     """
-    files: list[str] = []
-    names: list[str] = []
+    pictures: list[Picture] = []
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
@@ -90,12 +46,13 @@ def from_folders(folders: Sequence[Path]) -> Labelled:
                 f"{folder} has no folders with pictures in them; expected {folder}/IDENTITY/*.jpg "
                 f"({', '.join(PICTURES)})"
             )
-        files += [str(p.resolve()) for p in inside]
-        names += [f"{folder.name}/{p.relative_to(folder).parts[0]}" for p in inside]
-    return Labelled(files, names, [""] * len(files))
+        pictures += [
+            Picture(str(p.resolve()), f"{folder.name}/{p.relative_to(folder).parts[0]}") for p in inside
+        ]
+    return pictures
 
 
-def from_library(library: Library, out: Path, sql: str | None = None) -> Labelled:
+def from_library(library: Library, out: Path, sql: str | None = None) -> list[Picture]:
     """Crops of a library as pictures; what shows one thing is clustered, see `panorama.pseudo`.
 
     Args:
@@ -117,20 +74,23 @@ def from_library(library: Library, out: Path, sql: str | None = None) -> Labelle
         rows, crop_ids = rows.take(at), wanted
     if not len(crop_ids):
         raise UsageError("there are no crops to learn from; index videos first, or widen the query")
-    clips = rows["video"].to_pylist()
-    if names is None:
-        names = _clustered(library, crop_ids, rows)
-    kept = [i for i, name in enumerate(names) if name]
+    guessed = names is None
+    found: Sequence[str | None] = _clustered(library, crop_ids, rows) if names is None else names
     (out / CROPS).mkdir(parents=True, exist_ok=True)
-    files = []
-    for i in kept:
-        path = (out / CROPS / f"{int(crop_ids[i])}.png").resolve()
-        cv2.imwrite(str(path), cv2.cvtColor(library.crop(int(crop_ids[i])), cv2.COLOR_RGB2BGR))
-        files.append(str(path))
-    return Labelled(files, [names[i] for i in kept], [clips[i] for i in kept])
+    pictures = []
+    for crop_id, name, row in zip(crop_ids.tolist(), found, rows.to_pylist(), strict=True):
+        if name is None:
+            continue
+        path = (out / CROPS / f"{crop_id}.png").resolve()
+        cv2.imwrite(str(path), cv2.cvtColor(library.crop(crop_id), cv2.COLOR_RGB2BGR))
+        track = f"{row['video']}#{row['track_id']}"
+        pictures.append(
+            Picture(str(path), name, guessed, row["video"], track, row["start_time"], row["end_time"])
+        )
+    return pictures
 
 
-def _asked(library: Library, sql: str) -> tuple[NDArray[np.int64], list[str] | None]:
+def _asked(library: Library, sql: str) -> tuple[NDArray[np.int64], list[str | None] | None]:
     """The crop ids of a query, and the identities where it has a column entity."""
     table = library.query(sql).arrow()
     if "crop_id" not in table.column_names:
@@ -142,11 +102,11 @@ def _asked(library: Library, sql: str) -> tuple[NDArray[np.int64], list[str] | N
     if "entity" not in table.column_names:
         return wanted, None
     entities = table["entity"].take(once).to_pylist()
-    return wanted, ["" if name is None else str(name) for name in entities]
+    return wanted, [None if name is None else str(name) for name in entities]
 
 
-def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> list[str]:
-    """The pseudo-identity of each crop by its track, '' for noise."""
+def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> list[str | None]:
+    """The pseudo-identity of each crop by its track, '' for noise, None where there are too many tracks."""
     columns = {name: rows[name].to_numpy() for name in ("track_id", "start_time", "end_time", "video")}  # type: ignore[index]
     track_ids, first, owner = np.unique(columns["track_id"], return_index=True, return_inverse=True)
     exit = library.embedder.exits
@@ -167,65 +127,7 @@ def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> l
     )
     cohort = library.embedder.cohort()[exit - 1]
     found = pseudo_identities(tracks, alike(tracks.vectors, cohort, library.calibrations[exit - 1]))
-    of_track = np.full(len(track_ids), NOISE, np.int64)
-    of_track[pick] = found
-    return [f"thing-{number:04d}" if number != NOISE else "" for number in of_track[owner].tolist()]
-
-
-def held_back(labelled: Labelled, seed: int) -> list[bool | None]:
-    """Whether each picture judges (True), teaches (False), or must do neither (None).
-
-    A quarter of the clips judge, where there are two or more, and every identity seen in them; else a quarter
-    of the identities.
-
-    Raises:
-        UsageError: fewer than two identities are left to teach, or to judge by.
-    """
-    rng = np.random.default_rng(seed)
-    names = np.array(labelled.identities, object)
-    clips = np.array(labelled.clips, object)
-    known = sorted({clip for clip in labelled.clips if clip})
-    tries = [known[i] for i in rng.permutation(len(known))]
-    everyone = sorted(set(labelled.identities))
-    if len(everyone) < LEAST_IDENTITIES:
-        raise UsageError(
-            f"{len(everyone)} identities are too few: at least {LEAST_IDENTITIES}, two to learn from and two "
-            "to judge by; add footage, folders, or widen the query"
-        )
-    for count in range(max(1, round(HELD_SHARE * len(tries))), len(tries)):
-        judging = np.isin(clips, tries[:count])
-        held = np.isin(names, list(set(names[judging])))
-        if _enough(names[~held]) and _enough(names[judging]):
-            return [True if j else (None if h else False) for j, h in zip(judging, held, strict=True)]
-    share = max(2, round(HELD_SHARE * len(everyone)))
-    chosen = {everyone[i] for i in rng.permutation(len(everyone))[:share]}
-    return [name in chosen for name in labelled.identities]
-
-
-def _enough(names: NDArray[np.object_]) -> bool:
-    """Two identities with two pictures each."""
-    _, counts = np.unique(names.astype(str), return_counts=True)
-    return int((counts >= 2).sum()) >= 2
-
-
-def write_table(labelled: Labelled, out: Path, seed: int) -> OwnPictures:
-    """Divide the pictures and write the table that training reads."""
-    out.mkdir(parents=True, exist_ok=True)
-    held = held_back(labelled, seed)
-    rows = [
-        (file, SOURCE, name, "class", int(judges))
-        for file, name, judges in zip(labelled.files, labelled.identities, held, strict=True)
-        if judges is not None
-    ]
-    with (out / TABLE).open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.writer(lines)
-        writer.writerow(["file", "source", "class", "identity", "held"])
-        writer.writerows(rows)
-    return OwnPictures(
-        out / TABLE,
-        len(rows),
-        len({row[2] for row in rows}),
-        len({row[2] for row in rows if row[4]}),
-        sum(row[4] for row in rows),
-        len(held) - len(rows),
-    )
+    name_of: list[str | None] = [None] * len(track_ids)
+    for place, number in zip(pick.tolist(), found.tolist(), strict=True):
+        name_of[place] = f"thing-{number:04d}" if number != NOISE else ""
+    return [name_of[track] for track in owner.tolist()]

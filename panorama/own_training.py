@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.archive import FAILED
-from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.lines import counted
 from panorama.models.weights import open_model
-from panorama.own_pictures import SOURCE, TABLE, Labelled, from_folders, from_library, write_table
-from panorama.training import TrainingOptions, filled, train_recipe
+from panorama.own_division import SOURCE, TABLE, Picture, write_table
+from panorama.own_pictures import from_folders, from_library
+from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
 from panorama.video import find_videos
 
 if TYPE_CHECKING:
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 
 RECIPE_NAME = "fine-tune.toml"
 DATA_NAME = "own"
-STEPS = 400
-BATCH = 64
-MOST_ROUNDS = 24
-"""Views of each picture: more of a few pictures teach little."""
+LIBRARY = "library"
+SHRINKAGE = 1.0
+SHARES = (0.25, 0.5, 0.75, 1.0)
 
-_RECIPE = """# Fine-tunes {start} on pictures of your own. To run it again, or with other settings:
+_RECIPE = """# Adapts {start} to pictures of your own. To run it again, or with other settings:
 #   panorama train {file} --data {data}=FOLDER_OF_THIS_FILE --out NEW_FOLDER
 name = {name}
 kind = "embedder"
@@ -48,33 +46,11 @@ color_weight = {color_weight}
 [start]
 model = {start_text}
 
-# The model that is fine-tuned is its own teacher: what it knew stays while it learns what is new.
-[teacher]
-shrinkage = 0.0
-
-[bank]
-rounds = {rounds}
-axes = 8
-basis_pictures = 0
-seed = {seed}
-
-[training]
-seed = {seed}
-steps = {steps}
-batch = {batch}
-learning_rate = 2e-4
-matrix_rate = 1e-3
-warmup = 20
-decay = {decay}
-sides = [[0, {side}]]
-measure_every = 100
-
-[training.loss]
-imitate = 2.0
-relate = 1.0
-identify = 0.5
-local = 0.0
-deep = 0.3
+# The last maps of the network turn towards what tells your things apart, by the share that finds things best
+# which were not learned from; where none surely helps, no model is written.
+[adapt]
+shrinkage = {shrinkage}   # added to every eigenvalue, in mean eigenvalues
+shares = {shares}
 
 [[source]]
 name = "{source}"
@@ -112,7 +88,7 @@ def fine_tune(
     scratch: Callable[[Path], Library],
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Gather pictures, hold some back, fine-tune, and write a model folder to `out`.
+    """Gather pictures, hold some back, learn, and write a model folder to `out` if things are found better.
 
     Args:
         own: where the pictures come from.
@@ -121,52 +97,41 @@ def fine_tune(
         scratch: opens a new library in a folder, where `own.videos` are indexed.
 
     Returns:
-        What was measured on the identities held back: before_ and after_ retrieval, and the division.
+        What was measured, see `panorama.models.training.adapt`: share, before_ and after_ retrieval of what
+        was held back, and model, None where the data did not help and none was written.
 
     Raises:
         UsageError: there is too little to learn from, see `own_pictures`, or `start` cannot be trained.
     """
     if not own:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
+    refuse_steps(options)
     recipe = out / RECIPE_NAME
-    if options.resume:
-        if not recipe.is_file():
-            raise UsageError(f"nothing to resume: {out} holds no {RECIPE_NAME}")
-    else:
+    if options.resume and not (recipe.is_file() or (out / LIBRARY).is_dir()):
+        raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
+    if not (options.resume and recipe.is_file()):
         _trainable(start)  # before an hour of indexing, not after it
         with filled(out):
             _begin(lambda: _gathered(own, out, library, scratch, say), out, options, start, say)
-    result: dict[str, Any] = dict(train_recipe(recipe, {DATA_NAME: out}, out, options, say))
-    folder = open_model(start, "embedder").path
-    if (folder / SHIPPED).is_file():
-        # Bands of the model it began with: near enough to answer, and `calibrate` sets better ones.
-        shutil.copyfile(folder / SHIPPED, out / SHIPPED)
-    return result
+    done = replace(options, seed=None)  # it divides the pictures, which is done
+    return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
 
 
 def _begin(
-    gathered: Callable[[], Labelled],
+    gathered: Callable[[], list[Picture]],
     out: Path,
     options: TrainingOptions,
     start: str,
     say: Callable[[str], None],
 ) -> None:
     """Write the table of pictures and the recipe of a fine-tuning into `out`."""
-    seed = options.seed or 0
-    shutil.rmtree(out / "bank", ignore_errors=True)
-    found = write_table(gathered(), out, seed)
+    found = write_table(gathered(), out, options.seed or 0)
     say(
-        f"{found.pictures} pictures of {found.identities} things, {found.held_pictures} of "
-        f"{found.held_identities} of them held back to judge"
-        + (
-            f"; {found.unused_pictures} left out: their things are seen in judging videos too"
-            if found.unused_pictures
-            else ""
-        )
+        f"{found.pictures} pictures; {found.learning} things to learn from, {found.choosing} to choose how "
+        f"much is taken of what is learned, {found.judging} held back to judge"
+        + (f"; {found.unused_pictures} pictures are left out" if found.unused_pictures else "")
     )
-    steps = options.steps or STEPS
-    rounds = max(2, min(MOST_ROUNDS, steps * BATCH // max(1, found.pictures)))
-    (out / RECIPE_NAME).write_text(recipe_text(out.name, start, seed, steps, rounds), encoding="utf-8")
+    (out / RECIPE_NAME).write_text(recipe_text(out.name, start), encoding="utf-8")
 
 
 def _gathered(
@@ -175,28 +140,34 @@ def _gathered(
     library: Callable[[], Library],
     scratch: Callable[[Path], Library],
     say: Callable[[str], None],
-) -> Labelled:
-    parts: list[Labelled] = []
+) -> list[Picture]:
+    parts: list[list[Picture]] = []
     if own.folders:
         parts.append(from_folders(own.folders))
     if own.videos:
         found = find_videos(own.videos)
         if found.missing or found.empty:
             raise UsageError(f"--videos: there is no video at {', '.join([*found.missing, *found.empty])}")
-        with scratch(out / "library") as made:
+        with scratch(out / LIBRARY) as made:
             report = made.index([str(path) for path in own.videos])
             failed = report.of(FAILED)
             for file in failed:
                 say(f"failed: {file.note}")
-            say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / 'library'}")
+            say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / LIBRARY}")
             parts.append(from_library(made, out))
     if own.query:
         parts.append(from_library(library(), out, own.query))
-    return Labelled(
-        [file for part in parts for file in part.files],
-        # Things of two sources are never taken for one, whatever their names are.
-        [f"{i}/{name}" for i, part in enumerate(parts) for name in part.identities],
-        [f"{i}/{clip}" if clip else "" for i, part in enumerate(parts) for clip in part.clips],
+    return [_of_source(i, picture) for i, part in enumerate(parts) for picture in part]
+
+
+def _of_source(number: int, picture: Picture) -> Picture:
+    """Things of two sources are never taken for one, whatever their names are."""
+
+    def named(name: str) -> str:
+        return f"{number}/{name}" if name else ""
+
+    return replace(
+        picture, identity=named(picture.identity), clip=named(picture.clip), track=named(picture.track)
     )
 
 
@@ -213,7 +184,7 @@ def _trainable(start: str) -> Mapping[str, Any]:
     return plan
 
 
-def recipe_text(name: str, start: str, seed: int, steps: int, rounds: int) -> str:
+def recipe_text(name: str, start: str) -> str:
     """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with."""
     plan = _trainable(start)
     network, preprocess = plan["network"], plan["preprocess"]
@@ -228,11 +199,8 @@ def recipe_text(name: str, start: str, seed: int, steps: int, rounds: int) -> st
         learned_dim=network["learned_dim"],
         color_dim=network["color_dim"],
         color_weight=network["color_weight"],
-        seed=seed,
-        steps=steps,
-        batch=BATCH,
-        rounds=rounds,
-        decay=max(1, steps // 2),
+        shrinkage=SHRINKAGE,
+        shares=list(SHARES),
         source=SOURCE,
         data=DATA_NAME,
         table=TABLE,

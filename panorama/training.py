@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.weights import RECIPE, read_recipe
+from panorama.models.weights import RECIPE, open_model, read_recipe
 from panorama.video import open_video
 
 
@@ -64,8 +66,10 @@ def train_recipe(
     out: Path,
     options: TrainingOptions,
     say: Callable[[str], None] = print,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Train what a recipe describes, an embedder or a proposer; what was measured before and after.
+
+    A recipe with [adapt] gives `model` too: None where the data did not help and no model was written.
 
     Raises:
         UsageError: the recipe is of another kind, or the data does not go with it.
@@ -78,6 +82,8 @@ def train_recipe(
     with filled(out):
         if kind == "proposer":
             return _train_proposer(recipe, data, out, options)
+        if "adapt" in plan:
+            return _adapt(recipe, data, out, options, say)
         from panorama.models.training.train import train
 
         return train(
@@ -93,6 +99,36 @@ def train_recipe(
             threads=options.threads,
             say=say,
         )
+
+
+def _adapt(
+    recipe: Path, data: Mapping[str, Path], out: Path, options: TrainingOptions, say: Callable[[str], None]
+) -> dict[str, Any]:
+    from panorama.models.training.adapt import adapt
+
+    refuse_steps(options)
+    if options.seed is not None:
+        raise UsageError("--seed: nothing is drawn any more; the table of pictures says which of them teach")
+    result = adapt(recipe, data, out, device=options.device, threads=options.threads, say=say)
+    start = open_model(str(read_recipe(recipe)["start"]["model"]), "embedder").path
+    if result["model"] is not None and (start / SHIPPED).is_file() and start.resolve() != out.resolve():
+        # Bands of the model that it began with: near enough to answer, and `calibrate` sets better ones.
+        shutil.copyfile(start / SHIPPED, out / SHIPPED)
+    return result
+
+
+def refuse_steps(options: TrainingOptions) -> None:
+    """Refuse what only training in steps has.
+
+    Raises:
+        UsageError: steps or minutes are given.
+    """
+    for name in ("steps", "minutes"):
+        if (value := getattr(options, name)) is not None:
+            raise UsageError(
+                f"--{name} {value:g}: what is learned from pictures of your own is computed in one go; leave "
+                f"--{name} away, it belongs to recipes with [training]"
+            )
 
 
 def _train_proposer(

@@ -19,9 +19,12 @@ import panorama
 from panorama.content import content_dir
 from panorama.errors import UsageError
 from panorama.models.registry import load_embedder
+from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.heldout import held_out_pictures
-from panorama.models.training.sources import gather
-from panorama.own_pictures import Labelled, from_folders, from_library, held_back, write_table
+from panorama.models.training.sources import gather, read_picture
+from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+from panorama.own_division import UNUSED, Picture, divided, write_table
+from panorama.own_pictures import from_folders, from_library
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
 from panorama.pseudo import NOISE, Tracks, pseudo_identities
 from panorama.training import TrainingOptions
@@ -73,58 +76,77 @@ def test_no_identity_holds_two_tracks_of_one_time_and_none_is_alone(data: st.Dat
         assert not tracks.together()[np.ix_(members, members)].any()
 
 
-def clip_pictures(spec: dict[str, list[str]]) -> Labelled:
-    """Two pictures for each (identity, clip)."""
-    rows = [
-        (f"{name}-{clip}-{i}.png", name, clip)
+def clip_pictures(spec: dict[str, list[str]], guessed: bool = False) -> list[Picture]:
+    """Two pictures for each (identity, clip), of one track each."""
+    return [
+        Picture(f"{name}-{clip}-{i}.png", name, guessed, clip, f"{name}-{clip}-{i}" if clip else "")
         for name, clips in spec.items()
         for clip in clips
         for i in (0, 1)
     ]
-    return Labelled([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
 
-def test_neither_a_judging_thing_nor_a_judging_clip_is_learned_from() -> None:
-    spec = {
-        "a": ["one"], "b": ["one"], "c": ["two"], "d": ["two"], "e": ["three"], "f": ["three"],
-        "g": ["four"], "h": ["four"], "everywhere": ["one", "two", "three", "four"],
-    }  # fmt: skip
-    labelled = clip_pictures(spec)
-    for seed in range(6):
-        held = held_back(labelled, seed)
-        rows = list(zip(held, labelled.identities, labelled.clips, strict=True))
-        taught = [(name, clip) for judges, name, clip in rows if judges is False]
-        judged = [(name, clip) for judges, name, clip in rows if judges is True]
-        assert taught and judged
-        assert not {name for name, _ in taught} & {name for name, _ in judged}
-        assert not {clip for _, clip in taught} & {clip for _, clip in judged}
-        # What is seen in both kinds of clip judges, and teaches nothing.
-        assert ("everywhere" in {name for name, _ in judged}) and None in held
+EIGHT_CLIPS = {
+    **{f"thing-{i}": [f"clip-{i % 8}"] for i in range(24)},
+    "everywhere": [f"clip-{i}" for i in range(8)],
+}
 
 
-def test_without_clips_a_quarter_of_the_identities_judges() -> None:
-    labelled = clip_pictures({f"thing{i}": [""] for i in range(12)})
-    held = held_back(labelled, 0)
-    assert sum(h is True for h in held) == 6  # three identities of two pictures
-    assert held == held_back(labelled, 0)
-    assert held != held_back(labelled, 1)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_thing_and_no_clip_is_in_two_parts(seed: int) -> None:
+    pictures = clip_pictures(EIGHT_CLIPS)
+    parts = divided(pictures, seed)
+    for of in (lambda p: p.identity, lambda p: p.clip):
+        seen = [
+            {of(p) for p, part in zip(pictures, parts, strict=True) if part == wanted}
+            for wanted in (LEARN, CHOOSE, JUDGE)
+        ]
+        assert all(seen)
+        assert not seen[0] & seen[1] and not seen[1] & seen[2] and not seen[0] & seen[2]
+    # What is seen in every clip judges in the judging ones, and is used nowhere else.
+    everywhere = {part for p, part in zip(pictures, parts, strict=True) if p.identity == "everywhere"}
+    assert everywhere == {JUDGE, UNUSED}
 
 
-def test_too_few_identities_are_refused_with_what_to_do() -> None:
+def test_without_clips_a_quarter_of_the_things_judges_and_a_quarter_chooses() -> None:
+    pictures = clip_pictures({f"thing{i}": [""] for i in range(12)})
+    parts = divided(pictures, 0)
+    assert [parts.count(part) for part in (LEARN, CHOOSE, JUDGE)] == [12, 6, 6]  # two pictures of each
+    assert parts == divided(pictures, 0)
+    assert parts != divided(pictures, 1)
+
+
+def test_what_is_like_nothing_else_judges_by_its_track_and_teaches_nothing() -> None:
+    pictures = [
+        Picture(f"{clip}-{track}-{i}.png", name, True, clip, f"{clip}#{track}", 0.0, 1.0)
+        for clip in ("a", "b", "c", "d")
+        for track, name in enumerate([f"thing-{clip}", f"other-{clip}", "", ""])
+        for i in (0, 1)
+    ]
+    parts = divided(pictures, 0)
+    lone = {part for p, part in zip(pictures, parts, strict=True) if not p.identity}
+    assert lone == {JUDGE, CHOOSE, UNUSED}
+
+
+def test_too_few_things_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"3 identities are too few.*add footage"):
-        held_back(clip_pictures({"a": ["x"], "b": ["x"], "c": ["y"]}), 0)
+        divided(clip_pictures({"a": ["x"], "b": ["x"], "c": ["y"]}), 0)
+    once = [Picture(f"{i}.png", f"thing{i}") for i in range(9)]
+    with pytest.raises(UsageError, match=r"0 to learn from, 0 to choose by, 0 to judge by"):
+        divided(once, 0)
 
 
-def test_the_table_is_what_training_reads_and_what_judges_is_not_in_it(tmp_path: Path) -> None:
+def test_the_table_is_what_training_reads_and_what_is_held_back_is_not_in_it(tmp_path: Path) -> None:
     for i in range(8):
         for n in range(3):
             write_picture(tmp_path / "zoo" / f"animal{i}" / f"{n}.jpg", thing_picture("red", 32 + i))
-    write_table(from_folders([tmp_path / "zoo"]), tmp_path / "out", seed=0)
+    found = write_table(from_folders([tmp_path / "zoo"]), tmp_path / "out", seed=0)
+    assert (found.pictures, found.learning, found.choosing, found.judging) == (24, 4, 2, 2)
     source = {"name": "own", "kind": "labelled-csv", "data": "own", "csv": "pictures.csv"}
     taught = {item.label for item in gather([source], {"own": tmp_path / "out"})}
-    judging = set(held_out_pictures([source], {"own": tmp_path / "out"}).labels)
-    assert len(taught) == 6 and len(judging) == 2
-    assert not taught & judging
+    held = set(held_out_pictures([source], {"own": tmp_path / "out"}).labels)
+    assert len(taught) == 4 and len(held) == 4
+    assert not taught & held
 
 
 def test_a_folder_without_folders_says_what_is_expected(tmp_path: Path) -> None:
@@ -168,19 +190,22 @@ def test_pseudo_identities_of_a_library_each_show_one_thing(
     library: panorama.Library, tmp_path: Path
 ) -> None:
     found = from_library(library, tmp_path / "out")
-    assert len(set(found.identities)) >= len(COLORS)
     shown: dict[str, set[str]] = {}
-    for file, name in zip(found.files, found.identities, strict=True):
-        shown.setdefault(name, set()).add(colour_of(file))
+    for picture in found:
+        assert picture.guessed and picture.end_seconds > picture.start_seconds
+        if picture.identity:
+            shown.setdefault(picture.identity, set()).add(colour_of(picture.file))
+    assert len(shown) >= len(COLORS)
     assert all(len(colours) == 1 for colours in shown.values())
     assert set.union(*shown.values()) == set(COLORS)
 
 
 def test_a_query_chooses_the_crops_and_may_name_them(library: panorama.Library, tmp_path: Path) -> None:
     some = from_library(library, tmp_path / "a", "SELECT crop_id FROM crops WHERE video <> 'film0.mp4'")
-    assert set(some.clips) == {f"film{i}.mp4" for i in range(1, 6)}
+    assert {p.clip for p in some} == {f"film{i}.mp4" for i in range(1, 6)}
     named = from_library(library, tmp_path / "b", "SELECT crop_id, 'thing of ' || video AS entity FROM crops")
-    assert set(named.identities) == {f"thing of film{i}.mp4" for i in range(6)}
+    assert {p.identity for p in named} == {f"thing of film{i}.mp4" for i in range(6)}
+    assert not any(p.guessed for p in named)
     with pytest.raises(UsageError, match=r"must return crop_id.*returns video"):
         from_library(library, tmp_path / "c", "SELECT video FROM crops")
     with pytest.raises(UsageError, match="12 is no crop_id"):
@@ -203,22 +228,92 @@ def tuned(own: OwnData, out: Path, library: panorama.Library | None, **options: 
     )
 
 
-def test_fine_tuning_on_videos_reports_before_and_after_and_the_model_answers(
+def tinted(number: int, view: int) -> np.ndarray:
+    """A thing's own texture, in light of another colour at every view."""
+    texture = np.random.default_rng((number, 7)).integers(60, 200, (4, 4, 3)).astype(np.uint8)
+    picture = cv2.resize(texture, (64, 64), interpolation=cv2.INTER_CUBIC).astype(np.float32)
+    light = np.random.default_rng((number, view)).uniform(0.35, 1.6, 3)
+    return np.asarray(np.clip(picture * light, 0, 255), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def tinted_things(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Things that differ from themselves in one way only, which can be learned."""
+    folder = tmp_path_factory.mktemp("tinted") / "things"
+    for number in range(32):
+        for view in range(6):
+            write_picture(folder / f"thing{number}" / f"{view}.png", tinted(number, view))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alike_things(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Things that are found without fail as it is: nothing can be gained."""
+    folder = tmp_path_factory.mktemp("alike") / "things"
+    for number, color in enumerate([*COLORS, *COLORS]):
+        for view in range(3):
+            side = 40 if number < len(COLORS) else 60
+            picture = thing_picture(color, side)
+            picture = picture if number < len(COLORS) else np.ascontiguousarray(picture[:, :, ::-1] // 3)
+            write_picture(folder / f"thing{number}" / f"{view}.png", picture)
+    return folder
+
+
+def test_what_helps_is_written_and_reported_and_answers(tinted_things: Path, tmp_path: Path) -> None:
+    out = tmp_path / "my-net"
+    result = tuned(OwnData(folders=(tinted_things,)), out, None)
+    assert result["share"] > 0 and result["model"] == str(out)
+    assert result["after_map_exit_3"] > result["before_map_exit_3"] + 0.03
+    assert [row["share"] for row in result["tried"]] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert json.loads((out / "result.json").read_text()) == result
+    assert cv2.imread(str(out / "training.png")).shape[2] == 3
+    with (out / "pictures.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {row["held"] for row in rows} == {LEARN, CHOOSE, JUDGE}
+    # What was reported is what the model on disk does.
+    mine, start = load_embedder(str(out)), load_embedder("panoramanet")
+    assert mine.name == "my-net" and mine.hash != start.hash
+    judged = [row for row in rows if row["held"] == JUDGE]
+    pictures = [read_picture(Path(row["file"])) for row in judged]
+    for net, when in ((start, "before"), (mine, "after")):
+        found = retrieval_scores(net.embed(pictures), [row["class"] for row in judged])
+        assert found[0] == pytest.approx(result[f"{when}_map_exit_3"], abs=0.01)
+    library = panorama.open(tmp_path / "library", create=True)
+    film = write_film(tmp_path / "film.mp4", [Thing("red", 0, 30)])
+    with coloured_things():
+        library.index(film, model=str(out))
+    library.register("red", [write_picture(tmp_path / "red.png", thing_picture("red"))])
+    assert len(library.query("SELECT moments WHERE entity = 'red'")) > 0
+    (out / "model.safetensors").unlink()
+    again = tuned(OwnData(folders=(tinted_things,)), out, None, resume=True)
+    assert (out / "model.safetensors").is_file()
+    assert again["after_map_exit_3"] == pytest.approx(result["after_map_exit_3"], abs=1e-6)
+
+
+def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_path: Path, run: Any) -> None:
+    told = run("train", "--folders", alike_things, "--out", tmp_path / "my-net", "--threads", 1)
+    assert told.status == 3
+    assert "this data did not help; the model is left as it was" in told.err
+    result = json.loads(told.out)
+    assert result["share"] == 0 and result["model"] is None
+    assert result["after_map_exit_3"] == result["before_map_exit_3"]
+    assert not {"model.safetensors", "recipe.toml"} & {path.name for path in (tmp_path / "my-net").iterdir()}
+
+
+def test_videos_are_learned_from_and_judged_by_their_tracks(
     films: Path, tmp_path: Path, fake_proposer: ColoredThings
 ) -> None:
     out = tmp_path / "my-net"
-    result = tuned(OwnData(videos=(films,)), out, None, steps=2)
+    result = tuned(OwnData(videos=(films,)), out, None)
     assert {"before_map_exit_3", "after_map_exit_3"} <= set(result)
     with (out / "pictures.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))
-    assert {row["held"] for row in rows} == {"0", "1"}
-    assert load_embedder(str(out)).name == "my-net"
-    library = panorama.open(tmp_path / "library", create=True)
-    library.index(films / "film0.mp4", model=str(out))
-    library.register("red", [write_picture(tmp_path / "red.png", thing_picture("red"))])
-    assert len(library.query("SELECT moments WHERE entity = 'red'")) > 0
-    again = tuned(OwnData(videos=(films,)), out, None, steps=3, resume=True)
-    assert again["steps"] == 3
+    held = [row for row in rows if row["held"] in (CHOOSE, JUDGE)]
+    assert held and all(row["class"] == row["moment"] and row["clip"] and row["end"] for row in held)
+    assert any(row["held"] == LEARN and "thing-" in row["class"] for row in rows)
+    # Broken off before the table was written: what is indexed is not indexed again.
+    (out / RECIPE_NAME).unlink()
+    assert tuned(OwnData(videos=(films,)), out, None, resume=True)["share"] == result["share"]
 
 
 def test_the_command_says_what_goes_with_what(run: Any, tmp_path: Path) -> None:
@@ -251,18 +346,17 @@ def test_a_start_that_cannot_be_trained_is_told_before_anything_is_read(run: Any
     assert told.status != 0 and "color-bands" in told.err and "absent" not in told.err
 
 
-def test_a_fine_tuning_recipe_can_be_run_again_by_name(tmp_path: Path, run: Any) -> None:
-    for i, color in enumerate([*COLORS, "red"]):
-        for n in range(2):
-            write_picture(tmp_path / "zoo" / f"t{i}" / f"{n}.png", thing_picture(color, 40 + n))
-    first = run(
-        "train", "--folders", tmp_path / "zoo", "--out", tmp_path / "net", "--steps", 1, "--threads", 1
-    )
+def test_a_fine_tuning_recipe_can_be_run_again_by_name(tinted_things: Path, tmp_path: Path, run: Any) -> None:
+    first = run("train", "--folders", tinted_things, "--out", tmp_path / "net", "--threads", 1)
     assert first.status == 0, first.err
-    assert "held back to judge" in first.err
-    again = run(
-        "train", tmp_path / "net" / RECIPE_NAME, "--data", f"own={tmp_path / 'net'}",
-        "--out", tmp_path / "net2", "--threads", 1,
-    )  # fmt: skip
+    assert "held back to judge" in first.err and "are found better" in first.err
+    words = ("train", tmp_path / "net" / RECIPE_NAME, "--data", f"own={tmp_path / 'net'}", "--threads", 1)
+    again = run(*words, "--out", tmp_path / "net2")
     assert again.status == 0, again.err
-    assert json.loads(again.out)["steps"] == 1
+    before, after = json.loads(first.out), json.loads(again.out)
+    assert after["share"] == before["share"] and after["tried"] == before["tried"]
+    names = {"model.safetensors", "cohort.safetensors", "ranges.json", "calibration.json"}
+    assert names <= {path.name for path in (tmp_path / "net2").iterdir()}
+    refused = run(*words, "--out", tmp_path / "net3", "--steps", 4)
+    assert refused.status != 0 and "computed in one go" in refused.err
+    assert "computed in one go" in run("train", "--folders", tinted_things, "--steps", 4, "--out", "n").err

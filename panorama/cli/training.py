@@ -10,6 +10,8 @@ import click
 from panorama.cli.common import opened, say
 from panorama.library import open_library
 
+NO_HELP = 3
+
 
 @click.command("train")
 @click.argument("recipe", type=click.Path(dir_okay=False), required=False)
@@ -52,6 +54,10 @@ def train_command(
     panorama train --folders labelled/ --out my-net
     panorama train --query "SELECT crop_id FROM crops WHERE video LIKE 'gate%'" --out my-net
     panorama index archive/ --model my-net
+
+    Pictures of your own are learned from in one go, without steps. Some of them choose how much of it is
+    taken, some judge. Exit status: 0 a model was written, 1 error, 2 usage, 3 the data did not help: things
+    are not surely found better, and no model was written.
     """
     from panorama.own_training import OwnData, fine_tune
     from panorama.training import TrainingOptions, train_recipe
@@ -75,6 +81,8 @@ def train_command(
             say=say,
         )
     click.echo(json.dumps(result, indent=1))
+    if "model" in result and result["model"] is None:
+        ctx.exit(NO_HELP)
 
 
 def named_folders(pairs: tuple[str, ...]) -> dict[str, Path]:

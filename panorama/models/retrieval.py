@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +19,63 @@ def retrieval_scores(vectors: NDArray[np.floating], labels: Sequence[object]) ->
     Raises:
         ValueError: lengths differ, or no label occurs twice.
     """
-    _, label_ids = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
-    if len(vectors) != len(label_ids):
-        raise ValueError(f"{len(vectors)} vectors, but {len(label_ids)} labels")
-    mates = np.bincount(label_ids)[label_ids] - 1
-    asking = np.flatnonzero(mates > 0)
-    if not len(asking):
-        raise ValueError("retrieval needs a label that occurs at least twice")
-    precisions = np.empty(len(asking))
-    first = np.empty(len(asking), bool)
-    points = np.asarray(vectors, np.float32)
-    ranks = np.arange(1, len(points))
-    for row, query in enumerate(asking):
-        scores = points @ points[query]
-        scores[query] = np.inf
-        order = np.argsort(-scores, kind="stable")[1:]
-        hits = label_ids[order] == label_ids[query]
-        precisions[row] = float((np.cumsum(hits)[hits] / ranks[hits]).mean())
-        first[row] = hits[0]
-    return float(precisions.mean()), float(first.mean())
+    found = Answers.of(vectors, labels)
+    return float(found.precisions.mean()), float(found.first.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What each vector that has a mate finds among others.
+
+    Attributes:
+        asking: (Q,) positions of those that ask.
+        precisions: (Q,) average precision of each.
+        first: (Q,) whether the nearest one is right.
+    """
+
+    asking: NDArray[np.intp]
+    precisions: NDArray[np.float64]
+    first: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        vectors: NDArray[np.floating],
+        labels: Sequence[object],
+        counts: NDArray[np.bool_] | None = None,
+        strangers: NDArray[np.floating] | None = None,
+    ) -> Answers:
+        """Of vectors (N, dim) with N labels.
+
+        Args:
+            counts: (N, N) whether the second takes part when the first asks; None for all. None asks itself.
+            strangers: (S, dim) that are wrong, whoever asks.
+
+        Raises:
+            ValueError: lengths differ, or no label occurs twice.
+        """
+        _, label_ids = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+        points = np.asarray(vectors, np.float32)
+        if len(points) != len(label_ids):
+            raise ValueError(f"{len(points)} vectors, but {len(label_ids)} labels")
+        others = np.zeros((0, points.shape[1]), np.float32) if strangers is None else strangers
+        wrong = np.zeros(len(others), bool)
+        ranks = np.arange(1, len(points) + len(others) + 1)
+        asking, precisions, first = [], [], []
+        for query in range(len(points)):
+            part = np.ones(len(points), bool) if counts is None else counts[query].copy()
+            part[query] = False
+            right = np.concatenate([label_ids[part] == label_ids[query], wrong])
+            if not right.any():
+                continue
+            scores = np.concatenate([points[part] @ points[query], others @ points[query]])
+            hits = right[np.argsort(-scores, kind="stable")]
+            asking.append(query)
+            precisions.append(float((np.cumsum(hits)[hits] / ranks[: len(hits)][hits]).mean()))
+            first.append(bool(hits[0]))
+        if not asking:
+            raise ValueError("retrieval needs a label that occurs at least twice")
+        return cls(np.array(asking), np.array(precisions), np.array(first))
 
 
 def at_most_per_label(labels: Sequence[object], limit: int, seed: int = 0) -> NDArray[np.intp]:

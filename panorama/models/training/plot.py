@@ -26,15 +26,15 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def series(rows: list[dict[str, Any]], prefix: str) -> dict[str, NDArray[np.float64]]:
+def series(rows: list[dict[str, Any]], prefix: str, axis: str = "step") -> dict[str, NDArray[np.float64]]:
     """For every key beginning with `prefix`: (n, 2) steps and values."""
     keys = dict.fromkeys(key for row in rows for key in row if key.startswith(prefix))
-    return {
-        key: np.array([(row["step"], row[key]) for row in rows if key in row], np.float64) for key in keys
-    }
+    return {key: np.array([(row[axis], row[key]) for row in rows if key in row], np.float64) for key in keys}
 
 
-def draw_panel(curves: dict[str, NDArray[np.float64]], title: str, unit_peak: bool) -> NDArray[np.uint8]:
+def draw_panel(
+    curves: dict[str, NDArray[np.float64]], title: str, unit_peak: bool, axis: str = "step"
+) -> NDArray[np.uint8]:
     """One chart (HEIGHT, WIDTH, 3); with `unit_peak` each curve is scaled to its own highest value."""
     canvas = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
     font = cv2.FONT_HERSHEY_SIMPLEX
@@ -50,7 +50,7 @@ def draw_panel(curves: dict[str, NDArray[np.float64]], title: str, unit_peak: bo
         cv2.polylines(canvas, [line], False, color, 2, cv2.LINE_AA)
         text = f"{name} {points[-1, 1]:.3f}"
         cv2.putText(canvas, text, (MARGIN + 8 + 140 * number, HEIGHT - 16), font, 0.45, color, 1, cv2.LINE_AA)
-    cv2.putText(canvas, f"step {last_step:.0f}", (WIDTH - 130, 28), font, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
+    cv2.putText(canvas, f"{axis} {last_step:g}", (WIDTH - 130, 28), font, 0.45, (0, 0, 0), 1, cv2.LINE_AA)
     return canvas
 
 
@@ -63,3 +63,11 @@ def plot_log(log: Path, picture: Path) -> None:
     if measures:
         panels.append(draw_panel(measures, "retrieval over held-out classes", False))
     cv2.imwrite(str(picture), np.vstack(panels)[..., ::-1])
+
+
+def plot_shares(rows: list[dict[str, Any]], picture: Path) -> None:
+    """Retrieval over the share of what was learned, from 0 to 1: rows with share, map and r_at_1."""
+    curves = series(rows, "map", "share") | series(rows, "r_at_1", "share")
+    cv2.imwrite(
+        str(picture), draw_panel(curves, "retrieval of what chose the share", False, "share")[..., ::-1]
+    )

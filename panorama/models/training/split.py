@@ -10,6 +10,9 @@ from panorama.errors import UsageError
 HELD_OUT_SHARE = 0.3
 SALT = 0
 
+LEARN, JUDGE, CHOOSE = "0", "1", "2"
+"""What the column `held` of a labelled CSV may say of a picture: only the first is learned from."""
+
 
 def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
     """Whether a class is kept from training, by a hash of its source and name.
@@ -25,7 +28,7 @@ def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
 def row_held_out(row: Mapping[str, str]) -> bool:
     """Whether a row of a labelled CSV is kept from training: its column `held` says so, else `held_out`."""
     if row.get("held"):
-        return row["held"] != "0"
+        return row["held"] != LEARN
     return held_out(row["source"], row["class"])
 
 

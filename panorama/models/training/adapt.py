@@ -1,0 +1,270 @@
+"""A recipe with [adapt] and a table of pictures enter; a PanoramaNet with other last maps leaves if it helps.
+
+What is learned, and how much of it is taken, is in `turning`; here are the files. Things to learn from, to
+choose the share by and to judge by are three parts of the table, and no thing is in two of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
+from panorama.errors import ModelError, UsageError
+from panorama.models.embedder import PanoramaNet
+from panorama.models.late import cohort_of
+from panorama.models.ranges import read_ranges, write_ranges
+from panorama.models.retrieval import at_most_per_label
+from panorama.models.training.loop import LOG
+from panorama.models.training.plot import plot_shares
+from panorama.models.training.sources import read_picture, shrink
+from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+from panorama.models.training.turning import (
+    Held,
+    Seen,
+    at_share,
+    choose_share,
+    own_parts,
+    quieting_maps,
+    summed,
+    turned,
+)
+from panorama.models.weights import (
+    COHORT,
+    RECIPE,
+    WEIGHTS,
+    ModelFolder,
+    open_model,
+    read_recipe,
+    record_hashes,
+)
+
+RESULT = "result.json"
+PLOT = "training.png"
+MOST_OF_ONE = 40
+"""Pictures of one thing that are looked at: more of the same say little that is new."""
+
+MOST = 4000
+"""Pictures of a part: some seconds of one core, and more make no figure surer."""
+
+BATCH = 64
+
+
+def adapt(
+    recipe: Path,
+    data: Mapping[str, Path],
+    out: Path,
+    *,
+    device: str | None = None,
+    threads: int | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Turn a model's last maps to the pictures of a recipe, and write it to `out` if things are found better.
+
+    Args:
+        recipe: with [start], [adapt] and one [[source]] of kind labelled-csv; its column `held` is the part.
+        data: folders by the names that the source uses.
+        device, threads: where the pictures are embedded, and with how many CPU threads.
+
+    Returns:
+        share; before_ and after_ retrieval of what judges, at every exit; tried, what each share gave on what
+        chooses; seconds; and model, where it was written, None where the data did not help.
+
+    Raises:
+        UsageError, BadImage: the recipe and the data do not go together.
+        ModelError: the recipe or the model that it begins with is malformed.
+    """
+    began = time.monotonic()
+    if threads is not None:
+        torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
+    plan = read_recipe(recipe)
+    shrinkage, shares = check_plan(plan, recipe)
+    start = open_model(str(plan["start"]["model"]), "embedder")
+    learn, choose, judge = read_parts(plan["source"][0], data, PanoramaNet(start, device=device))
+    all_of_it = quieting_maps(learn.own, learn.labels, shrinkage)
+    chosen = choose_share(choose, all_of_it, shares)
+    maps = at_share(all_of_it, chosen.share)
+    before, after = judge.scores(), judge.scores(maps)
+    deepest = f"map_exit_{len(maps)}"
+    helps = chosen.share > 0 and after[deepest] >= before[deepest]
+    out.mkdir(parents=True, exist_ok=True)
+    if helps:
+        write_turned(start, out, recipe, maps)
+    result: dict[str, Any] = {f"before_{key}": value for key, value in before.items()}
+    # What is asked of afterwards: the model that was written, or the one that stays.
+    result |= {f"after_{key}": value for key, value in (after if helps else before).items()}
+    result |= {
+        "share": chosen.share if helps else 0.0,
+        "tried": chosen.tried,
+        "seconds": time.monotonic() - began,
+        "model": str(out) if helps else None,
+    }
+    (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (out / LOG).write_text("".join(json.dumps(row) + "\n" for row in chosen.tried), encoding="utf-8")
+    plot_shares(chosen.tried, out / PLOT)
+    say(_verdict(result, deepest, chosen.share, after[deepest]))
+    return result
+
+
+def _verdict(result: Mapping[str, Any], deepest: str, share: float, after: float) -> str:
+    """What came out, for people."""
+    before = result[f"before_{deepest}"]
+    if result["model"]:
+        return (
+            f"things not learned from are found better: {before:.3f} to {after:.3f} (mean average precision "
+            f"of what was held back), with a share of {share:g} of what was learned"
+        )
+    why = (
+        "no share of what was learned is surely better on the things that choose"
+        if not share
+        else f"with the share {share:g}, what was held back is found worse: {before:.3f} to {after:.3f}"
+    )
+    return f"this data did not help; the model is left as it was, and none was written: {why}"
+
+
+def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.float64]) -> None:
+    """Write the model `start` to `out` with maps (exits, dim, dim) after its last ones, with all files.
+
+    Raises:
+        ModelError: its exits are moved after the last map, which no map can follow.
+    """
+    tensors = start.tensors()
+    for number, matrix in enumerate(torch.from_numpy(maps)):
+        name = f"heads.{number}.project."
+        if (center := tensors.get(f"heads.{number}.center")) is not None and bool(center.any()):
+            raise ModelError(
+                f"{start.path} cannot be adapted: exit {number + 1} is centred after its last map"
+            )
+        for key in (f"{name}weight", f"{name}bias"):
+            tensors[key] = (matrix @ tensors[key].double()).to(tensors[key].dtype).contiguous()
+    if recipe.resolve() != (out / RECIPE).resolve():
+        shutil.copyfile(recipe, out / RECIPE)
+    save_file(tensors, out / WEIGHTS)
+    (out / COHORT).unlink(missing_ok=True)
+    if (cohort := cohort_of(start)) is not None:
+        save_file({"vectors": torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)}, out / COHORT)
+    record_hashes(out)
+    largest, lacking = read_ranges(start)
+    if not lacking:  # they end before the last maps
+        write_ranges(open_model(str(out), "embedder"), largest)
+
+
+def turned_vectors(vectors: NDArray[np.floating], maps: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Vectors (E, N, learned + colour) as the turned model would give them; the colour part stays."""
+    learned = maps.shape[-1]
+    lengths = np.linalg.norm(vectors[..., :learned], axis=-1, keepdims=True)
+    parts = summed(turned(own_parts(vectors[..., :learned]), maps)) * lengths
+    return np.concatenate([parts, vectors[..., learned:]], axis=-1).astype(np.float32)
+
+
+def read_parts(
+    table: Mapping[str, Any], data: Mapping[str, Path], model: PanoramaNet
+) -> tuple[Seen, Held, Held]:
+    """What teaches, chooses and judges of a source of kind labelled-csv, through the model.
+
+    Raises:
+        UsageError: its data folder was not given, or a part is empty.
+        BadImage: a picture cannot be read.
+    """
+    if table["data"] not in data:
+        raise UsageError(f"the recipe needs the data folder {table['data']!r}; name it: --data NAME=FOLDER")
+    root = data[table["data"]]
+    try:
+        with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+    except OSError as exc:
+        raise UsageError(f"{root / table['csv']} cannot be read: {exc.strerror}") from exc
+    parts = {
+        part: _at_most([row for row in rows if row.get("held") == part]) for part in (LEARN, CHOOSE, JUDGE)
+    }
+    for part, some in parts.items():
+        if not some:
+            raise UsageError(
+                f"{root / table['csv']} has no picture with held = {part}; train anew without it"
+            )
+    found = {part: _seen(some, root, model, part != LEARN) for part, some in parts.items()}
+    cohort = model.cohort()
+    others = Seen.of(cohort, model.learned_dim, [""] * cohort.shape[1], None) if cohort.size else None
+
+    def held(part: str) -> Held:
+        # What a track shows is no stranger's picture; a folder's things may well be among them.
+        return Held(found[part], others if any(row.get("clip") for row in parts[part]) else None)
+
+    return found[LEARN], held(CHOOSE), held(JUDGE)
+
+
+def _at_most(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """At most MOST_OF_ONE pictures of a thing, and of things, drawn by a seed, so many that MOST are seen."""
+    rows = [rows[i] for i in at_most_per_label([row["class"] for row in rows], MOST_OF_ONE)]
+    counts = Counter(row["class"] for row in rows)
+    names = sorted(counts)
+    names = [names[i] for i in np.random.default_rng(0).permutation(len(names))]
+    total = np.cumsum([counts[name] for name in names])
+    chosen = {name for name, until in zip(names, total, strict=True) if until <= MOST or until == total[0]}
+    return [row for row in rows if row["class"] in chosen]
+
+
+def _seen(rows: list[dict[str, str]], root: Path, model: PanoramaNet, asks: bool) -> Seen:
+    pictures = (shrink(read_picture(root / row["file"])[..., :3]) for row in rows)
+    batches = []
+    while batch := list(islice(pictures, BATCH)):
+        batches.append(model.embed_all(batch))
+    counts = together(rows) if asks else None
+    return Seen.of(np.concatenate(batches, axis=1), model.learned_dim, [r["class"] for r in rows], counts)
+
+
+def together(rows: Sequence[Mapping[str, str]]) -> NDArray[np.bool_]:
+    """(N, N) whether the second row takes part when the first asks.
+
+    Of things that are known all others do, unless they were seen at the same moment: to find those is no
+    feat. Of a track its own pictures do, and those that were seen beside it, which surely show other things;
+    whether any other shows the same thing nobody knows.
+    """
+    clips = np.array([row.get("clip") or "" for row in rows], object)
+    labels = np.array([row["class"] for row in rows], object)
+    moments = np.array([row.get("moment") or f"#{i}" for i, row in enumerate(rows)], object)
+    tracked = clips != ""
+    start, end = (np.array([float(row.get(key) or 0) for row in rows]) for key in ("start", "end"))
+    beside = (start[:, None] < end[None]) & (start[None] < end[:, None]) & (clips[:, None] == clips[None])
+    of_tracks = (labels[:, None] == labels[None]) | beside
+    of_known = moments[:, None] != moments[None]
+    both_tracked, none_tracked = tracked[:, None] & tracked[None], ~tracked[:, None] & ~tracked[None]
+    return np.asarray((both_tracked & of_tracks) | (none_tracked & of_known), bool)
+
+
+def check_plan(plan: Mapping[str, Any], recipe: Path) -> tuple[float, list[float]]:
+    """Shrinkage and shares of a recipe's [adapt].
+
+    Raises:
+        ModelError: they are missing or out of range.
+    """
+    try:
+        shrinkage, shares = float(plan["adapt"]["shrinkage"]), [float(s) for s in plan["adapt"]["shares"]]
+        table_count = len(plan["source"])
+        start = plan["start"]["model"]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ModelError(
+            f"{recipe} needs [adapt] shrinkage and shares, [start] and a [[source]]: {exc!r}"
+        ) from exc
+    if shrinkage <= 0 or not shares or not all(0 < share <= 1 for share in shares):
+        raise ModelError(
+            f"{recipe}: [adapt] needs shrinkage above 0 and shares in (0, 1], got {shrinkage} and {shares}"
+        )
+    if table_count != 1 or not isinstance(start, str):
+        raise ModelError(
+            f"{recipe}: [adapt] has one [[source]] and a [start] model, got {table_count} and {start!r}"
+        )
+    return shrinkage, shares

@@ -1,0 +1,183 @@
+"""Pictures with what they show enter; a table leaves in which some teach, some choose and some judge.
+
+    OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end
+
+Some choose how much of what was learned is taken. A thing is in one of the parts whole, and so is a video:
+what is seen in a judging video judges, and no picture of it from another video is used at all, so that
+nothing that judges was seen before, neither thing nor clip.
+
+What was guessed from looks teaches, but it cannot judge: a model that finds more would be counted as wrong.
+There the tracks count, which hold together by motion: see `together` in `panorama.models.training.adapt`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from panorama.errors import UsageError
+from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+
+TABLE = "pictures.csv"
+SOURCE = "own"
+HELD_SHARE = 0.25
+"""To judge by, and as much again to choose by."""
+
+LEAST_THINGS = 6
+"""Two to learn from, two to choose and two to judge by."""
+
+UNUSED = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture and what it shows.
+
+    Attributes:
+        file: an absolute path.
+        identity: what it shows; '' where that is known of its track only.
+        guessed: the identity was guessed from looks, or is not known.
+        clip, track: where it comes from, '' for a picture of its own; a track's name is unique.
+        start_seconds, end_seconds: of the track in the clip.
+    """
+
+    file: str
+    identity: str
+    guessed: bool = False
+    clip: str = ""
+    track: str = ""
+    start_seconds: float = 0.0
+    end_seconds: float = 0.0
+
+    @property
+    def thing(self) -> str:
+        """What stays in one part."""
+        return self.identity or self.track
+
+    @property
+    def judged(self) -> str:
+        """What it has to be found by."""
+        return self.track if self.guessed else self.identity
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPictures:
+    """What was found and how it was divided, for the report."""
+
+    table: Path
+    pictures: int
+    learning: int
+    choosing: int
+    judging: int
+    unused_pictures: int
+
+
+def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
+    """The part of each picture: LEARN, CHOOSE, JUDGE, or UNUSED.
+
+    A quarter of the clips judge and a quarter choose, where there are three or more, with everything seen in
+    them; else a quarter each of the things.
+
+    Raises:
+        UsageError: fewer than two things are left for a part.
+    """
+    rng = np.random.default_rng(seed)
+    clips = sorted({p.clip for p in pictures if p.clip})
+    tries = [clips[i] for i in rng.permutation(len(clips))]
+    things = sorted({p.thing for p in pictures})
+    if len(things) < LEAST_THINGS:
+        raise UsageError(
+            f"{len(things)} identities are too few: at least {LEAST_THINGS}, two to learn from, two to "
+            "choose by and two to judge by; add footage, folders, or widen the query"
+        )
+    for count in range(max(1, round(HELD_SHARE * len(tries))), (len(tries) + 1) // 2):
+        parts = _by_clip(pictures, set(tries[:count]), set(tries[count : 2 * count]))
+        if min(_counts(pictures, parts)) >= 2:
+            return parts
+    shuffled = [things[i] for i in rng.permutation(len(things))]
+    share = max(2, round(HELD_SHARE * len(things)))
+    # What can be found again judges and chooses; the rest can only teach.
+    again = _found_again(pictures)
+    order = sorted(shuffled, key=lambda thing: thing not in again)
+    part_of = dict.fromkeys(order, LEARN) | dict.fromkeys(order[share : 2 * share], CHOOSE)
+    part_of |= dict.fromkeys(order[:share], JUDGE)
+    parts = [_usable(p, part_of[p.thing]) for p in pictures]
+    counts = _counts(pictures, parts)
+    if min(counts) < 2:
+        raise UsageError(
+            f"too few things are seen more than once: {counts[0]} to learn from, {counts[1]} to choose by, "
+            f"{counts[2]} to judge by, and it takes 2 of each; add footage, folders, or widen the query"
+        )
+    return parts
+
+
+def _usable(picture: Picture, part: str) -> str:
+    """What is like nothing else teaches nothing."""
+    return UNUSED if part == LEARN and not picture.identity else part
+
+
+def _by_clip(pictures: Sequence[Picture], judging: set[str], choosing: set[str]) -> list[str]:
+    """Parts of pictures, where some clips judge and some choose."""
+    judges = {p.thing for p in pictures if p.clip in judging}
+    chooses = {p.thing for p in pictures if p.clip in choosing}
+    parts = []
+    for p in pictures:
+        if p.thing in judges:
+            parts.append(JUDGE if p.clip in judging else UNUSED)
+        elif p.thing in chooses:
+            parts.append(CHOOSE if p.clip in choosing else UNUSED)
+        else:
+            parts.append(_usable(p, LEARN))
+    return parts
+
+
+def _found_again(pictures: Sequence[Picture]) -> set[str]:
+    """Things with two pictures that have to find each other: of two moments, or guessed and of one track."""
+    seen = {(p.judged, p.file if p.guessed or not p.track else p.track): p.thing for p in pictures}
+    counts = Counter(judged for judged, _ in seen)
+    return {thing for (judged, _), thing in seen.items() if counts[judged] >= 2}
+
+
+def _counts(pictures: Sequence[Picture], parts: Sequence[str]) -> tuple[int, int, int]:
+    """Things that can be learned from, chosen by and judged by."""
+    taught = Counter(p.identity for p, part in zip(pictures, parts, strict=True) if part == LEARN)
+    held = [
+        len(_found_again([p for p, part in zip(pictures, parts, strict=True) if part == wanted]))
+        for wanted in (CHOOSE, JUDGE)
+    ]
+    return sum(n >= 2 for n in taught.values()), held[0], held[1]
+
+
+def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPictures:
+    """Divide the pictures and write the table that training reads."""
+    out.mkdir(parents=True, exist_ok=True)
+    parts = divided(pictures, seed)
+    rows = [_row(p, part) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
+    with (out / TABLE).open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.writer(lines)
+        writer.writerow(["file", "source", "class", "identity", "held", "moment", "clip", "start", "end"])
+        writer.writerows(rows)
+
+    def things(part: str, name: Callable[[Picture], str]) -> int:
+        return len({name(p) for p, where in zip(pictures, parts, strict=True) if where == part})
+
+    return OwnPictures(
+        out / TABLE,
+        len(rows),
+        things(LEARN, lambda p: p.identity),
+        things(CHOOSE, lambda p: p.judged),
+        things(JUDGE, lambda p: p.judged),
+        len(parts) - len(rows),
+    )
+
+
+def _row(p: Picture, part: str) -> tuple[str, ...]:
+    """A line of the table; of a guessed thing that is held back, the track with its time."""
+    if part == LEARN or not p.guessed:
+        return p.file, SOURCE, p.identity, "class", part, p.track, "", "", ""
+    return p.file, SOURCE, p.track, "class", part, p.track, p.clip, f"{p.start_seconds}", f"{p.end_seconds}"
