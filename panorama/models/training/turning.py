@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from panorama.models.retrieval import Answers
 
-
 SURE = 2.0
 """Standard errors: the best of several shares is a little better by chance alone."""
 
