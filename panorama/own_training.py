@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ DATA_NAME = "own"
 LIBRARY = "library"
 SHRINKAGE = 1.0
 SHARES = (0.25, 0.5, 0.75, 1.0)
+GUESSED_SHARES = (0.25, 0.5)
+"""Where no thing was named by a person: all of what is learned then accepts less, see DECISIONS 44."""
 
 _RECIPE = """# Adapts {start} to pictures of your own. To run it again, or with other settings:
 #   panorama train {file} --data {data}=FOLDER_OF_THIS_FILE --out NEW_FOLDER
@@ -125,13 +127,15 @@ def _begin(
     say: Callable[[str], None],
 ) -> None:
     """Write the table of pictures and the recipe of a fine-tuning into `out`."""
-    found = write_table(gathered(), out, options.seed or 0)
+    pictures = gathered()
+    found = write_table(pictures, out, options.seed or 0)
     say(
         f"{found.pictures} pictures; {found.learning} things to learn from, {found.choosing} to choose how "
         f"much is taken of what is learned, {found.judging} held back to judge"
         + (f"; {found.unused_pictures} pictures are left out" if found.unused_pictures else "")
     )
-    (out / RECIPE_NAME).write_text(recipe_text(out.name, start), encoding="utf-8")
+    shares = GUESSED_SHARES if all(picture.guessed for picture in pictures) else SHARES
+    (out / RECIPE_NAME).write_text(recipe_text(out.name, start, shares), encoding="utf-8")
 
 
 def _gathered(
@@ -184,7 +188,7 @@ def _trainable(start: str) -> Mapping[str, Any]:
     return plan
 
 
-def recipe_text(name: str, start: str) -> str:
+def recipe_text(name: str, start: str, shares: Sequence[float] = SHARES) -> str:
     """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with."""
     plan = _trainable(start)
     network, preprocess = plan["network"], plan["preprocess"]
@@ -200,7 +204,7 @@ def recipe_text(name: str, start: str) -> str:
         color_dim=network["color_dim"],
         color_weight=network["color_weight"],
         shrinkage=SHRINKAGE,
-        shares=list(SHARES),
+        shares=list(shares),
         source=SOURCE,
         data=DATA_NAME,
         table=TABLE,

@@ -306,6 +306,7 @@ def test_videos_are_learned_from_and_judged_by_their_tracks(
     out = tmp_path / "my-net"
     result = tuned(OwnData(videos=(films,)), out, None)
     assert {"before_map_exit_3", "after_map_exit_3"} <= set(result)
+    assert [row["share"] for row in result["tried"]] == [0.0, 0.25, 0.5]  # nobody has named these things
     with (out / "pictures.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     held = [row for row in rows if row["held"] in (CHOOSE, JUDGE)]
