@@ -328,7 +328,7 @@ def test_what_cannot_travel_back_is_an_error_and_no_hang(
     (tmp_path / "sitecustomize.py").write_text(
         f"import sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'tests')]!r}\n"
         "import panorama.beside.serving as serving, test_beside\n"
-        f"serving._Served.propose = lambda self, side, images: test_beside.{step.__name__}(images)\n"  # type: ignore[attr-defined]
+        f"serving._Served.propose = lambda self, side, zoom, images: test_beside.{step.__name__}(images)\n"  # type: ignore[attr-defined]
     )
     script = """
 from panorama.beside.models import beside
