@@ -76,7 +76,7 @@ def test_what_ends_indexing_stands_back_for_queries(tmp_path: Path, monkeypatch:
     waited = []
 
     class Gate:
-        def __init__(self, asked, until_changed) -> None:
+        def __init__(self, asked, until_changed, patience_seconds) -> None:
             self.asked = asked
 
         def __enter__(self):
