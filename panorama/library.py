@@ -265,7 +265,7 @@ class Library:
             BadImage, BadBox: a picture cannot serve; nothing is registered.
             EntityError: the name cannot serve.
         """
-        pictures = registering.read_pictures(images)
+        pictures = registering.read_pictures(images, trim=box is None)
         if box is not None:
             if find or len(pictures) != 1:
                 raise UsageError(

@@ -50,8 +50,11 @@ class Picture:
     source: str
 
 
-def read_pictures(given: Images) -> list[Picture]:
+def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
     """The pictures that files, folders, globs and RGB arrays stand for, in the order given.
+
+    Args:
+        trim: whether transparent margins are cut off; not where a box is told in pixels of the file.
 
     Raises:
         UsageError: something else was given.
@@ -68,7 +71,7 @@ def read_pictures(given: Images) -> list[Picture]:
             )
     files = [item for item in several if not isinstance(item, np.ndarray)]
     arrays = [item for item in several if isinstance(item, np.ndarray)]
-    return [read_picture(path) for path in picture_files(files)] + [
+    return [read_picture(path, trim) for path in picture_files(files)] + [
         array_picture(array, f"array {number}") for number, array in enumerate(arrays, start=1)
     ]
 
@@ -146,8 +149,8 @@ def _from_video(path: Path) -> str:
     )
 
 
-def read_picture(path: Path) -> Picture:
-    """One picture from a file.
+def read_picture(path: Path, trim: bool = True) -> Picture:
+    """One picture from a file, without its transparent margins or with them.
 
     Raises:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
@@ -158,7 +161,7 @@ def read_picture(path: Path) -> Picture:
         data = path.read_bytes()
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return checked(Picture(decode_picture(data, str(path), trim=True), str(path)))
+    return checked(Picture(decode_picture(data, str(path), trim), str(path)))
 
 
 def checked(picture: Picture) -> Picture:

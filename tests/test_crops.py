@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
+import panorama
 from panorama.crops import (
     MAX_SIDE,
     View,
@@ -66,6 +67,20 @@ def test_transparent_margins_of_a_picture_that_is_registered_are_cut_off(tmp_pat
     cv2.imwrite(str(tmp_path / "nothing.png"), np.zeros((30, 30, 4), np.uint8))
     with pytest.raises(BadImage, match="all one colour"):
         read_picture(tmp_path / "nothing.png")
+
+
+def test_a_box_is_told_in_pixels_of_the_file_with_its_transparent_margins(tmp_path: Path) -> None:
+    """Margins were cut off first: another part than the one in the box was registered, or none."""
+    rgba = np.zeros((90, 120, 4), np.uint8)
+    rgba[20:80, 30:110, :3] = texture(60, 80)
+    rgba[20:80, 30:110, 3] = 255
+    cv2.imwrite(str(tmp_path / "cut-out.png"), rgba)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.use_model("color-bands")
+        library.register("thing", tmp_path / "cut-out.png", box=(60, 40, 100, 70))
+        kept = decode_picture(library.exemplars("thing")[0].picture.read_bytes())
+    expected = decode_picture(encode_jpeg(rgba[40:70, 60:100, 2::-1]))
+    np.testing.assert_array_equal(kept, expected)
 
 
 def test_a_picture_of_a_kind_that_cannot_be_read_is_not_called_none() -> None:

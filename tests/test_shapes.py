@@ -6,6 +6,8 @@ import itertools
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from query_samples import TRACKS
+from query_samples import TRACKS, VIDEOS, ZONES, make_engine, make_library, rectangle
 
 from panorama.query.engine import Engine
 from panorama.query.shapes import add_shapes, touching
@@ -156,3 +158,22 @@ def test_no_track_that_crosses_is_left_out_before_it_is_followed(seed: int) -> N
         if shape.name == "long":
             assert crossing and len(kept) < 1.3 * len(crossing) + 10 < len(near) / 2
     connection.close()
+
+
+@pytest.mark.parametrize(
+    "of", ["crosses('kerb')", "crosses('the  kerb')", "crosses('the  kerb') AND inside('a  mat')"]
+)
+@pytest.mark.parametrize("also", ["", " AND video = 'gate  2.mp4'"])
+def test_spaces_in_names_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, also: str
+) -> None:
+    """SQL was made one line after names had been put in: of a name with two spaces nothing was found."""
+    zones = (*ZONES, replace(ZONES[1], name="the  kerb"), Zone("gate", "a  mat", "zone", rectangle(0, 320)))
+    monkeypatch.setattr("query_samples.ZONES", zones)
+    named = [("gate  2.mp4", *rest) if video == "gate-2.mp4" else (video, *rest) for video, *rest in VIDEOS]
+    monkeypatch.setattr("query_samples.VIDEOS", named)
+    engine, _ = make_engine(make_library(tmp_path))
+    expected = {"gate  2.mp4"} if also else {"gate-1.mp4", "gate  2.mp4"}
+    for sql in (f"SELECT frames WHERE {of}{also}", f"SELECT video FROM detections WHERE {of}{also}"):
+        assert {row[0] for row in engine.query(sql).fetchall()} == expected, sql
+    engine.close()

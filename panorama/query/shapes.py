@@ -108,7 +108,13 @@ _STATEMENTS = (
     """,
 )
 
-_TOUCHING = """
+
+def _one_line(sql: str) -> str:
+    """SQL without its layout; before names are put in, whose spaces are their own."""
+    return " ".join(sql.split())
+
+
+_TOUCHING = _one_line("""
 SELECT b.track_id FROM (
     SELECT segment, track_id, min(x1) AS x1, min(y1) AS y1, max(x2) AS x2, max(y2) AS y2
     FROM _panorama.boxes WHERE segment IN (SELECT v.segment FROM {videos} v
@@ -117,21 +123,21 @@ SELECT b.track_id FROM (
 JOIN {videos} v ON v.segment = b.segment
 JOIN _panorama.shapes s ON s._video = v.video AND s._zone IN ({zones})
 WHERE b.x2 >= s._left AND b.x1 <= s._right AND b.y2 >= s._top AND b.y1 <= s._bottom
-"""
-_STEPS = """
+""")
+_STEPS = _one_line("""
 SELECT v.video, b.* EXCLUDE (segment)
 FROM (SELECT segment, track_id, frame, x1, y1, x2, y2, lag(x1) OVER w AS from_x1,
       lag(y1) OVER w AS from_y1, lag(x2) OVER w AS from_x2, lag(y2) OVER w AS from_y2
       FROM _panorama.boxes WHERE track_id IN ({tracks})
       WINDOW w AS (PARTITION BY segment, track_id ORDER BY frame)) b
 JOIN {videos} v ON v.segment = b.segment
-"""
+""")
 # Between samples a box moves straight on, so whatever crosses at some frame crosses between two samples.
-_CROSSING = """
+_CROSSING = _one_line("""
 SELECT b.track_id FROM ({steps}) b JOIN _panorama.shapes s ON s._video = b.video AND s._zone IN ({zones})
 WHERE b.from_y2 IS NOT NULL AND _panorama.may_cross(s._edges,
     (b.from_x1 + b.from_x2) / 2, b.from_y2 - 0.5, (b.x1 + b.x2) / 2, b.y2 - 0.5)
-"""
+""")
 _KINDS = "SELECT zone, kind FROM _panorama.zones"
 
 
@@ -172,7 +178,7 @@ def touching(zones: Sequence[str], crossed: Sequence[str], videos: str, tracks: 
     parts = [_near(beside, videos, tracks)] if beside else []
     if crossed:
         steps = _STEPS.format(tracks=_near(crossed, videos, tracks), videos=videos)
-        parts.append(" ".join(_CROSSING.format(steps=steps, zones=_listed(crossed)).split()))
+        parts.append(_CROSSING.format(steps=steps, zones=_listed(crossed)))
     return " UNION ALL ".join(parts)
 
 
@@ -183,7 +189,7 @@ def _listed(zones: Sequence[str]) -> str:
 def _near(zones: Sequence[str], videos: str, tracks: str | None) -> str:
     """SQL of the tracks whose boxes come into the rectangle around a shape."""
     among = f" AND track_id IN (SELECT track_id FROM {tracks})" if tracks is not None else ""
-    return " ".join(_TOUCHING.format(zones=_listed(zones), videos=videos, among=among).split())
+    return _TOUCHING.format(zones=_listed(zones), videos=videos, among=among)
 
 
 def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> str:
@@ -195,4 +201,4 @@ def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> st
     """
     of = "_panorama.videos" if videos is None else f"(FROM _panorama.videos WHERE video IN ({videos}))"
     near = _near((zone,), of, None if tracks is None else f"({tracks})")
-    return " ".join(_STEPS.format(tracks=near, videos=of).split())
+    return _STEPS.format(tracks=near, videos=of)
