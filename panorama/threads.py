@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from threading import Lock, local
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -81,16 +83,73 @@ class Threads:
         return self
 
 
-def products_alone() -> AbstractContextManager[Any]:
+class _Alone:
+    """Those who want products of one thread: the first sets it, and what was before is set with the last.
+
+    Each setting back what it found would leave one thread for good where one begins later than another and
+    ends later, as a question does that is asked while videos are indexed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before: list[tuple[Any, int]] = []
+
+    def enter(self, libraries: Sequence[Any]) -> None:
+        with self._lock:
+            self._inside += 1
+            for library in libraries:
+                before = library.num_threads
+                library.set_num_threads(1)
+                if library.num_threads != before:  # else it is so already, or a caller's own limit holds
+                    self._before.append((library, before))
+            _let_go(libraries)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside:
+                return
+            libraries = [library for library, _ in self._before]
+            while self._before:
+                library, before = self._before.pop()
+                library.set_num_threads(before)
+            _let_go(libraries)
+
+
+class _AloneHere(local, _Alone):
+    """The same for each thread by itself."""
+
+
+_PROCESS, _THREAD = _Alone(), _AloneHere()
+
+
+@contextmanager
+def products_alone() -> Iterator[None]:
     """Within it, matrix products of numpy use one thread.
 
     Questions and indexing make many small ones, after each of which the other threads of OpenBLAS spin for
     milliseconds, on cores that the networks, the index, DuckDB and other programs want. Large scans are
     divided among threads by who makes them. The number holds for the whole process; where several threads
-    ask, the first one sets it, and what was before when it is done.
+    ask, the first one sets it, and what was before is set when the last is done, in whatever order they end.
     """
-    loaded = frozenset(BRING_PRODUCTS.intersection(sys.modules))
-    return cast(AbstractContextManager[Any], _blas(loaded).limit(limits=1))
+    found = _blas(frozenset(BRING_PRODUCTS.intersection(sys.modules))).lib_controllers
+    # With OpenMP below it, each thread has a number of its own.
+    by_thread = [library for library in found if library.info().get("threading_layer") == "openmp"]
+    _PROCESS.enter([library for library in found if library not in by_thread])
+    _THREAD.enter(by_thread)
+    try:
+        yield
+    finally:
+        _THREAD.leave()
+        _PROCESS.leave()
+
+
+def _let_go(libraries: Sequence[Any]) -> None:
+    """Let other threads set numbers, too: threadpoolctl keeps OpenBLAS to the first one that does."""
+    for library in libraries:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread()
 
 
 @cache

@@ -92,9 +92,10 @@ def test_a_residual_adds_its_input_before_the_relu() -> None:
 
 
 @int8_only
-def test_the_stem_takes_the_normalisation_into_its_weights() -> None:
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_the_stem_takes_the_normalisation_into_its_weights(padding: int) -> None:
     torch.manual_seed(0)
-    conv = nn.Conv2d(3, 8, 3, 2, 1)
+    conv = nn.Conv2d(3, 8, 3, 2, padding)
     zero, spread = torch.tensor([120.0, 110.0, 100.0]), torch.tensor([64.0, 60.0, 50.0])
     pictures = np.random.default_rng(0).integers(0, 256, (2, 16, 20, 3)).astype(np.uint8)
     x = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() - zero[:, None, None]) / spread[:, None, None]

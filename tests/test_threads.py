@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -83,25 +85,59 @@ def test_products_are_alone_while_a_question_is_answered() -> None:
         assert products() == {3}
 
 
-def test_questions_of_several_threads_leave_products_as_they_were() -> None:
-    first, second, leave = threading.Event(), threading.Event(), threading.Event()
-    seen = []
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """Products take three, set by a thread that is gone: a living one keeps others from setting it."""
+    with ThreadPoolExecutor(1) as setter:
+        limits = setter.submit(threadpool_limits, 3, user_api="blas").result()
+    yield
+    with ThreadPoolExecutor(1) as setter:
+        setter.submit(limits.restore_original_limits).result()
 
-    def ask(inside: threading.Event, wait: threading.Event) -> None:
+
+def process_wide() -> set[int]:
+    """As `products`, of the libraries that have one number for all threads."""
+    found = [f for f in threadpool_info() if f["user_api"] == "blas" and f["threading_layer"] != "openmp"]
+    return {f["num_threads"] for f in found}
+
+
+def test_whoever_ends_first_products_are_alone_until_the_last_and_then_as_they_were() -> None:
+    with threadpool_limits(3, user_api="blas"):
+        first, second = products_alone(), products_alone()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert products() == {1}
+        second.__exit__(None, None, None)
+        assert products() == {3}
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_questions_of_several_threads_leave_products_as_they_were(
+    three_threads: None, first_ends_first: bool
+) -> None:
+    begun = [threading.Event(), threading.Event()]
+    leave = [threading.Event(), threading.Event()]
+
+    def ask(number: int) -> None:
         with products_alone():
-            inside.set()
-            wait.wait(10)
-            seen.append(products())
+            begun[number].set()
+            assert leave[number].wait(10)
 
-    before = products()
-    threads = [threading.Thread(target=ask, args=given) for given in ((first, second), (second, leave))]
-    threads[0].start()
-    assert first.wait(10)
-    threads[1].start()
-    threads[0].join()
-    leave.set()
-    threads[1].join()
-    assert seen[0] == {1} and products() == before
+    assert process_wide() == {3}
+    with ThreadPoolExecutor(2) as threads:
+        asked = []
+        for number in (0, 1):
+            asked.append(threads.submit(ask, number))
+            assert begun[number].wait(10)
+        assert process_wide() == {1}
+        order = (0, 1) if first_ends_first else (1, 0)
+        leave[order[0]].set()
+        asked[order[0]].result()
+        assert process_wide() == {1}  # the other one still asks
+        leave[order[1]].set()
+        asked[order[1]].result()
+        assert process_wide() == {3}
 
 
 def test_products_have_their_threads_again_after_an_error() -> None:

@@ -136,10 +136,10 @@ class Stem8:
         count, height, width, _ = pictures.shape
         pad = self._pad
         padded = np.empty((count, height + 2 * pad, width + 2 * pad, 3), np.uint8)
-        padded[:, pad:-pad, pad:-pad] = pictures
+        padded[:, pad : pad + height, pad : pad + width] = pictures
         # The border alone: to fill all of it, three bytes at a time, takes longer than the convolution.
-        padded[:, :pad], padded[:, -pad:] = self._border, self._border
-        padded[:, :, :pad], padded[:, :, -pad:] = self._border, self._border
+        padded[:, :pad], padded[:, pad + height :] = self._border, self._border
+        padded[:, :, :pad], padded[:, :, pad + width :] = self._border, self._border
         return self._conv(torch.from_numpy(padded).permute(0, 3, 1, 2))
 
 
