@@ -170,7 +170,7 @@ class _Run:
             if deeper or kept or known.settings_hash == self._settings_hash:
                 note = "unchanged since it was indexed"
                 if deeper:
-                    note = "indexed already, and not by keyframes alone"
+                    note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)

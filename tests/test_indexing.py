@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -175,12 +176,15 @@ def test_a_quick_pass_is_deepened_in_place_and_never_the_other_way(tmp_path: Pat
     assert (first.status, first.frames, first.samples) == ("indexed", 40, 4)
     (again,) = index(tmp_path / "library", [film], settings=quick)
     assert again.status == "skipped"
+    # What was said of it, "not by keyframes alone", was wrong.
+    (closer,) = index(tmp_path / "library", [film], settings=replace(quick, zoom=2))
+    assert closer.status == "skipped" and closer.note == "indexed already; --quick replaces nothing"
     (deep,) = index(tmp_path / "library", [film])
     assert deep.status == "indexed" and deep.samples > 20
     with Store.open(tmp_path / "library") as store:
         assert store.info().counts["segments"] == 1
     (back,) = index(tmp_path / "library", [film], settings=quick)
-    assert back.status == "skipped" and "not by keyframes alone" in str(back.note)
+    assert back.status == "skipped" and back.note == "indexed already; --quick replaces nothing"
     copy = tmp_path / "copy.mp4"
     copy.write_bytes(film.read_bytes())
     (copied,) = index(tmp_path / "library", [copy], settings=quick)

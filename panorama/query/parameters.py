@@ -37,6 +37,9 @@ class Place:
     counts: bool
 
 
+PICTURES_GO = "a picture goes into similarity(?) and verify(?, ?)"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenPicture:
     """A picture that was given as an array; the same only as itself.
@@ -54,8 +57,12 @@ class GivenPicture:
 def plain_parameters(parameters: Parameters) -> Parameters:
     """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths."""
     if isinstance(parameters, Mapping):
-        return {name: _plain(value) for name, value in parameters.items()}
-    return [_plain(value) for value in parameters] if isinstance(parameters, (list, tuple)) else parameters
+        return {name: _taken(value) for name, value in parameters.items()}
+    return [_taken(value) for value in parameters] if isinstance(parameters, (list, tuple)) else parameters
+
+
+def _taken(value: Any) -> Any:
+    return GivenPicture(value) if isinstance(value, np.ndarray) and value.ndim == 3 else _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -66,8 +73,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value.tolist()
-    if isinstance(value, np.ndarray) and value.ndim == 3:
-        return GivenPicture(value)
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, PurePath) else value
@@ -105,9 +110,11 @@ def remaining_parameters(
 
     Raises:
         QueryError: a `?` and a number that are left now mean the same, and did not before.
+        UsageError: one of them is a picture.
     """
     if parameters is None:
         return None
+    _refuse_pictures({place.key: values[place.key] for place in left})
     if not isinstance(parameters, Mapping) and all(place.counts for place in left):
         return [values[place.key] for place in left]
     named: dict[str, Any] = {}
@@ -147,9 +154,11 @@ def check_parameters(places: list[Place], parameters: Parameters) -> None:
     """Raise where parameters for DuckDB are none or too many; one without a value it tells itself.
 
     Raises:
-        UsageError: they are no list and no dict, or there are some that the text does not use.
+        UsageError: they are no list and no dict, there are some that the text does not use, or pictures.
     """
-    _refuse_unused(places, _given(parameters))
+    given = _given(parameters)
+    _refuse_unused(places, given)
+    _refuse_pictures(given)
 
 
 def _given(parameters: Parameters) -> dict[int | str, Any]:
@@ -164,6 +173,12 @@ def _given(parameters: Parameters) -> dict[int | str, Any]:
             f"parameters are a list or a tuple for ?, a dict for $name, got {kind} {parameters!r:.40}"
         )
     return dict(enumerate(parameters or ()))
+
+
+def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
+    for key, value in given.items():
+        if isinstance(value, GivenPicture):
+            raise UsageError(f"parameter {_called(key)} is {value!r}; {PICTURES_GO}")
 
 
 def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
@@ -237,4 +252,6 @@ def literal(value: Any, sql: str, position: int) -> str:
             return f"CAST({quote_text(str(value))} AS {name})"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(literal(item, sql, position) for item in value)}]"
+    if isinstance(value, GivenPicture):
+        raise QueryError(f"the parameter is {value!r}; {PICTURES_GO}", sql, position)
     raise QueryError(f"a parameter of type {type(value).__name__} cannot stand in a shorthand", sql, position)
