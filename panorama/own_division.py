@@ -2,9 +2,9 @@
 
     OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end
 
-Some choose how much of what was learned is taken. A thing is in one of the parts whole, and so is a video:
-what is seen in a judging video judges, and no picture of it from another video is used at all, so that
-nothing that judges was seen before, neither thing nor clip.
+Some choose how much of what was learned is taken. A thing is in one of the parts whole, and so is a video
+where there are enough of them: what is seen in a judging video judges, and no picture of it from another
+video is used at all, so that nothing that judges was seen before, neither thing nor clip.
 
 What was guessed from looks teaches, but it cannot judge: a model that finds more would be counted as wrong.
 There the tracks count, which hold together by motion: see `together` in `panorama.models.training.adapt`.
@@ -67,7 +67,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class OwnPictures:
-    """What was found and how it was divided, for the report."""
+    """What was found and how it was divided, for the report; `shared_clips` are in several parts."""
 
     table: Path
     pictures: int
@@ -75,6 +75,7 @@ class OwnPictures:
     choosing: int
     judging: int
     unused_pictures: int
+    shared_clips: int
 
 
 def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
@@ -166,6 +167,7 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
     def things(part: str, name: Callable[[Picture], str]) -> int:
         return len({name(p) for p, where in zip(pictures, parts, strict=True) if where == part})
 
+    used = {(p.clip, part) for p, part in zip(pictures, parts, strict=True) if p.clip and part != UNUSED}
     return OwnPictures(
         out / TABLE,
         len(rows),
@@ -173,6 +175,7 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
         things(CHOOSE, lambda p: p.judged),
         things(JUDGE, lambda p: p.judged),
         len(parts) - len(rows),
+        sum(count > 1 for count in Counter(clip for clip, _ in used).values()),
     )
 
 

@@ -1,6 +1,7 @@
 """A user's folders, videos or library query enter; pictures with what they show leave.
 
-OUT/crops/          the pictures that came from videos
+OUT/crops/videos/   the pictures that came from videos
+OUT/crops/query/    those that a query named
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ FROM crops c JOIN tracks t USING (track_id, video) ORDER BY c.crop_id
 def from_folders(folders: Sequence[Path]) -> list[Picture]:
     """Pictures below FOLDER/identity/; the folder inside is the identity.
 
+    A file counts once, also where folders overlap: it would find itself, and be learned from while it judges.
+
     Raises:
         UsageError: a folder is missing, or has no folders of pictures in it.
     """
-    pictures: list[Picture] = []
+    pictures: dict[str, Picture] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
@@ -46,10 +49,10 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
                 f"{folder} has no folders with pictures in them; expected {folder}/IDENTITY/*.jpg "
                 f"({', '.join(PICTURES)})"
             )
-        pictures += [
-            Picture(str(p.resolve()), f"{folder.name}/{p.relative_to(folder).parts[0]}") for p in inside
-        ]
-    return pictures
+        for p in inside:
+            file = str(p.resolve())
+            pictures.setdefault(file, Picture(file, f"{folder.name}/{p.relative_to(folder).parts[0]}"))
+    return list(pictures.values())
 
 
 def from_library(library: Library, out: Path, sql: str | None = None) -> list[Picture]:
@@ -76,12 +79,13 @@ def from_library(library: Library, out: Path, sql: str | None = None) -> list[Pi
         raise UsageError("there are no crops to learn from; index videos first, or widen the query")
     guessed = names is None
     found: Sequence[str | None] = _clustered(library, crop_ids, rows) if names is None else names
-    (out / CROPS).mkdir(parents=True, exist_ok=True)
+    folder = out / CROPS / ("videos" if sql is None else "query")  # two libraries number crops alike
+    folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     for crop_id, name, row in zip(crop_ids.tolist(), found, rows.to_pylist(), strict=True):
         if name is None:
             continue
-        path = (out / CROPS / f"{crop_id}.png").resolve()
+        path = (folder / f"{crop_id}.png").resolve()
         cv2.imwrite(str(path), cv2.cvtColor(library.crop(crop_id), cv2.COLOR_RGB2BGR))
         track = f"{row['video']}#{row['track_id']}"
         pictures.append(

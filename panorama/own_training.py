@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.archive import FAILED
-from panorama.errors import UsageError
+from panorama.errors import BadImage, UsageError
 from panorama.lines import counted
-from panorama.models.weights import open_model
+from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_division import SOURCE, TABLE, Picture, write_table
 from panorama.own_pictures import from_folders, from_library
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
@@ -111,12 +111,20 @@ def fine_tune(
     recipe = out / RECIPE_NAME
     if options.resume and not (recipe.is_file() or (out / LIBRARY).is_dir()):
         raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
+    if (out / WEIGHTS).is_file() and not options.resume:
+        raise UsageError(
+            f"{out} holds a model already, which would not fit what is written beside it; name a new folder, "
+            "or --resume to go on there"
+        )
     if not (options.resume and recipe.is_file()):
         _trainable(start)  # before an hour of indexing, not after it
         with filled(out):
             _begin(lambda: _gathered(own, out, library, scratch, say), out, options, start, say)
     done = replace(options, seed=None)  # it divides the pictures, which is done
-    return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
+    try:
+        return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
+    except BadImage as exc:
+        raise BadImage(f"{exc}, and run it without --resume: {out / TABLE} still names it") from exc
 
 
 def _begin(
@@ -134,8 +142,13 @@ def _begin(
         f"much is taken of what is learned, {found.judging} held back to judge"
         + (f"; {found.unused_pictures} pictures are left out" if found.unused_pictures else "")
     )
+    if found.shared_clips:
+        say(
+            f"{counted(found.shared_clips, 'video')} had to be divided, since there are too few: what judges "
+            "was filmed with what is learned from, so that other videos may gain less than what is reported"
+        )
     shares = GUESSED_SHARES if all(picture.guessed for picture in pictures) else SHARES
-    (out / RECIPE_NAME).write_text(recipe_text(out.name, start, shares), encoding="utf-8")
+    (out / RECIPE_NAME).write_text(recipe_text(out.resolve().name, start, shares), encoding="utf-8")
 
 
 def _gathered(
@@ -148,6 +161,10 @@ def _gathered(
     parts: list[list[Picture]] = []
     if own.folders:
         parts.append(from_folders(own.folders))
+    if own.query:  # before videos, which may take an hour to index
+        asked = library()
+        parts.append(from_library(asked, out, own.query))
+        _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
     if own.videos:
         found = find_videos(own.videos)
         if found.missing or found.empty:
@@ -159,9 +176,22 @@ def _gathered(
                 say(f"failed: {file.note}")
             say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / LIBRARY}")
             parts.append(from_library(made, out))
-    if own.query:
-        parts.append(from_library(library(), out, own.query))
     return [_of_source(i, picture) for i, part in enumerate(parts) for picture in part]
+
+
+def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
+    """Refuse videos that the query brings, too: what it shows would be learned from and judge.
+
+    Raises:
+        UsageError: there is one.
+    """
+    files = {video.path.resolve() for video in find_videos(videos).videos} if videos else set()
+    for row in asked.query("SELECT video, uri FROM videos").fetchall():
+        if row["video"] in clips and Path(row["uri"]).resolve() in files:
+            raise UsageError(
+                f"{row['uri']} comes with --videos and with --query: what it shows would be learned from and "
+                "judge what was learned; leave it away from one of them"
+            )
 
 
 def _of_source(number: int, picture: Picture) -> Picture:
@@ -194,9 +224,9 @@ def recipe_text(name: str, start: str, shares: Sequence[float] = SHARES) -> str:
     network, preprocess = plan["network"], plan["preprocess"]
     return _RECIPE.format(
         file=RECIPE_NAME,
-        name=json.dumps(name),
+        name=json.dumps(name, ensure_ascii=False),
         start=start,
-        start_text=json.dumps(start),
+        start_text=json.dumps(start, ensure_ascii=False),
         side=preprocess["side"],
         mean=preprocess["mean"],
         std=preprocess["std"],

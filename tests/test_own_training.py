@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,16 @@ from hypothesis import strategies as st
 
 import panorama
 from panorama.content import content_dir
-from panorama.errors import UsageError
+from panorama.errors import BadImage, UsageError
 from panorama.models.registry import load_embedder
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.sources import gather, read_picture
 from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+from panorama.models.weights import read_recipe
 from panorama.own_division import UNUSED, Picture, divided, write_table
 from panorama.own_pictures import from_folders, from_library
-from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
+from panorama.own_training import RECIPE_NAME, OwnData, fine_tune, recipe_text
 from panorama.pseudo import NOISE, Tracks, pseudo_identities
 from panorama.training import TrainingOptions
 
@@ -126,6 +128,12 @@ def test_what_is_like_nothing_else_judges_by_its_track_and_teaches_nothing() -> 
     parts = divided(pictures, 0)
     lone = {part for p, part in zip(pictures, parts, strict=True) if not p.identity}
     assert lone == {JUDGE, CHOOSE, UNUSED}
+
+
+def test_videos_that_had_to_be_divided_are_counted(tmp_path: Path) -> None:
+    two = {f"thing-{i}": [f"clip-{i % 2}"] for i in range(12)}
+    assert write_table(clip_pictures(two), tmp_path / "two", 0).shared_clips == 2
+    assert write_table(clip_pictures(EIGHT_CLIPS), tmp_path / "eight", 0).shared_clips == 0
 
 
 def test_too_few_things_are_refused_with_what_to_do() -> None:
@@ -361,3 +369,56 @@ def test_a_fine_tuning_recipe_can_be_run_again_by_name(tinted_things: Path, tmp_
     refused = run(*words, "--out", tmp_path / "net3", "--steps", 4)
     assert refused.status != 0 and "computed in one go" in refused.err
     assert "computed in one go" in run("train", "--folders", tinted_things, "--steps", 4, "--out", "n").err
+
+
+def test_a_file_that_two_folders_bring_counts_once(tmp_path: Path) -> None:
+    for i in range(2):
+        write_picture(tmp_path / "zoo" / f"animal{i}" / "0.png", thing_picture("red", 32 + i))
+    assert from_folders([tmp_path / "zoo", tmp_path / "zoo"]) == from_folders([tmp_path / "zoo"])
+
+
+def test_crops_of_a_query_and_of_videos_do_not_overwrite_each_other(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    asked = from_library(library, tmp_path, "SELECT crop_id FROM crops")
+    files = {p.file for p in asked}
+    assert files.isdisjoint(p.file for p in from_library(library, tmp_path))
+
+
+def test_a_video_that_the_query_brings_too_is_refused(
+    library: panorama.Library, films: Path, tmp_path: Path
+) -> None:
+    own = OwnData(videos=(films / "film1.mp4",), query="SELECT crop_id FROM crops")
+    with pytest.raises(UsageError, match=r"film1\.mp4 comes with --videos and with --query"):
+        tuned(own, tmp_path / "net", library)
+    other = "SELECT crop_id FROM crops WHERE video = 'film0.mp4' LIMIT 1"
+    apart = OwnData(videos=(films / "film1.mp4",), query=other)
+    with coloured_things():
+        assert "share" in tuned(apart, tmp_path / "net2", library)
+
+
+def test_a_folder_that_holds_a_model_is_not_written_into(alike_things: Path, tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "model.safetensors").write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"holds a model already.*new folder"):
+        tuned(OwnData(folders=(alike_things,)), tmp_path / "net", None)
+    assert [path.name for path in (tmp_path / "net").iterdir()] == ["model.safetensors"]
+
+
+def test_a_picture_that_cannot_be_read_says_how_to_go_on(alike_things: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "things"
+    shutil.copytree(alike_things, folder)
+    for path in folder.glob("*/1.png"):
+        path.write_bytes(b"nothing")
+    with pytest.raises(BadImage, match=r"1\.png cannot be read.*without --resume"):
+        tuned(OwnData(folders=(folder,)), tmp_path / "net", None)
+    for path in folder.glob("*/1.png"):
+        path.unlink()
+    assert tuned(OwnData(folders=(folder,)), tmp_path / "net", None)["model"] is None
+
+
+@pytest.mark.parametrize("name", ["plain", "Käfer 😀", 'a "b" \\c'])
+def test_whatever_a_folder_is_called_its_recipe_can_be_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / RECIPE_NAME
+    path.write_text(recipe_text(name, "panoramanet"), encoding="utf-8")
+    assert read_recipe(path)["name"] == name

@@ -18,6 +18,8 @@ from panorama.models.ranges import read_ranges
 from panorama.models.retrieval import Answers
 from panorama.models.training.adapt import adapt, check_plan, together, turned_vectors, write_turned
 from panorama.models.training.turning import (
+    SURE,
+    SURE_OF_FEW,
     Held,
     Seen,
     at_share,
@@ -206,3 +208,17 @@ def test_a_table_that_is_missing_or_lacks_a_part_is_told(tmp_path: Path) -> None
     (tmp_path / "pictures.csv").write_text("file,source,class,identity,held\n")
     with pytest.raises(UsageError, match="no picture with held = 0"):
         adapt(recipe, {"own": tmp_path}, tmp_path / "out")
+
+
+def test_two_things_have_to_agree_more_than_many() -> None:
+    """Of so few the error itself is a guess: chance alone exceeds two of them in one case of seven."""
+    learned = noisy_things(0, 20)
+    maps = quieting_maps(learned.own, learned.labels, 0.1)
+    between = 0
+    for seed in range(12):
+        chosen = choose_share(Held(noisy_things(seed, 2, each=3)), maps, SHARES)
+        best = max(chosen.tried, key=lambda row: row["gain"])
+        if SURE * best["error"] < best["gain"] < SURE_OF_FEW[2] * best["error"]:
+            assert chosen.share == 0.0
+            between += 1
+    assert between

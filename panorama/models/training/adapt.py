@@ -141,7 +141,8 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
     Raises:
         ModelError: its exits are moved after the last map, which no map can follow.
     """
-    tensors = start.tensors()
+    # All is read before anything is written: `start` may lie in `out`.
+    tensors, cohort, (largest, lacking) = start.tensors(), cohort_of(start), read_ranges(start)
     for number, matrix in enumerate(torch.from_numpy(maps)):
         name = f"heads.{number}.project."
         if (center := tensors.get(f"heads.{number}.center")) is not None and bool(center.any()):
@@ -154,10 +155,9 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
         shutil.copyfile(recipe, out / RECIPE)
     save_file(tensors, out / WEIGHTS)
     (out / COHORT).unlink(missing_ok=True)
-    if (cohort := cohort_of(start)) is not None:
+    if cohort is not None:
         save_file({"vectors": torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)}, out / COHORT)
     record_hashes(out)
-    largest, lacking = read_ranges(start)
     if not lacking:  # they end before the last maps
         write_ranges(open_model(str(out), "embedder"), largest)
 

@@ -23,6 +23,10 @@ from panorama.models.retrieval import Answers
 SURE = 2.0
 """Standard errors: the best of several shares is a little better by chance alone."""
 
+SURE_OF_FEW = {2: 5.42, 3: 2.67, 4: 2.19}
+"""The same by the number of things, where the error itself is known from few: Student's t that chance exceeds
+as often (in 6 % of the cases) as it does SURE with five things."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -156,7 +160,8 @@ def turned(own: NDArray[np.float64], maps: NDArray[np.float64]) -> NDArray[np.fl
 def choose_share(held: Held, maps: NDArray[np.float64], shares: Sequence[float]) -> Chosen:
     """The share with which things are found best at the deepest exit; 0 where none is surely better.
 
-    Surely: the mean gain over the things, of each the mean over its pictures, is above SURE standard errors.
+    Surely: the mean gain over the things, of each the mean over its pictures, is above SURE standard errors,
+    or those of SURE_OF_FEW.
     """
     exit = len(held.seen.own)
     before = held.answers(exit)
@@ -169,7 +174,8 @@ def choose_share(held: Held, maps: NDArray[np.float64], shares: Sequence[float])
         error = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else float("inf")
         tried.append(_row(share, after, float(each.mean()), error))
     best = max(tried, key=lambda row: (row["gain"], -row["share"]))
-    return Chosen(best["share"] if best["gain"] > SURE * best["error"] else 0.0, tried)
+    sure = SURE_OF_FEW.get(len(np.unique(names)), SURE)
+    return Chosen(best["share"] if best["gain"] > sure * best["error"] else 0.0, tried)
 
 
 def _row(share: float, answers: Answers, gain: float, error: float) -> dict[str, float]:
