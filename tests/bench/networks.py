@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from measure import cores, machine, say, spread, table
 from rival_detectors import FastestDet, YoloxNano
-from torchvision.models import mobilenet_v3_small
 
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import native_bfloat16
@@ -80,6 +79,8 @@ def print_proposers(footage: Path, turns: int) -> None:
 
 def print_embedders(turns: int) -> None:
     """Crops a second to each exit, and of a known network."""
+    from torchvision.models import mobilenet_v3_small
+
     net = PanoramaNet(open_model(DEFAULT_EMBEDDER, "embedder"))
     crops = list(np.random.default_rng(0).integers(0, 256, (CROPS, *CROP_SIZE, 3)).astype(np.uint8))
     work: dict[str, Callable[[], object]] = {
