@@ -191,7 +191,8 @@ def test_an_exported_run_loads_and_proposes(tmp_path: Path) -> None:
 
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe = tiny_recipe()
-    recipe["training"]["threads"] = 1
+    recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 1, "save_every": 1}
+    recipe["store"] = {"seed": 0}
     with pytest.raises(ModelError, match="nothing to resume"):
         train(recipe, tmp_path, tmp_path / "out", resume=True)
 
