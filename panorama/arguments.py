@@ -97,8 +97,8 @@ def _above(low: float, most: float = math.inf) -> Callable[[Any], bool]:
     return lambda value: _is_finite(value) and low < value <= most
 
 
-def _from_one(value: Any) -> bool:
-    return is_whole(value) and value >= 1
+def _from_one(most: float) -> Callable[[Any], bool]:
+    return lambda value: is_whole(value) and 1 <= value <= most
 
 
 def is_path(value: Any) -> bool:
@@ -191,9 +191,13 @@ def _flag(name: str) -> Kind:
     return Kind(f"{name} is True or False", is_flag, plain=bool)
 
 
-def _counted(name: str) -> Kind:
-    return Kind(f"{name} is a whole number from 1", _from_one, plain=int)
+def _counted(name: str, most: float = math.inf) -> Kind:
+    upwards = "" if most == math.inf else f" to {most}"
+    return Kind(f"{name} is a whole number from 1{upwards}", _from_one(most), plain=int)
 
+
+MOST_ZOOM = 4
+"""More parts than 4 x 4 take longer than anybody waits, and parts of video are no longer sharp."""
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
 PICTURE = Kind("a picture is a file or an RGB array (height, width, 3) uint8", _is_picture)
@@ -265,7 +269,7 @@ KINDS |= {
     "IngestSettings.every": _counted("every, in frames,"),
     "IngestSettings.crops_per_track": _counted("crops_per_track"),
     "IngestSettings.proposal_side": _counted("proposal_side"),
-    "IngestSettings.zoom": _counted("zoom"),
+    "IngestSettings.zoom": _counted("zoom", MOST_ZOOM),
     "IngestSettings.max_regions": _counted("max_regions"),
     "IngestSettings.min_side": Kind("min_side is a whole number", is_whole, plain=int),
     "IngestSettings.keyframes_only": _flag("keyframes_only"),

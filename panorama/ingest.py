@@ -40,9 +40,6 @@ KEPT_BYTES = 192 << 20
 LOOK_SECONDS = 0.05
 """How often who waits for a network to be loaded looks whether anybody still wants it."""
 
-MOST_ZOOM = 4
-"""More parts than 4 x 4 take longer than anybody waits, and parts of video are no longer sharp."""
-
 CODE_VERSION = "7"
 """Part of the settings' hash: raise it when the same settings give other rows."""
 
@@ -76,8 +73,6 @@ class IngestSettings:
 
     def __post_init__(self) -> None:
         take_fields(self)
-        if self.zoom > MOST_ZOOM:
-            raise UsageError(f"--zoom is a whole number from 1 to {MOST_ZOOM}, got {self.zoom}")
 
     @property
     def rate(self) -> Rate:

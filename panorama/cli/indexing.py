@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing, names_of
+from panorama.arguments import MOST_ZOOM
 from panorama.cli.common import json_option, opened, print_rows, say, size
-from panorama.ingest import MOST_ZOOM
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.parcels import Progress

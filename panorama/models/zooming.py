@@ -56,11 +56,12 @@ def propose_zoomed(
         images: (H, W, 3) uint8 each.
         zoom: parts in a row and in a column, besides the whole.
     """
+    places = [parts_of(image, zoom) for image in images]
+    # All at once, so that the network's batches are full.
+    parts = iter(propose([part for several in places for _, _, part in several]))
     found: list[Regions] = []
-    for image in images:
-        parts = parts_of(image, zoom)
-        whole, *of_parts = propose([image, *(part for _, _, part in parts)])
-        moved = [_placed(r, place, image) for r, place in zip(of_parts, parts, strict=True)]
+    for image, whole, several in zip(images, propose(images), places, strict=True):
+        moved = [_placed(next(parts), place, image) for place in several]
         found.append(suppress(Regions.concat([whole, *moved]), max_iou, limit))
     return found
 
