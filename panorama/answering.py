@@ -103,10 +103,9 @@ class Answering:
     ) -> Result:
         """The answer to one SELECT."""
         limits = limits or Limits()
-        threads = Threads.here().apply()
         if limits.threads is None:
-            limits = replace(limits, threads=threads.duckdb)
-        with self._store.asking(), self._engine(picture_root, limits) as (engine, snapshot), products_alone():
+            limits = replace(limits, threads=Threads.here().duckdb)
+        with self._at_work(), self._engine(picture_root, limits) as (engine, snapshot):
             result = engine.query(sql, parameters)
         result.warnings += self._warnings(snapshot)
         return result
@@ -118,13 +117,19 @@ class Answering:
         limits = limits or Limits()
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
-            with self._store.asking(), products_alone():
+            with self._at_work():
                 engine.prepare(asked)
             for sql, parameters in asked:
-                with self._store.asking(), products_alone():  # not while what is found is shown
+                with self._at_work():  # not while what is found is shown
                     result = engine.query(sql, parameters)
                 result.warnings += self._warnings(snapshot)
                 yield result
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While a question is answered, indexing stands back, and libraries have the threads that suit it."""
+        with self._store.asking(), Threads.here().lent(), products_alone():
+            yield
 
     def verify(self, first: Image, second: Image) -> Verdict:
         """Whether two pictures show the same entity."""

@@ -33,6 +33,9 @@ from panorama.video import (
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 
+EMBEDDING = "embedding"
+"""Name of the work that one process at a time does; see `panorama.store.claims`."""
+
 KEPT_CROPS = 16_384
 """Stored crops that are embedded before their vectors are committed: what an interrupt may cost."""
 
@@ -92,7 +95,7 @@ class IndexReport:
     """What became of all paths.
 
     Attributes:
-        files: one outcome per video found, in order.
+        files: one outcome per video found, in order; those that another process was at come last.
         ignored: files of unknown suffix in folders, counted by suffix.
         missing: paths and patterns that matched nothing.
         empty: folders that were named and hold no video.
@@ -136,11 +139,13 @@ class Hooks:
         on_start: file number from 0, number of files, the file and what its container claims.
         on_progress: a few times a second for the file at work.
         on_file: each outcome, once the library holds it.
+        on_wait: what is waited for, where another process is at the same work.
     """
 
     on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None
     on_progress: Callable[[Progress], None] = lambda *_: None
     on_file: Callable[[FileOutcome], None] = lambda *_: None
+    on_wait: Callable[[str], None] = lambda *_: None
 
 
 def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
@@ -230,6 +235,31 @@ def lost(reader: VideoReader) -> str | None:
         return None
     packets = counted(report.lost_packets, "packet")
     return f"partly damaged: {packets} lost; {'; '.join(report.errors)}".rstrip("; ")
+
+
+def embed_missing(
+    store: Store,
+    embedder: Embedder,
+    wait: Callable[[], None] = lambda: None,
+    depth: int | None = None,
+    hooks: Hooks | None = None,
+) -> int:
+    """Vectors of this model for all stored crops and examples without; one process at a time does that.
+
+    Args:
+        wait, depth: as for `embed_stored_crops`.
+
+    Returns:
+        how many crops got vectors.
+    """
+    told = hooks or Hooks()
+    with (
+        store.claims() as claims,
+        claims.alone(EMBEDDING, lambda: told.on_wait("another process is embedding stored crops")),
+    ):
+        embedded = embed_stored_crops(store, embedder, wait, depth)
+        embed_exemplars(store, embedder)
+    return embedded
 
 
 def embed_stored_crops(

@@ -15,8 +15,7 @@ from panorama.archive import (
     Hooks,
     IndexReport,
     camera_of,
-    embed_exemplars,
-    embed_stored_crops,
+    embed_missing,
     file_state,
     lost,
 )
@@ -25,12 +24,14 @@ from panorama.ingest import Indexer
 from panorama.models.base import Embedder
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
-from panorama.store import PauseGate, SegmentWriter, Store, VideoRow
+from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
 from panorama.video import Found, FoundVideo, content_hash, open_video
 from panorama.writing import SegmentRows
 
 TELL_SECONDS = 0.25
+UPKEEP = "upkeep"
+"""Name of the work that one process at a time does; see `panorama.store.claims`."""
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
 
@@ -75,32 +76,40 @@ def index_paths(
         hooks.on_file(outcome)
     with (
         closing(store.marks()) as marks,
-        PauseGate(
-            marks.is_asked,
-            until_changed=marks.wait,
-            hold=indexer.hold,
-            patience_seconds=marks.patience_seconds,
-        ) as gate,
+        PauseGate(marks, hold=indexer.hold) as gate,
+        store.claims() as claims,
+        indexer.work.threads.lent(),
         products_alone(),
     ):
-        outcomes = _Run(store, indexer, found, hooks, gate, kept).run(side_by_side)
-        embedded = embed_stored_crops(store, indexer.embedder, gate.wait, indexer.depth)
-        embed_exemplars(store, indexer.embedder)
+        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept).run(side_by_side)
+        embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
 
 
-def finish(store: Store, embedder: Embedder) -> None:
+def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
     """What ends an indexing: merge small files, and make what queries read; it stands back for them, too."""
     from panorama.source import SnapshotVectors
 
+    told = hooks or Hooks()
     with (
+        store.claims() as claims,
+        claims.alone(UPKEEP, lambda: told.on_wait("another process is making the library ready for queries")),
         closing(store.marks()) as marks,
-        PauseGate(marks.is_asked, until_changed=marks.wait, patience_seconds=marks.patience_seconds) as gate,
+        PauseGate(marks) as gate,
     ):
         store.sweep()
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
         # Large libraries search through an index: made here, so that no query has to wait for it.
         SnapshotVectors(store, store.snapshot(), embedder).prepare(gate.wait)
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A file whose content another process was at, and the claim that it had."""
+
+    number: int
+    video: FoundVideo
+    claim: str
 
 
 class _Run:
@@ -113,6 +122,7 @@ class _Run:
         found: Found,
         hooks: Hooks,
         gate: PauseGate,
+        claims: Claims,
         kept: frozenset[str],
     ) -> None:
         self._store = store
@@ -120,8 +130,9 @@ class _Run:
         self._found = found
         self._hooks = hooks
         self._gate = gate
+        self._claims = claims
         self._kept = kept
-        self._threads = indexer.work.threads.apply()
+        self._threads = indexer.work.threads
         self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
@@ -131,10 +142,22 @@ class _Run:
         self._paused_before = 0.0
         self._writer: SegmentWriter | None = None
         self._rows: SegmentRows | None = None
+        self._under_way: set[str] = set()
+        self._elsewhere: list[_Elsewhere] = []
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
-        """Everything, in the order in which it was found."""
-        self._line = self._indexer.line(self._entries(), side_by_side, self._gate.wait)
+        """Everything, in the order in which it was found; what other processes were at comes last."""
+        left = list(enumerate(self._found.videos))
+        while left:
+            self._pass(left, side_by_side)
+            left = [(one.number, one.video) for one in self._elsewhere]
+            # Nothing is claimed here now, so that nobody waits for us.
+            self._claims.wait_for([one.claim for one in self._elsewhere], self._tell_of_others)
+        return self._outcomes
+
+    def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
+        self._elsewhere, self._before = [], {}
+        self._line = self._indexer.line(self._entries(files), side_by_side, self._gate.wait)
         try:
             with closing(iter(self._line)) as items:
                 for item in items:
@@ -142,23 +165,29 @@ class _Run:
                     self._take(item)
         finally:
             self._abort()
-        return self._outcomes
+
+    def _tell_of_others(self) -> None:
+        self._hooks.on_wait(f"another process is indexing {len(self._elsewhere)} of these videos")
 
     # In the thread of the first stage
 
-    def _entries(self) -> Iterator[Job | _Copy | FileOutcome]:
+    def _entries(self, files: list[tuple[int, FoundVideo]]) -> Iterator[Job | _Copy | FileOutcome]:
         """What is to be done about each file."""
-        under_way: set[str] = set()
-        for number, video in enumerate(self._found.videos):
+        for number, video in files:
             started = time.perf_counter()
             try:
-                yield self._entry(number, video, started, under_way)
+                entry = self._entry(number, video, started)
             except (VideoError, *DEFECTS) as exc:
                 yield _failed(video, exc)
+            else:
+                if isinstance(entry, _Elsewhere):
+                    self._elsewhere.append(entry)
+                else:
+                    yield entry
 
     def _entry(
-        self, number: int, video: FoundVideo, started: float, under_way: set[str]
-    ) -> Job | _Copy | FileOutcome:
+        self, number: int, video: FoundVideo, started: float
+    ) -> Job | _Copy | FileOutcome | _Elsewhere:
         uri = str(video.path.resolve())
         if not uri.isascii() and uri != uri.encode(errors="replace").decode():
             raise VideoOpenError(f"{video.path} has a name that is no text in UTF-8; rename the file")
@@ -184,13 +213,20 @@ class _Run:
             camera=camera_of(video.name),
         )
         ticket = _Ticket(number, video, row, started)
-        held = self._held(row.content_hash)
-        if held is None and row.content_hash in under_way:
-            held = self._settings_hash
-        if held is not None:
-            return _Copy(ticket, held)
-        reader = open_video(video.path, threads=self._threads.decode)
-        under_way.add(row.content_hash)
+        if row.content_hash in self._under_way:
+            return _Copy(ticket, self._settings_hash)
+        if not self._claims.take(row.content_hash):
+            return _Elsewhere(number, video, row.content_hash)
+        # Asked for only now: who had the claim before may have committed it.
+        held, reader = self._held(row.content_hash), None
+        try:
+            if held is not None:
+                return _Copy(ticket, held)
+            reader = open_video(video.path, threads=self._threads.decode)
+        finally:
+            if reader is None:
+                self._claims.drop(row.content_hash)
+        self._under_way.add(row.content_hash)
         return Job(reader, ticket)
 
     def _held(self, content: str) -> str | None:
@@ -233,7 +269,9 @@ class _Run:
             self._rows.add(parcel)
             self._tell(job)
         if parcel.last:
-            self._settle(self._finish(job, ticket), self._since(ticket))
+            outcome = self._finish(job, ticket)
+            self._claims.drop(ticket.row.content_hash)
+            self._settle(outcome, self._since(ticket))
 
     def _tell(self, job: Job) -> None:
         now = time.perf_counter()

@@ -183,7 +183,7 @@ class Library:
         with beside(proposer, self.embedder) as models:
             indexer, kept = prepare(self._store, *models, settings, redo, depth)
             report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
-        finish(self._store, self.embedder)
+        finish(self._store, self.embedder, hooks)
         told = apply_rule(self._store, rule, {f.video for f in report.files if f.video})
         return replace(report, embedded=report.embedded + embedded, recording=told)
 

@@ -40,14 +40,13 @@ class LibraryModels:
 
     def switch(self, model: Embedder, name: str) -> int:
         """Search with another embedder from now on; how many stored crops it embedded."""
-        from panorama.archive import embed_exemplars, embed_stored_crops
+        from panorama.archive import embed_missing
 
         # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
         folder = Path(name)
         known = name in embedder_names() or not folder.is_dir()
         # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
-        embedded = embed_stored_crops(self._store(), model)
-        embed_exemplars(self._store(), model)
+        embedded = embed_missing(self._store(), model)
         self._store().put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
         self._embedder = model
         return embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +22,9 @@ ENVIRONMENT = "PANORAMA_THREADS"
 
 BRING_PRODUCTS = frozenset({"numpy", "scipy", "faiss", "torch"})
 """Packages that may each bring a library of matrix products of its own."""
+
+BY_OPENMP = frozenset({"torch", "faiss"})
+"""They keep a number for each thread, and $OMP_NUM_THREADS decides it where it is set."""
 
 CGROUP = Path("/sys/fs/cgroup")
 MOST_DECODE_THREADS = 8
@@ -72,15 +75,94 @@ class Threads:
         """The threads for this process."""
         return cls.of(cores_here())
 
+    @property
+    def _counts(self) -> dict[str, int]:
+        return {"cv2": self.opencv, "torch": self.torch, "faiss": self.faiss}
+
     def apply(self) -> Threads:
-        """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself."""
-        if "cv2" in sys.modules:
-            sys.modules["cv2"].setNumThreads(self.opencv)
-        if "torch" in sys.modules and "OMP_NUM_THREADS" not in os.environ:
-            sys.modules["torch"].set_num_threads(self.torch)
-        if "faiss" in sys.modules and "OMP_NUM_THREADS" not in os.environ:
-            sys.modules["faiss"].omp_set_num_threads(self.faiss)
+        """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself.
+
+        Outside of `lent` it is for good: for a process of our own, not for a user's.
+        """
+        _LENT.set(self._counts)
         return self
+
+    @contextmanager
+    def lent(self) -> Iterator[Threads]:
+        """Within it the libraries have these threads, itself; then as many as were found; see `lent`."""
+        with lent(**self._counts):
+            yield self
+
+
+@contextmanager
+def lent(**counts: int | None) -> Iterator[None]:
+    """Within it libraries, by name, have so many threads where they are loaded; then as many as were found.
+
+    Blocks of several threads may overlap: what the first found is set back when the last ends. A thread that
+    leaves before has its own numbers back then, where the library keeps one for each thread.
+
+    Args:
+        counts: by library; None leaves its own, and what happens to it within is set back all the same.
+    """
+    _LENT.enter()
+    try:
+        _LENT.set(counts)
+        yield
+    finally:
+        _LENT.leave()
+
+
+class _Lent:
+    """How many threads libraries had before blocks gave them others."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._here = local()
+        self._found: dict[str, int] = {}
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self._here.depth = getattr(self._here, "depth", 0) + 1
+
+    def set(self, counts: Mapping[str, int | None]) -> None:
+        with self._lock:
+            for name, count in counts.items():
+                # One that another thread is loading has its module, and not its functions yet.
+                if (found := _threads_of(name)) is None:
+                    continue
+                if self._inside:
+                    self._found.setdefault(name, found)
+                if count is not None and not (name in BY_OPENMP and "OMP_NUM_THREADS" in os.environ):
+                    _set_threads(name, count)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            self._here.depth -= 1
+            for name, count in self._found.items():
+                if not self._inside or (not self._here.depth and name in BY_OPENMP):
+                    _set_threads(name, count)
+            if not self._inside:
+                self._found.clear()
+
+
+_LENT = _Lent()
+
+
+_GET = {"cv2": "getNumThreads", "torch": "get_num_threads", "faiss": "omp_get_max_threads"}
+_SET = {"cv2": "setNumThreads", "torch": "set_num_threads", "faiss": "omp_set_num_threads"}
+
+
+def _threads_of(name: str) -> int | None:
+    """The threads of a library, None where it is not loaded."""
+    get = getattr(sys.modules.get(name), _GET[name], None)
+    return None if get is None or not hasattr(sys.modules[name], _SET[name]) else int(get())
+
+
+def _set_threads(name: str, count: int) -> None:
+    getattr(sys.modules[name], _SET[name])(count)
 
 
 class _Alone:

@@ -13,6 +13,7 @@ from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.weights import RECIPE, open_model, read_recipe
+from panorama.threads import lent
 from panorama.video import open_video
 
 
@@ -79,7 +80,9 @@ def train_recipe(
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
-    with filled(out):
+    import panorama.models.device  # noqa: F401  brings torch, whose threads are kept as they are
+
+    with lent(torch=None, cv2=None), filled(out):
         if kind == "proposer":
             return _train_proposer(recipe, data, out, options)
         if "adapt" in plan:

@@ -92,23 +92,23 @@ def tune(
         raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
     found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
     stretches, unread = choose_stretches(found, seconds)
-    threads = Threads.here().apply()
-    decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
-    tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
-    embedder = library.embedder if library.exists else late_embedder()
-    with (
-        tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder,
-        beside(library.proposer, embedder) as (proposer, embedder),
-    ):
-        networks = time_networks(proposer, embedder, decoded.pictures)
-        bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, tell)
-        if least_speed is not None:
-            chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
-        elif most_loss is not None:
-            chosen = cheapest(bench.loss, most_loss)
-        else:
-            chosen = cheapest(bench.loss, bench.loss(USUAL) + MARGIN, USUAL)
-        profile = bench.confirm(chosen)
+    with Threads.here().lent() as threads:
+        decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
+        tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
+        embedder = library.embedder if library.exists else late_embedder()
+        with (
+            tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder,
+            beside(library.proposer, embedder) as (proposer, embedder),
+        ):
+            networks = time_networks(proposer, embedder, decoded.pictures)
+            bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, tell)
+            if least_speed is not None:
+                chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
+            elif most_loss is not None:
+                chosen = cheapest(bench.loss, most_loss)
+            else:
+                chosen = cheapest(bench.loss, bench.loss(USUAL) + MARGIN, USUAL)
+            profile = bench.confirm(chosen)
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(
         tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile

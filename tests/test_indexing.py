@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +18,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
-from panorama.archive import FileOutcome, Hooks
-from panorama.indexing import index_paths
+from panorama.archive import EMBEDDING, FileOutcome, Hooks, embed_missing
+from panorama.indexing import UPKEEP, finish, index_paths
 from panorama.ingest import Indexer, IngestSettings
 from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
@@ -167,6 +170,116 @@ def test_two_copies_in_one_run_share_a_segment(tmp_path: Path) -> None:
     with Store.open(tmp_path / "library") as store:
         counts = store.info().counts
     assert (counts["videos"], counts["segments"]) == (2, 1)
+
+
+class Slow(Counting):
+    """Goes on from its first picture when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        self.reached.set()
+        assert self.go.wait(30)
+        return super().propose(images)
+
+
+def test_two_that_index_the_same_videos_share_the_work(tmp_path: Path) -> None:
+    """The second one did all of it again, and the library kept what it had found."""
+    folder = films(tmp_path / "films")
+    alone = Counting()
+    expected = index(tmp_path / "alone", [folder], proposer=alone)
+    first, second = Slow(), Counting()
+    told: list[str] = []
+
+    def wait(what: str) -> None:
+        told.append(what)
+        first.go.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        by_first = pool.submit(index, tmp_path / "library", [folder], proposer=first)
+        assert first.reached.wait(30)
+        by_second = index(tmp_path / "library", [folder], proposer=second, hooks=Hooks(on_wait=wait))
+        outcomes = by_first.result(), by_second
+    assert told and all("another process is indexing" in what for what in told)
+    assert sum(first.batches) + sum(second.batches) == sum(alone.batches)
+    for outcome in outcomes:
+        assert sorted(f.video for f in outcome) == sorted(f.video for f in expected)
+        assert {f.status for f in outcome} <= {"indexed", "skipped"}
+    indexed = sorted((f.video, f.tracks, f.crops) for o in outcomes for f in o if f.status == "indexed")
+    assert indexed == sorted((f.video, f.tracks, f.crops) for f in expected)
+    with Store.open(tmp_path / "library") as store:
+        counts = store.info().counts
+        assert list((store.path / "locks").glob("claim-*")) == []
+    assert (counts["videos"], counts["segments"]) == (5, 5)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from test_indexing import Slow, index
+class Telling(Slow):
+    def propose(self, images):
+        print("at it", flush=True)
+        return super().propose(images)
+index(Path(sys.argv[1]), [Path(sys.argv[2])], proposer=Telling())
+"""
+
+
+def test_what_a_killed_process_was_at_is_indexed_by_the_one_that_waited(tmp_path: Path) -> None:
+    folder = films(tmp_path / "films", 3)
+    other = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "library"), str(folder)],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "at it\n"
+        outcomes = index(tmp_path / "library", [folder], hooks=Hooks(on_wait=lambda _: other.kill()))
+    finally:
+        other.kill()
+        other.wait()
+    assert sorted((f.video, f.status) for f in outcomes) == [(f"{n}.mp4", "indexed") for n in range(3)]
+
+
+def test_a_video_that_another_process_has_indexed_meanwhile_with_other_settings_is_indexed_anew(
+    tmp_path: Path,
+) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)])
+    first = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(index, tmp_path / "library", [film], proposer=first)
+        assert first.reached.wait(30)
+        sparse = replace(SETTINGS, samples_per_second=2)
+        hooks = Hooks(on_wait=lambda _: first.go.set())
+        (outcome,) = index(tmp_path / "library", [film], settings=sparse, hooks=hooks)
+    assert outcome.status == "indexed" and outcome.samples < 20
+    with Store.open(tmp_path / "library") as store:
+        assert store.info().counts["segments"] == 1
+
+
+def test_stored_crops_are_embedded_and_the_library_made_ready_by_one_process_at_a_time(
+    tmp_path: Path,
+) -> None:
+    index(tmp_path / "library", [films(tmp_path / "films", 2)])
+    told: list[str] = []
+
+    other = ColorEmbedder()
+    other.hash = "other"
+    with Store.open(tmp_path / "library") as store, store.claims() as claims:
+        for work, run in (
+            (EMBEDDING, lambda hooks: embed_missing(store, other, hooks=hooks)),
+            (UPKEEP, lambda hooks: finish(store, ColorEmbedder(), hooks)),
+        ):
+            assert claims.take(work)
+            run(Hooks(on_wait=lambda what, work=work: (told.append(what), claims.drop(work))))
+        assert embed_missing(store, other) == 0
+    assert told == [
+        "another process is embedding stored crops",
+        "another process is making the library ready for queries",
+    ]
 
 
 def test_a_quick_pass_is_deepened_in_place_and_never_the_other_way(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from panorama.store import Store
 from panorama.store.opened import Opened
 from panorama.store.priority import (
     LONGEST_PAUSE_SECONDS,
+    MARK,
     POLL_SECONDS,
     TOLD_POLL_SECONDS,
     WORK_SHARE,
@@ -75,6 +76,19 @@ def test_a_place_that_cannot_be_written_is_asked_without_a_mark(tmp_path: Path) 
         assert not is_asked(tmp_path / "nowhere")
 
 
+class Asked:
+    """Marks that a test sets; there is nobody to wait for."""
+
+    def __init__(self, look: Callable[[], bool]) -> None:
+        self.is_asked = look
+
+    def wait(self) -> None:
+        time.sleep(0.001)
+
+    def end(self) -> None:
+        pass
+
+
 class Clock:
     """Time that a test moves on."""
 
@@ -87,7 +101,7 @@ class Clock:
 @pytest.mark.parametrize("asked_share", [0.5, 1.0])
 def test_constant_questions_do_not_starve_indexing(asked_share: float) -> None:
     clock, asked, open_for = Clock(), True, 0.0
-    gate = PauseGate(lambda: asked, clock)
+    gate = PauseGate(Asked(lambda: asked), clock)
     for tick in range(10_000):
         asked = tick % 10 < 10 * asked_share
         gate.look()
@@ -102,7 +116,7 @@ def test_constant_questions_do_not_starve_indexing(asked_share: float) -> None:
 def test_queries_that_leave_hardly_a_gap_do_not_starve_indexing_either() -> None:
     """Each gap ended a pause, and the bound counted from the beginning of each."""
     clock, asked, open_for = Clock(), True, 0.0
-    gate = PauseGate(lambda: asked, clock)
+    gate = PauseGate(Asked(lambda: asked), clock)
     for tick in range(20_000):
         asked = tick % 40 != 0
         gate.look()
@@ -116,18 +130,36 @@ def test_queries_that_leave_hardly_a_gap_do_not_starve_indexing_either() -> None
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="elsewhere the file is looked at now and then"
 )
-def test_a_query_is_noticed_when_it_begins_and_when_it_ends_not_when_it_is_looked_for(tmp_path: Path) -> None:
+def test_a_query_is_noticed_when_it_begins_and_when_it_ends_not_when_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panorama.store.priority.TOLD_POLL_SECONDS", 3.0)
     told: list[bool] = []
-    with (
-        closing(Marks(tmp_path)) as marks,
-        PauseGate(marks.is_asked, until_changed=lambda _: marks.wait(3.0), hold=told.append) as gate,
-    ):
+    with closing(Marks(tmp_path)) as marks, PauseGate(marks, hold=told.append) as gate:
         time.sleep(0.1)  # the first look is over
         for _ in range(3):
             with asking(tmp_path):
                 assert soon(lambda: not gate._open.is_set())
             assert soon(gate._open.is_set)
     assert told == [True, False] * 3
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_closing_a_gate_does_not_wait_until_it_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    """Every `index` closes two, and each waited for up to 50 ms."""
+    if not tells:
+        monkeypatch.setattr("panorama.store.opened._watched", lambda _: None)
+    for name in ("TOLD_POLL_SECONDS", "POLL_SECONDS"):
+        monkeypatch.setattr(f"panorama.store.priority.{name}", 5.0)
+    with closing(Marks(tmp_path)) as marks:
+        gate = PauseGate(marks)
+        gate.__enter__()
+        time.sleep(0.1)  # the first look is over
+        started = time.monotonic()
+        gate.__exit__(None, None, None)
+    assert time.monotonic() - started < 2.5
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux tells of an opened file")
@@ -140,7 +172,7 @@ def test_a_process_with_many_open_files_waits_for_marks_too(tmp_path: Path) -> N
         "resource.setrlimit(resource.RLIMIT_NOFILE, (1200, hard))\n"
         "files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]\n"
         "from panorama.store.priority import Marks\n"
-        "Marks(Path(sys.argv[1])).wait(0.01)"
+        "Marks(Path(sys.argv[1])).wait()"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
 
@@ -149,29 +181,22 @@ def test_it_is_looked_at_less_often_where_the_system_tells_of_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-
-    def wait(seconds: float) -> None:
-        waited.append(seconds)
-        time.sleep(0.001)
-
+    monkeypatch.setattr(Opened, "wait", lambda self, seconds: waited.append(seconds))
     for tells, seconds in ((True, TOLD_POLL_SECONDS), (False, POLL_SECONDS)):
         monkeypatch.setattr(Opened, "tells", tells)
-        with (
-            closing(Marks(tmp_path)) as marks,
-            PauseGate(marks.is_asked, until_changed=wait, patience_seconds=marks.patience_seconds),
-        ):
-            assert soon(lambda: bool(waited))
-        assert set(waited) == {seconds}
-        waited.clear()
+        with closing(Marks(tmp_path)) as marks:
+            marks.wait()
+        assert waited.pop() == seconds
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_watch_that_fails_holds_nobody_back_for_ever() -> None:
-    def fail(_: float) -> None:
-        raise OSError("no locks available")
+    class Failing(Asked):
+        def wait(self) -> None:
+            raise OSError("no locks available")
 
     told: list[bool] = []
-    with PauseGate(lambda: True, until_changed=fail, hold=told.append) as gate:
+    with PauseGate(Failing(lambda: True), hold=told.append) as gate:
         assert soon(lambda: told == [True, False])
         assert gate._open.is_set()
 
@@ -186,19 +211,19 @@ def soon(holds: Callable[[], bool]) -> bool:
 
 
 def test_looking_for_marks_opens_nothing_that_others_would_take_for_a_query(tmp_path: Path) -> None:
-    with closing(Marks(tmp_path)) as looks, closing(Marks(tmp_path)) as waits:
-        waits.wait(0.0)
+    with closing(Marks(tmp_path)) as looks, closing(Opened(tmp_path / MARK)) as told:
+        told.wait(0.0)
         started = time.monotonic()
         for _ in range(20):
             assert not looks.is_asked()
-        waits.wait(0.2)
+        told.wait(0.2)
         assert time.monotonic() - started >= 0.2
         with asking(tmp_path):
-            assert looks.is_asked() and waits.is_asked()
+            assert looks.is_asked()
 
 
 def test_a_query_holds_work_back_until_it_is_done(tmp_path: Path) -> None:
-    with PauseGate(lambda: is_asked(tmp_path)) as gate:
+    with PauseGate(Asked(lambda: is_asked(tmp_path))) as gate:
         gate.wait()
         with asking(tmp_path):
             deadline = time.monotonic() + 5

@@ -76,8 +76,8 @@ def test_what_ends_indexing_stands_back_for_queries(tmp_path: Path, monkeypatch:
     waited = []
 
     class Gate:
-        def __init__(self, asked, until_changed, patience_seconds) -> None:
-            self.asked = asked
+        def __init__(self, marks) -> None:
+            self.asked = marks.is_asked
 
         def __enter__(self):
             return self

@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cv2
+import faiss
+import numpy as np
 import pytest
-from fakes import write_film
+import torch
+from fakes import ColoredThings, Thing, write_film
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import panorama
 from panorama.errors import UsageError
-from panorama.threads import Threads, cores_here, products_alone
+from panorama.threads import Threads, cores_here, lent, products_alone
 from panorama.video.decoding import open_source
 
 
@@ -58,16 +63,94 @@ def test_the_environment_decides_and_nonsense_is_refused(monkeypatch: pytest.Mon
             cores_here()
 
 
-def test_what_is_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    import cv2
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """What a user's process has set itself."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = {name: of() for name, of in COUNTS.items()}
+    cv2.setNumThreads(3)
+    torch.set_num_threads(5)
+    faiss.omp_set_num_threads(4)
+    yield {"cv2": 3, "torch": 5, "faiss": 4}
+    cv2.setNumThreads(before["cv2"])
+    torch.set_num_threads(before["torch"])
+    faiss.omp_set_num_threads(before["faiss"])
 
-    before = cv2.getNumThreads()
-    try:
-        cv2.setNumThreads(3)
-        Threads.of(8).apply()
+
+COUNTS = {"cv2": cv2.getNumThreads, "torch": torch.get_num_threads, "faiss": faiss.omp_get_max_threads}
+
+
+def counts() -> dict[str, int]:
+    return {name: of() for name, of in COUNTS.items()}
+
+
+def test_what_is_loaded_is_told(found: dict[str, int]) -> None:
+    Threads.of(8).apply()
+    assert counts() == {"cv2": 1, "torch": 2, "faiss": 8}
+
+
+def test_libraries_have_their_threads_again_after_a_block(found: dict[str, int]) -> None:
+    with pytest.raises(ZeroDivisionError), Threads.of(8).lent():
+        assert counts() == {"cv2": 1, "torch": 2, "faiss": 8}
+        with Threads.of(2).lent():
+            assert counts() == {"cv2": 1, "torch": 1, "faiss": 2}
+        assert counts()["cv2"] == 1
+        Threads.of(16).apply()  # as what loads a network does
+        raise ZeroDivisionError
+    assert counts() == found
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_blocks_of_several_threads_leave_what_the_first_found(
+    found: dict[str, int], first_ends_first: bool
+) -> None:
+    """Each setting back what it found would leave the numbers of a block for good."""
+    begun = [threading.Event(), threading.Event()]
+    leave = [threading.Event(), threading.Event()]
+
+    def work(number: int) -> dict[str, int]:
+        with Threads.of(8).lent():
+            begun[number].set()
+            assert leave[number].wait(10)
+        return counts()
+
+    with ThreadPoolExecutor(2) as threads:
+        asked = []
+        for number in (0, 1):
+            asked.append(threads.submit(work, number))
+            assert begun[number].wait(10)
         assert cv2.getNumThreads() == 1
-    finally:
-        cv2.setNumThreads(before)
+        order = (0, 1) if first_ends_first else (1, 0)
+        leave[order[0]].set()
+        assert asked[order[0]].result() | {"faiss": 0} == {"cv2": 1, "torch": 5, "faiss": 0}
+        leave[order[1]].set()
+        assert asked[order[1]].result() | {"faiss": 0} == {"cv2": 3, "torch": 5, "faiss": 0}
+        assert [threads.submit(torch.get_num_threads).result() for _ in range(2)] == [5, 5]
+    assert counts() == found
+
+
+def test_what_is_changed_within_is_set_back_also_where_nothing_was_asked_for(found: dict[str, int]) -> None:
+    with lent(torch=None, cv2=None):
+        assert counts() == found
+        torch.set_num_threads(1)
+        cv2.setNumThreads(1)
+    assert counts() == found
+
+
+def test_questions_and_indexing_leave_a_users_threads_alone(
+    tmp_path: Path, fake_proposer: ColoredThings, found: dict[str, int]
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    with panorama.open(tmp_path / "library") as library:
+        library.index(tmp_path / "a.mp4", model="color-bands")
+        assert counts() == found
+        picture = np.zeros((40, 40, 3), np.uint8)
+        picture[10:30, 10:30] = (200, 30, 30)
+        library.register("red", [picture])
+        assert len(library.query("SELECT frames WHERE entity = 'red' AND score >= 0"))
+        assert counts() == found
+        list(library.query_each(["SELECT count(*) FROM videos"]))
+        assert counts() == found
 
 
 def products() -> set[int]:

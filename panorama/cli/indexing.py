@@ -240,10 +240,14 @@ def index_command(
         put(outcome)
         line.done(outcome)
 
+    def wait(what: str) -> None:
+        line.clear()
+        say(f"{what}; waiting for it")
+
     library = opened(ctx, may_be_new=True)
     settings = named(_profile(library), fps, every, quick, zoom)
     recording = _rule(library, time_from, zone, camera_from)
-    hooks = Hooks(line.start, line.progress, tell)
+    hooks = Hooks(line.start, line.progress, tell, wait)
     started = time.perf_counter()
     try:
         report = library.index(

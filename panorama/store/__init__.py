@@ -1,6 +1,7 @@
 """A library on disk: segments, album and settings enter, consistent snapshots leave."""
 
 from panorama.store.album import Exemplar, NewExemplar
+from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.priority import PauseGate
 from panorama.store.recorded import Recorded, RecordedRow
@@ -17,6 +18,7 @@ __all__ = [
     "EVERY_CAMERA",
     "Album",
     "AuditRow",
+    "Claims",
     "CropBatch",
     "DataFile",
     "EmbeddingsWriter",

@@ -27,21 +27,24 @@ class FileLock:
         Raises:
             OSError: the file cannot be created.
         """
-        while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            if _same_file(path, descriptor):
-                return cls(path, descriptor)
-            os.close(descriptor)  # a sweep removed the file between open and lock: try again on a new one
+        return cls(path, _locked(path, fcntl.LOCK_EX))
+
+    @classmethod
+    def take_if_free(cls, path: Path) -> FileLock | None:
+        """The lock, or None where somebody has it; OSError as `take`."""
+        try:
+            return cls(path, _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            return None
 
     def write(self, content: str) -> None:
         """Replace the file's content, for others to read while the lock is held."""
         os.truncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content.encode(), 0)
+
+    def renew(self) -> None:
+        """Set the file's time, for others to see that somebody still works behind the lock."""
+        os.utime(self._descriptor)
 
     def release(self, keep_file: bool = False) -> None:
         """Drop the lock, and its file with it."""
@@ -91,6 +94,20 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release(keep_file=True)
+
+
+def _locked(path: Path, how: int) -> int:
+    """The descriptor of the file at `path`, made if need be and locked."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, how)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if _same_file(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # a sweep removed the file between open and lock: try again on a new one
 
 
 def _let_go(path: Path, descriptor: int, owner: int) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from panorama.store.opened import Opened
 
@@ -57,19 +58,28 @@ class Marks:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         return False
 
-    @property
-    def patience_seconds(self) -> float:
-        """How often to look at least."""
-        return TOLD_POLL_SECONDS if self._opened.tells else POLL_SECONDS
+    def wait(self) -> None:
+        """Return when a query begins or ends, where the system can tell, and soon in any case."""
+        self._opened.wait(TOLD_POLL_SECONDS if self._opened.tells else POLL_SECONDS)
 
-    def wait(self, seconds: float) -> None:
-        """Return when a query begins or ends, where the system can tell, and after so long in any case."""
-        self._opened.wait(seconds)
+    def end(self) -> None:
+        """Have `wait` return, from another thread, now and from now on."""
+        self._opened.end()
 
     def close(self) -> None:
         """Look no more."""
         self._opened.close()
         os.close(self._descriptor)
+
+
+class Watched(Protocol):
+    """What a gate goes by: see `Marks`."""
+
+    def is_asked(self) -> bool: ...
+
+    def wait(self) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class PauseGate:
@@ -79,10 +89,8 @@ class PauseGate:
     work until it has had WORK_SHARE of the time, so that a library under constant questions is still indexed.
 
     Args:
-        asked: tells whether a query runs.
-        until_changed: waits until that may have changed, at most for the seconds given.
+        marks: tells whether a query runs, and when that may have changed.
         hold: told when a pause begins (True) and ends, for what runs elsewhere.
-        patience_seconds: those that `until_changed` is given.
 
     Attributes:
         paused_seconds: how long work was held back in all.
@@ -90,17 +98,13 @@ class PauseGate:
 
     def __init__(
         self,
-        asked: Callable[[], bool],
+        marks: Watched,
         clock: Callable[[], float] = time.monotonic,
-        until_changed: Callable[[float], None] = time.sleep,
         hold: Callable[[bool], None] = lambda _: None,
-        patience_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._patience_seconds = patience_seconds
         self.paused_seconds = 0.0
-        self._asked = asked
+        self._marks = marks
         self._clock = clock
-        self._until_changed = until_changed
         self._hold = hold
         self._open = threading.Event()
         self._open.set()
@@ -118,6 +122,7 @@ class PauseGate:
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
+        self._marks.end()
         if self._thread is not None:
             self._thread.join()
         self._work(self._clock())
@@ -129,7 +134,7 @@ class PauseGate:
     def look(self) -> None:
         """See whether a query runs, and close or open accordingly."""
         now = self._clock()
-        asked = now >= self._free_until and self._asked()
+        asked = now >= self._free_until and self._marks.is_asked()
         passed, self._looked = now - self._looked, now
         if self._paused_since is None:
             self._owed = max(0.0, self._owed - passed * (1 - WORK_SHARE) / WORK_SHARE)
@@ -156,6 +161,6 @@ class PauseGate:
         try:
             while not self._over.is_set():
                 self.look()
-                self._until_changed(self._patience_seconds)
+                self._marks.wait()
         finally:
             self._work(self._clock())  # nobody opens it any more, even where looking failed

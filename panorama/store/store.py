@@ -29,6 +29,7 @@ from panorama.store import (
 from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.layout import Place
 from panorama.store.migrations import SCHEMA_VERSION
@@ -395,6 +396,10 @@ class Store:
         """
         with write_errors(self._place.root):
             return priority.Marks(self._place.locks)
+
+    def claims(self) -> Claims:
+        """What sees to it that no two processes do the same work; close it when the work is done."""
+        return Claims(self._place.locks)
 
     # -- upkeep
 

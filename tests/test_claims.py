@@ -1,0 +1,106 @@
+"""No two processes do the same work, and none that is gone keeps another from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from panorama.errors import LibraryWriteError
+from panorama.store import claims
+from panorama.store.claims import PATIENCE_SECONDS, Claims
+
+HOLDER = (
+    "import sys, time; from pathlib import Path; from panorama.store.claims import Claims\n"
+    "print(Claims(Path(sys.argv[1])).take('work'), flush=True); time.sleep(60)"
+)
+
+
+def test_what_one_has_claimed_another_does_not_get_until_it_is_dropped(tmp_path: Path) -> None:
+    with Claims(tmp_path) as ours, Claims(tmp_path) as theirs:
+        assert ours.take("a") and theirs.take("b")
+        assert not theirs.take("a") and not ours.take("b")
+        ours.drop("a")
+        assert theirs.take("a")
+    assert list(tmp_path.iterdir()) == []  # closing drops what is held
+
+
+def test_the_claim_of_a_process_dies_with_it(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with Claims(tmp_path) as ours:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == "True\n"
+            assert not ours.take("work")
+        finally:
+            child.kill()
+            child.wait()
+        assert ours.take("work")
+
+
+class Clock:
+    """Time that a test moves on."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_who_gives_no_sign_of_life_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a machine that went while its network drive kept the lock; or a process that was stopped."""
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 1000.0)
+    clock = Clock()
+    with Claims(tmp_path) as theirs, Claims(tmp_path, clock) as ours:
+        assert theirs.take("work")
+        assert not ours.take("work")
+        clock.now += PATIENCE_SECONDS - 1
+        assert not ours.take("work")
+        clock.now += 1
+        assert ours.take("work")
+        ours.drop("work")
+        assert [path.name for path in tmp_path.iterdir()] == ["claim-work.lock"]  # it is not ours to remove
+
+
+def test_a_sign_of_life_counts_by_the_clock_of_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 0.01)
+    clock = Clock()
+    with Claims(tmp_path) as theirs, Claims(tmp_path, clock) as ours:
+        assert theirs.take("work")
+        for _ in range(3):
+            assert not ours.take("work")
+            before = (tmp_path / "claim-work.lock").stat().st_mtime_ns
+            deadline = time.monotonic() + 10
+            while (tmp_path / "claim-work.lock").stat().st_mtime_ns == before:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            clock.now += PATIENCE_SECONDS
+            assert not ours.take("work")
+
+
+def test_who_wants_to_be_alone_waits_and_is_told_so_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    with Claims(tmp_path) as theirs, Claims(tmp_path) as ours:
+        with ours.alone("work", lambda: told.append("waits")):
+            assert told == []
+        assert theirs.take("work") and theirs.take("more")
+
+        def waits() -> None:
+            told.append("waits")
+            threading.Timer(0.1, lambda: [theirs.drop(work) for work in ("work", "more")]).start()
+
+        with ours.alone("work", waits):
+            assert told == ["waits"] and not theirs.take("work")
+        assert theirs.take("work") and theirs.take("more")
+        ours.wait_for(["work", "more"], waits)
+        assert told == ["waits"] * 2 and theirs.take("work") and theirs.take("more")
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    with Claims(tmp_path / "nowhere") as ours, pytest.raises(LibraryWriteError, match="nowhere"):
+        ours.take("work")
