@@ -21,18 +21,20 @@ class Costs:
         row: of reading one vector in its place and pooling its track.
         pair: of comparing one vector with one exemplar, exactly.
         gathered: of reading one vector that lies alone.
-        code: of comparing one compressed vector with one exemplar in the index.
-        probe: of starting an index search.
+        code: of comparing one compressed vector with one exemplar in the index, where it is in no cache.
+        probe: of finding the nearest lists of one exemplar.
+        masked: of telling the index of one row of the table whether it is in scope.
         cached: of reading what was found before; `cached_row` for each match in it.
         crop: of taking one stored crop to a deeper exit.
     """
 
     pass_: float = 1.4e-3
-    row: float = 1.3e-7
-    pair: float = 2.5e-8
+    row: float = 2.4e-7
+    pair: float = 1e-8
     gathered: float = 2.5e-6
-    code: float = 8e-8
-    probe: float = 3e-4
+    code: float = 2.5e-8
+    probe: float = 1.9e-4
+    masked: float = 3.5e-9
     cached: float = 1.1e-3
     cached_row: float = 5e-8
     crop: float = 5e-3
@@ -52,6 +54,7 @@ class Work:
         near: rows that the index is expected to find.
         cached: matches that a cache holds, None where it holds nothing that can be used.
         added: of `rows`, those that the cache does not know yet.
+        table: all rows, where an index is to look at those in scope only; 0 where all are in scope.
     """
 
     rows: int
@@ -60,6 +63,7 @@ class Work:
     near: int = 0
     cached: int | None = None
     added: int = 0
+    table: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +82,16 @@ def choose(work: Work, costs: Costs = COSTS) -> Choice:
         estimates["cache"] = costs.cached + work.cached * costs.cached_row + _exact(work.added, work, costs)
     if work.codes is not None:
         found = work.near * (costs.gathered + costs.row + work.exemplars * costs.pair)
-        estimates["index"] = costs.pass_ + costs.probe + work.codes * costs.code + found
+        begin = work.exemplars * costs.probe + work.table * costs.masked
+        estimates["index"] = costs.pass_ + begin + _in_scope(work) * costs.code + found
     estimates["exact"] = _exact(work.rows, work, costs)
     way = min(estimates, key=lambda w: estimates[w])
     return Choice(way, estimates[way], estimates)
+
+
+def _in_scope(work: Work) -> float:
+    """Codes that an index compares: it passes over those out of scope in the lists that it looks into."""
+    return (work.codes or 0) * (work.rows / work.table if work.table else 1.0)
 
 
 def _exact(rows: int, work: Work, costs: Costs) -> float:

@@ -134,7 +134,11 @@ class Passes:
 
     def rows(self, exit: int, scope: Scope | None) -> NDArray[np.intp] | None:
         """Rows in scope, ascending; None for all."""
-        return None if scope is None else np.sort(self.groups(exit).rows(scope.tracks))
+        if scope is None:
+            return None
+        groups = self.groups(exit)
+        rows = groups.rows(scope.tracks)
+        return rows if groups.order is None else np.sort(rows)
 
     def sought(self, name: str, exit: int) -> Sought:
         """An entity's exemplars at an exit."""
@@ -188,12 +192,14 @@ class Passes:
 
     def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
         """What it takes to find one entity's tracks of a score of at least `least`."""
-        rows = len(self._source.stored(exit).crop_ids) if scope is None else scope.rows
+        every = len(self._source.stored(exit).crop_ids)
+        rows, table = (every, 0) if scope is None else (scope.rows, every)
         floor = self._floor(exit, least)
         if floor is None or not len(one.positive):
             return Work(rows, len(one.level))
         codes = self._source.codes(exit, float(_limits(one, floor).min()))
-        return Work(rows, len(one.level), None if codes is None else codes * len(one.positive))
+        wanted = None if codes is None else codes * len(one.positive)
+        return Work(rows, len(one.level), wanted, table=table)
 
     def _near(
         self, sought: Mapping[str, Sought], floor: float | None, exit: int, scope: Scope | None

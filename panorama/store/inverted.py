@@ -159,7 +159,8 @@ class InvertedFile:
         with self._threads(probes, len(queries)):
             found = self._index.search(queries, wanted, params=parameters)[1]  # (Q, k')
         del keep_alive
-        return [self._with_missing(self._row_of[slots[slots >= 0]], rows) for slots in found]
+        missing = self._missing_of(rows)
+        return [self._with_missing(self._row_of[slots[slots >= 0]], missing) for slots in found]
 
     def _reached(self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None) -> float | None:
         """A similarity that k rows of every query exceed; None where that takes looking at most lists.
@@ -193,8 +194,9 @@ class InvertedFile:
                 queries, lowest - self._margin(queries), params=parameters
             )
         del keep_alive
+        missing = self._missing_of(rows)
         return [
-            self._with_missing(self._row_of[slots[start:stop]], rows)
+            self._with_missing(self._row_of[slots[start:stop]], missing)
             for start, stop in zip(limits[:-1].astype(int), limits[1:].astype(int), strict=True)
         ]
 
@@ -230,19 +232,25 @@ class InvertedFile:
         """FAISS parameters, and what must outlive them."""
         if rows is None and not self._stale:
             return _parameters_of(probes), None
-        wanted = np.ones(int(self._row_of.max(initial=-1)) + 2, np.bool_)
+        wanted = np.full(int(self._row_of.max(initial=-1)) + 2, rows is None)
         if rows is not None:
-            wanted[:] = False
             wanted[rows[rows < len(wanted)]] = True
         wanted[-1] = False  # the row of what the table has no more
         bits = np.packbits(wanted[self._row_of], bitorder="little")
         selector = faiss.IDSelectorBitmap(len(self._row_of), faiss.swig_ptr(bits))
         return _parameters_of(probes, sel=selector), (bits, selector)
 
-    def _with_missing(self, found: NDArray[np.intp], rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    def _with_missing(self, found: NDArray[np.intp], missing: NDArray[np.intp]) -> NDArray[np.intp]:
         """Rows that the index does not know yet are candidates for every query."""
-        missing = self._missing if rows is None else np.intersect1d(self._missing, rows, assume_unique=True)
-        return np.concatenate([found, missing])
+        return np.concatenate([found, missing]) if len(missing) else found
+
+    def _missing_of(self, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
+        """Of the rows that the index does not know yet, those among some, ascending; None for all."""
+        if rows is None or not len(self._missing):
+            return self._missing
+        at = np.searchsorted(rows, self._missing)
+        at[at == len(rows)] = 0
+        return self._missing[rows[at] == self._missing] if len(rows) else self._missing[:0]
 
 
 def _parameters_of(probes: int, **more: Any) -> Any:

@@ -2,9 +2,11 @@
 
     python tests/bench/scale_costs.py /tmp/scale/library-1000
 
-Scans of several sizes and index searches of several depths, with one to twelve exemplars, each as often as
-its least processor time needs to settle; the constants of panorama/query/cost.py are the least squares of
-relative errors over them. Beside what each way took stands what the model says.
+Scans of several sizes and index searches of several depths, of everything and of a scope, with one to forty
+exemplars, each as often as its least processor time needs to settle, and each time with caches that hold
+something else: what a question reads was not read a moment ago. The constants of panorama/query/cost.py are
+the least squares of relative errors over them. Beside what each way took stands what the model says, and at
+the end where it takes the slower way.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from numpy.typing import NDArray
 
 import panorama
 from panorama.library import Library
-from panorama.query.cost import COSTS, Work, choose
-from panorama.query.passes import _limits
+from panorama.query.cost import COSTS, Work, _in_scope, choose
+from panorama.query.passes import Scope, _limits
 from panorama.query.scoring import Sought, score_tracks
+from panorama.threads import products_alone
 
 RUNS = 7
-EXEMPLARS = (1, 3, 12)
-SCOPES = (1_000, 10_000, 100_000, 400_000)
-SCORES = (0.9, 0.7, 0.5, 0.3, 0.1)
+EXEMPLARS = (1, 3, 12, 40)
+SCOPES = (1_000, 10_000, 30_000, 100_000, 400_000)
+SCORES = (0.9, 0.5, 0.1, 0.02)
+CROWD_NUMBERS = 16 << 20
+"""Of 4 bytes each, more than the caches of a processor hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,10 @@ class Timing:
 
 
 def least(run: Callable[[], object]) -> float:
-    """Processor seconds of the quickest of some runs: a busy machine only adds."""
-    taken = []
+    """Processor seconds of the quickest of some runs, none of which finds its data in the caches."""
+    taken, crowd = [], np.zeros(CROWD_NUMBERS, np.float32)
     for _ in range(RUNS):
+        crowd += 1
         started = time.process_time()
         run()
         taken.append(time.process_time() - started)
@@ -58,27 +64,31 @@ def timings(library: Library) -> list[Timing]:
     found = []
     for count in EXEMPLARS:
         one = _with(passes.sought("usual", exit), count)
-        for rows in SCOPES:
-            tracks = np.arange(int(np.searchsorted(groups.starts, rows)))
-            taken = least(lambda one=one, t=tracks: score_tracks([one], table, groups, t, floor))  # type: ignore[misc]
-            found.append(Timing("exact", Work(int(groups.starts[len(tracks)]), count), taken))
+        scopes = [Scope(np.arange(int(np.searchsorted(groups.starts, n))), n) for n in SCOPES]
+        scopes = [Scope(s.tracks, int(groups.starts[len(s.tracks)])) for s in scopes]
+        for scope in scopes:
+            taken = least(lambda one=one, s=scope: score_tracks([one], table, groups, s.tracks, floor))  # type: ignore[misc]
+            found.append(Timing("exact", Work(scope.rows, count), taken))
         for score in SCORES:
             limits = _limits(one, calibration.normalised(score))
             codes = source.codes(exit, float(limits.min()))
             if codes is None:
                 continue
+            for where in (None, *scopes):
 
-            def search(one: Sought = one, limits: NDArray[np.float32] = limits) -> NDArray[np.intp]:
-                near = source.near(exit, one.positive, limits)
-                assert near is not None
-                tracks = groups.of_rows(np.concatenate(near), table.track_ids)
-                score_tracks([one], table, groups, tracks, floor)
-                return tracks
+                def search(
+                    one: Sought = one, limits: NDArray[np.float32] = limits, scope: Scope | None = where
+                ) -> NDArray[np.intp]:
+                    near = source.near(exit, one.positive, limits, passes.rows(exit, scope))
+                    assert near is not None
+                    tracks = groups.of_rows(np.concatenate(near), table.track_ids)
+                    score_tracks([one], table, groups, tracks, floor)
+                    return tracks
 
-            near = int(groups.counts[search()].sum())
-            found.append(
-                Timing("index", Work(len(table.crop_ids), count, codes * count, near), least(search))
-            )
+                near, all_rows = int(groups.counts[search()].sum()), len(table.crop_ids)
+                rows, of = (all_rows, 0) if where is None else (where.rows, all_rows)
+                work = Work(rows, count, codes * count, near, table=of)
+                found.append(Timing("index", work, least(search)))
     return found
 
 
@@ -107,10 +117,19 @@ def fitted(found: list[Timing]) -> dict[str, float]:
     index = [t for t in found if t.way == "index"]
     kinds = np.array([[1, t.work.rows, t.work.rows * t.work.exemplars] for t in exact], np.float64)
     _, row, pair = _squares(kinds, np.array([t.seconds for t in exact]))
-    kinds = np.array([[t.work.codes or 0, t.work.near] for t in index], np.float64)
+    kinds = np.array(
+        [[t.work.exemplars, _in_scope(t.work), t.work.table, t.work.near] for t in index], np.float64
+    )
     rest = np.array([t.seconds - t.work.near * (row + t.work.exemplars * pair) for t in index])
-    code, gathered = _squares(kinds, np.maximum(rest, 1e-6))
-    return {"row": row, "pair": pair, "code": code, "gathered": gathered}
+    probe, code, masked, gathered = _squares(kinds, np.maximum(rest, 1e-6))
+    return {
+        "row": row,
+        "pair": pair,
+        "probe": probe,
+        "code": code,
+        "masked": masked,
+        "gathered": gathered,
+    }
 
 
 def _squares(kinds: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
@@ -128,20 +147,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("library", help="written by scale.py")
     options = parser.parse_args()
-    with panorama.open(options.library, create=False) as library:
+    with panorama.open(options.library, create=False) as library, products_alone():
         found, once = timings(library), whole_pass(library)
     for name, factor in {"pass_": once, **fitted(found)}.items():
         print(f"{name:9s} {factor:.2e} (in use {getattr(COSTS, name):.2e})")
-    print(
-        f"{'way':6s} {'rows':>10s} {'exemplars':>9s} {'codes':>10s} {'near':>7s} {'took':>8s} {'says':>8s} ms"
-    )
+    print(f"{'rows':>10s} {'exemplars':>9s} {'codes':>11s} {'near':>7s} {'took':>8s} {'says':>8s} ms")
+    exact = {(t.work.rows, t.work.exemplars): t for t in found if t.way == "exact"}
     for one in found:
-        said = choose(replace(one.work, near=0)).estimates[one.way]  # type: ignore[index]
         work = one.work
-        print(
-            f"{one.way:6s} {work.rows:10,d} {work.exemplars:9d} {work.codes or 0:10,d} {work.near:7,d}"
-            f" {1000 * one.seconds:8.1f} {1000 * said:8.1f}"
+        said = choose(replace(work, near=0))
+        line = (
+            f"{work.rows:10,d} {work.exemplars:9d} {work.codes or 0:11,d} {work.near:7,d}"
+            f" {1000 * one.seconds:8.1f} {1000 * (said.estimates[one.way] - COSTS.pass_):8.1f} {one.way}"  # type: ignore[index]
         )
+        other = exact.get((work.rows, work.exemplars))
+        if one.way == "index" and other is not None:
+            quicker = "index" if one.seconds < other.seconds else "exact"
+            wrong = "" if said.way == quicker else f", WRONG: {said.way}"
+            line += f", exact {1000 * other.seconds:.1f}{wrong}"
+        print(line)
 
 
 if __name__ == "__main__":
