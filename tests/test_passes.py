@@ -308,6 +308,11 @@ def test_rows_of_a_track_that_lie_apart_belong_together() -> None:
         (Work(rows=1_000_000, exemplars=3, codes=150_000), "index"),
         (Work(rows=10_000_000, exemplars=3, codes=600_000), "index"),
         (Work(rows=2_000, exemplars=3, codes=150_000), "exact"),  # a small scope
+        (Work(rows=1_000, exemplars=12, codes=204_000, table=1_000_000), "exact"),
+        # Codes were taken for three times too dear, and what a scope spares of them was not known.
+        (Work(rows=30_000, exemplars=3, codes=166_500, table=1_000_000), "index"),
+        (Work(rows=100_000, exemplars=12, codes=666_000, table=1_000_000), "index"),
+        (Work(rows=30_000, exemplars=3, codes=1_665_000, table=10_000_000), "exact"),
         (Work(rows=1_000_000, exemplars=3, codes=400_000_000), "exact"),  # nearly every list would be read
         (Work(rows=1_000_000, exemplars=3, codes=150_000, cached=500), "cache"),
         (Work(rows=1_000_000, exemplars=3, codes=150_000, cached=500, added=1_000), "cache"),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.store.inverted_codes import Codes
+from panorama.store.inverted_training import PIECE_ROWS, nearest_lists, trained
 from panorama.store.layout import write_atomically
 from panorama.store.locks import held
 from panorama.store.vector_table import VectorTable
@@ -45,7 +46,6 @@ FIRST_LISTS = 4
 FIRST_SHARE = 0.1
 """It gives up where this share of the lists holds fewer."""
 
-ADD_ROWS = 131_072
 SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64
 _SAMPLE_QUERIES = 256
@@ -131,7 +131,7 @@ class InvertedFile:
             index, rows, ids = faiss.read_index(str(path)), old._missing, old._ids
             facts: _Facts | None = old._facts
         else:
-            index, rows, ids, facts = _trained(table), np.arange(n), np.zeros(0, np.int64), None
+            index, rows, ids, facts = _trained(table, wait), np.arange(n), np.zeros(0, np.int64), None
         generation = 0 if old is None else old._facts.generation
         for start in range(0, max(len(rows), 1), SAVE_ROWS):
             part = rows[start : start + SAVE_ROWS]
@@ -139,7 +139,7 @@ class InvertedFile:
             ids = np.concatenate([ids, table.crop_ids[part]])
             generation += 1
             facts = replace(
-                facts or _measure(index, table), ids_check=zlib.crc32(ids.data), generation=generation
+                facts or _measure(index, table, wait), ids_check=zlib.crc32(ids.data), generation=generation
             )
             if table.folder is not None:
                 _save(table.folder, index, ids, facts)
@@ -156,7 +156,7 @@ class InvertedFile:
         if probes is None:
             return None
         parameters, keep_alive = self._parameters(probes, rows)
-        with self._threads(probes, len(queries)):
+        with self._threads(probes, len(queries), rows):
             found = self._index.search(queries, wanted, params=parameters)[1]  # (Q, k')
         del keep_alive
         missing = self._missing_of(rows)
@@ -170,7 +170,7 @@ class InvertedFile:
         probes = FIRST_LISTS
         while probes <= FIRST_SHARE * self._index.nlist:
             parameters, keep_alive = self._parameters(probes, rows)
-            with self._threads(probes, len(queries)):
+            with self._threads(probes, len(queries), rows):
                 found = self._index.search(queries, k, params=parameters)
             del keep_alive
             if (found[1][:, -1] >= 0).all():
@@ -189,7 +189,7 @@ class InvertedFile:
         if probes is None:
             return None
         parameters, keep_alive = self._parameters(probes, rows)
-        with self._threads(probes, len(queries)):
+        with self._threads(probes, len(queries), rows):
             limits, _, slots = self._index.range_search(
                 queries, lowest - self._margin(queries), params=parameters
             )
@@ -205,10 +205,11 @@ class InvertedFile:
         return float(np.hypot(self._facts.margin, self._index.rounding(queries)))
 
     @contextmanager
-    def _threads(self, probes: int, queries: int) -> Iterator[None]:
+    def _threads(self, probes: int, queries: int, rows: NDArray[np.intp] | None) -> Iterator[None]:
         """As many threads as a search pays for; FAISS keeps the number for each thread that calls it."""
         before = faiss.omp_get_max_threads()
-        if queries * probes / self._index.nlist * self._index.ntotal < MANY_CODES:
+        codes = self._index.ntotal if rows is None else len(rows)  # those out of scope are passed over
+        if queries * probes / self._index.nlist * codes < MANY_CODES:
             faiss.omp_set_num_threads(1)
         try:
             yield
@@ -258,29 +259,21 @@ def _parameters_of(probes: int, **more: Any) -> Any:
     return kind(nprobe=probes, **more)
 
 
-def _trained(table: VectorTable) -> Any:
+def _trained(table: VectorTable, wait: Callable[[], None]) -> Any:
     n, dim = len(table), table.dim
     lists = max(1, min(int(2 * np.sqrt(n)), n // _TRAIN_PER_LIST))
-    quantizer = faiss.IndexFlatIP(dim)
-    if n > PQ_ROWS and dim % 4 == 0:
-        index: Any = faiss.IndexIVFPQ(quantizer, dim, lists, dim // 4, 8, faiss.METRIC_INNER_PRODUCT)
-    else:
-        kind = faiss.ScalarQuantizer.QT_8bit
-        index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, kind, faiss.METRIC_INNER_PRODUCT)
-    index.cp.spherical = True
-    index.cp.niter = 8
     pick = np.random.default_rng(0).permutation(n)[: lists * _TRAIN_PER_LIST]
-    index.train(np.ascontiguousarray(table.vectors[np.sort(pick)]))
-    return index
+    rows = np.ascontiguousarray(table.vectors[np.sort(pick)])
+    return trained(rows, lists, dim // 4 if n > PQ_ROWS and dim % 4 == 0 else None, wait)
 
 
 def _add(index: Any, table: VectorTable, rows: NDArray[np.intp], wait: Callable[[], None]) -> None:
-    for start in range(0, len(rows), ADD_ROWS):
+    for start in range(0, len(rows), PIECE_ROWS):
         wait()
-        index.add(np.ascontiguousarray(table.vectors[rows[start : start + ADD_ROWS]]))
+        index.add(np.ascontiguousarray(table.vectors[rows[start : start + PIECE_ROWS]]))
 
 
-def _measure(index: Any, table: VectorTable) -> _Facts:
+def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts:
     """How many lists hold RECALL of the neighbours, by similarity: rows asked for rows, in a sample."""
     rng = np.random.default_rng(1)
     n = len(table)
@@ -289,13 +282,14 @@ def _measure(index: Any, table: VectorTable) -> _Facts:
     queries, sample = np.ascontiguousarray(table.vectors[asked]), np.ascontiguousarray(table.vectors[rows])
     similarity = queries @ sample.T  # (Q, S)
     similarity[rows[None, :] == asked[:, None]] = -2  # a row finds itself always
-    lists = index.quantizer.search(sample, 1)[1][:, 0]  # (S,)
+    lists = np.concatenate([near for _, near in nearest_lists(index.quantizer, sample, wait)])  # (S,)
     ranked = index.quantizer.search(queries, index.nlist)[1]  # (Q, lists)
     rank = np.empty_like(ranked)
     np.put_along_axis(rank, ranked, np.arange(index.nlist)[None, :], axis=1)
     needed = np.take_along_axis(rank, np.broadcast_to(lists, similarity.shape), axis=1) + 1  # (Q, S)
     probes, most = [], index.nlist
     for level in _LEVELS:
+        wait()
         # The worst-served query counts, not the one with most neighbours.
         per_query = [
             np.quantile(d[s >= level], RECALL)

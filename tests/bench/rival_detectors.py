@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.models.base import Image
+from panorama.models.proposer_training.teachers import decoded
 from panorama.regions import DETECTOR, Regions, suppress
 
 MAX_IOU, LIMIT = 0.5, 32
@@ -74,8 +75,7 @@ class FastestDet:
 class YoloxNano:
     """One box a point of strides 8, 16 and 32; pictures are letterboxed to 416 x 416.
 
-    Its outputs, (1, 3549, 85): offset of the centre and logarithm of the size in strides, objectness,
-    probabilities of the classes.
+    Its outputs are (1, 3549, 85), see `decoded`.
     """
 
     side, floor = 416, 0.05
@@ -99,12 +99,9 @@ class YoloxNano:
         inner = cv2.resize(image, (round(width * factor), round(height * factor)))
         canvas[: inner.shape[0], : inner.shape[1]] = inner
         x = np.ascontiguousarray(canvas[..., ::-1].transpose(2, 0, 1), np.float32)[None]
-        out = self._session.run(None, {"images": x})[0][0]
-        scores = out[:, 4] * out[:, 5:].max(axis=1)
-        x_mid, y_mid = (out[:, 0] + self._x) * self._stride, (out[:, 1] + self._y) * self._stride
-        half_w, half_h = (np.exp(out[:, i]) * self._stride / 2 for i in (2, 3))
-        boxes = np.stack([x_mid - half_w, y_mid - half_h, x_mid + half_w, y_mid + half_h], axis=-1) / factor
-        return chosen(boxes, scores, self.floor, image)
+        out = self._session.run(None, {"images": x})[0]  # (1, 3549, 85)
+        scores, boxes = decoded(out.transpose(0, 2, 1), self._x, self._y, self._stride)
+        return chosen(boxes[0] / factor, scores[0], self.floor, image)
 
 
 def chosen(boxes: NDArray[np.floating], scores: NDArray[np.floating], floor: float, image: Image) -> Regions:

@@ -75,9 +75,8 @@ class Teacher:
         """The teacher's view of (B, H, W, 3) uint8 RGB."""
         bgr = np.ascontiguousarray(images[..., ::-1].transpose(0, 3, 1, 2), np.float32)
         found = dict(zip(self._names, self._session.run(None, {"images": bgr}), strict=True))
-        scores, boxes = zip(
-            *(_level(found[n], s) for n, s in zip(PREDICTIONS, STRIDES, strict=True)), strict=True
-        )
+        levels = zip((found[name] for name in PREDICTIONS), STRIDES, strict=True)
+        scores, boxes = zip(*(_level(raw, stride) for raw, stride in levels), strict=True)
         pyramid = [np.concatenate([found[a], found[b]], 1) for a, b in PYRAMID_TAPS]
         features = [*(found[name] for name in TRUNK_TAPS), *pyramid]
         return Answer(
@@ -86,11 +85,24 @@ class Teacher:
 
 
 def _level(raw: NDArray[np.float32], stride: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores (B, n) and boxes (B, n, 4) of a level's (B, 85, h, w): centre, log size, objectness, classes."""
-    batch, _, height, width = raw.shape
-    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    """Scores (B, n) and boxes (B, n, 4) of a level's (B, 85, h, w)."""
+    y, x = np.mgrid[0 : raw.shape[2], 0 : raw.shape[3]].astype(np.float32).reshape(2, -1)
+    return decoded(raw.reshape(*raw.shape[:2], -1), x, y, np.float32(stride))
+
+
+def decoded(
+    raw: NDArray[np.float32],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    stride: NDArray[np.float32] | np.float32,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores (B, N) and boxes (B, N, 4) in pixels of what YOLOX says of the points of its grids.
+
+    Args:
+        raw: (B, 85, N): centre and logarithm of the size in strides, objectness, classes.
+        x, y, stride: (N,) column and row of each point, and the pixels between two of them.
+    """
     centre_x, centre_y = (raw[:, 0] + x) * stride, (raw[:, 1] + y) * stride
-    half_w, half_h = np.exp(np.minimum(raw[:, 2:4], 6.0)).transpose(1, 0, 2, 3) * stride / 2
+    half_w, half_h = (np.exp(np.minimum(raw[:, i], 6.0)) * stride / 2 for i in (2, 3))
     boxes = np.stack([centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h], -1)
-    scores = raw[:, 4] * raw[:, 5:].max(1)
-    return scores.reshape(batch, -1), boxes.reshape(batch, -1, 4)
+    return raw[:, 4] * raw[:, 5:].max(1), boxes

@@ -29,7 +29,7 @@ from panorama.models.ranges import read_ranges, write_ranges
 from panorama.models.retrieval import at_most_per_label
 from panorama.models.training.loop import LOG
 from panorama.models.training.plot import plot_shares
-from panorama.models.training.sources import read_picture, shrink
+from panorama.models.training.sources import data_folder, read_picture, shrink
 from panorama.models.training.split import CHOOSE, JUDGE, LEARN
 from panorama.models.training.turning import (
     Held,
@@ -179,9 +179,7 @@ def read_parts(
         UsageError: its data folder was not given, or a part is empty.
         BadImage: a picture cannot be read.
     """
-    if table["data"] not in data:
-        raise UsageError(f"the recipe needs the data folder {table['data']!r}; name it: --data NAME=FOLDER")
-    root = data[table["data"]]
+    root = data_folder(data, table["data"], "the recipe")
     try:
         with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
             rows = list(csv.DictReader(lines))

@@ -171,6 +171,16 @@ def clips(table: Mapping[str, Any], root: Path, read_frames: ReadFrames | None) 
     return items
 
 
+def data_folder(data: Mapping[str, Path], name: str, who: str) -> Path:
+    """The data folder of a name; UsageError that tells who needs it."""
+    if name not in data:
+        given = ", ".join(data) or "none"
+        raise UsageError(
+            f"{who} needs the data folder {name!r} (given: {given}); name it: --data {name}=FOLDER"
+        )
+    return data[name]
+
+
 def gather(
     tables: Sequence[Mapping[str, Any]], data: Mapping[str, Path], read_frames: ReadFrames | None = None
 ) -> list[Item]:
@@ -181,13 +191,7 @@ def gather(
     """
     items: list[Item] = []
     for table in tables:
-        if table["data"] not in data:
-            given = ", ".join(data) or "none"
-            raise UsageError(
-                f"source {table['name']!r} needs the data folder {table['data']!r} (given: {given}); "
-                f"name it: --data {table['data']}=FOLDER"
-            )
-        root = data[table["data"]]
+        root = data_folder(data, table["data"], f"source {table['name']!r}")
         match table["kind"]:
             case "labelled-csv":
                 found = labelled_csv(table, root)

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from panorama.errors import ModelError, UsageError
+from panorama.errors import ModelError
 from panorama.models.network import Trunk
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
 from panorama.models.training.export import cohort_items, color_axes, whiten_heads, write_model
 from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
 from panorama.models.training.plot import plot_log
-from panorama.models.training.sources import Item, ReadFrames, gather
+from panorama.models.training.sources import Item, ReadFrames, data_folder, gather
 from panorama.models.training.teacher import LiteTeacher, SelfTeacher, Teacher
 from panorama.models.weights import open_model, read_recipe
 
@@ -163,11 +163,7 @@ def _make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
     """The recipe's reference model, or the model that training starts from where it names none."""
     table = plan.get("teacher", {})
     if "path" in table:
-        if table["data"] not in data:
-            raise UsageError(
-                f"the teacher needs the data folder {table['data']!r}; name it: --data NAME=FOLDER"
-            )
-        return LiteTeacher(data[table["data"]] / table["path"])
+        return LiteTeacher(data_folder(data, table["data"], "the teacher") / table["path"])
     if "start" not in plan:
         raise ModelError("a recipe without [teacher] needs [start] model = NAME: the model to learn from")
     return SelfTeacher(open_model(str(plan["start"]["model"]), "embedder"))
