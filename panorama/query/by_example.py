@@ -41,17 +41,17 @@ class ByExample:
         self._root = root.resolve() if root is not None else None
         self._read = read
 
-    def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run, sql: str, dry: bool) -> None:
+    def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run) -> None:
         """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
         crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
         values: NDArray[np.float64] = np.zeros(0, np.float64)
         if isinstance(call.picture, int):
-            _check_crop(call, run, sql)
+            _check_crop(call, run)
         named = call.picture
-        image = named if isinstance(named, int) else self.picture(named, sql, call.start)
+        image = named if isinstance(named, int) else self.picture(named, run.sql, call.start)
         check_stopped()
         started = time.perf_counter()
-        if not dry:
+        if not run.dry:
             crop_ids, values = self._matcher.similarity(image, request)
         # With a least similarity or a number of tracks, those that are too far are not handed over.
         cut = request.min_score is not None or request.first is not None
@@ -85,16 +85,16 @@ class ByExample:
             raise BadImage(f"there is no picture {named!r} in {self._root}")
         return self._read(place)
 
-    def verifier(self, run: Run, sql: str, dry: bool) -> Verify:
+    def verifier(self, run: Run) -> Verify:
         """What answers verify(a, b), given two pictures and the place of the call; NULL where undecided."""
 
         def verify(first: Named, second: Named, position: int) -> bool | None:
             call = f"verify({first!r}, {second!r})"
-            if dry:
+            if run.dry:
                 run.pictures.append(PictureStep(call, "", 0.0))
                 return None
             started = time.perf_counter()
-            images = [self.picture(path, sql, position) for path in (first, second)]
+            images = [self.picture(path, run.sql, position) for path in (first, second)]
             score, band, exit = self._matcher.verify(images[0], images[1])
             told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
             run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
@@ -106,7 +106,7 @@ class ByExample:
         return verify
 
 
-def _check_crop(call: SimilarityCall, run: Run, sql: str) -> None:
+def _check_crop(call: SimilarityCall, run: Run) -> None:
     known = run.cursor.execute(f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]).fetchall()
     if not known:
-        raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", sql, call.start)
+        raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", run.sql, call.start)

@@ -20,6 +20,7 @@ _VIDEO = "video, camera, uri, duration, video_clock"
 _OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
 _MATCH = "entity, score, band"
 _BOX = "x1, y1, x2, y2"
+_CROP_BOX = ", ".join(f"c.{column}::DOUBLE AS {column}" for column in ("x1", "y1", "x2", "y2"))
 _SHAPE = (
     "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
     " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
@@ -52,10 +53,7 @@ _NULLS = {
     "y2": "DOUBLE",
 }
 # What a row of matched tracks has before it is spread over frames or crops.
-_BEFORE_ROWS = {
-    "frames": VIDEO_COLUMNS | {"entity", "score", "band", "track_id"},
-    "crops": VIDEO_COLUMNS | {"entity", "score", "band", "track_id"},
-}
+_BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
 _BOUND_MARGIN_SECONDS = 1.0
 """Bounds only leave out work: tracks that begin or end this near are kept, however they were rounded."""
 
@@ -323,7 +321,6 @@ def _counted(tracks: str, order: str) -> str:
 
 def _with_best_view(tracks: str, views: str | None) -> str:
     """Frame and box of the crop that matched best, or of the clearest crop of tracks without a match."""
-    box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
     if views is not None:
         crops = f"{views} c ON c.crop_id = t.best_crop"
     else:
@@ -332,7 +329,7 @@ def _with_best_view(tracks: str, views: str | None) -> str:
             f"(SELECT track_id, frame, {_BOX} FROM {SCHEMA}.crops QUALIFY {clearest} = 1) c"
             " ON c.track_id = t.track_id"
         )
-    return f"SELECT t.*, c.frame, {box} FROM ({tracks}) t LEFT JOIN {crops}"
+    return f"SELECT t.*, c.frame, {_CROP_BOX} FROM ({tracks}) t LEFT JOIN {crops}"
 
 
 def _places(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
@@ -403,10 +400,9 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
         own = f"{_OWN_VIDEO.format('t')}, p.frame, p.time, {_MATCH}, t.track_id, {_BOX}"
         source = f"SELECT {own} FROM {tracks} t JOIN {_places_in(query)} p ON p.track_id = t.track_id"
     else:
-        box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
         source = (
             f"SELECT {_OWN_VIDEO.format('t')}, c.crop_id, t.track_id, c.frame, c.time,"
-            f" c.quality::DOUBLE AS quality, {box}, {_MATCH} FROM {tracks} t"
+            f" c.quality::DOUBLE AS quality, {_CROP_BOX}, {_MATCH} FROM {tracks} t"
             f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
         )
     late = _late(query, seen)
@@ -433,10 +429,9 @@ def _universe(query: Query, names: Names) -> str:
             f"SELECT {video}, {track}, {match}"
             f" FROM {names.videos} v JOIN {SCHEMA}.tracks t ON t.segment = v.segment"
         )
-    box = ", ".join(f"c.{c}::DOUBLE AS {c}" for c in ("x1", "y1", "x2", "y2"))
     return (
         f"SELECT {video}, c.crop_id, c.track_id, c.frame, c.time, c.quality::DOUBLE AS quality,"
-        f" {box}, {match} FROM {names.videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
+        f" {_CROP_BOX}, {match} FROM {names.videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
     )
 
 

@@ -118,7 +118,7 @@ class Engine:
         started = time.perf_counter()
         sql, tokens = self._read(sql)
         with self._run(sql, tokens[0].start) as run:
-            return self._answer(sql, tokens, plain_parameters(parameters), run, started)
+            return self._answer(tokens, plain_parameters(parameters), run, started)
 
     def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
         """Match in one pass what several statements, each with its parameters, look for.
@@ -130,20 +130,21 @@ class Engine:
         for typed, parameters in asked:
             sql, tokens = self._read(typed)
             with self._run(sql, tokens[0].start) as run:
-                for name in self._looked_for(sql, tokens, plain_parameters(parameters), run):
+                for name in self._looked_for(tokens, plain_parameters(parameters), run):
                     names.setdefault(name)
         if names:
             with self._run(asked[0][0], 0):
                 self._matcher.prepare(tuple(names))
 
-    def _looked_for(self, sql: str, tokens: list[Token], parameters: Parameters, run: Run) -> Iterator[str]:
+    def _looked_for(self, tokens: list[Token], parameters: Parameters, run: Run) -> Iterator[str]:
         """The entities whose matches a statement needs."""
-        dry = tokens[0].text.upper() == "EXPLAIN"
+        explained = tokens[0].text.upper() == "EXPLAIN"
         wanted = _matched_relations(tokens)
-        if dry or not (find_extensions(tokens) or wanted):
+        if explained or not (find_extensions(tokens) or wanted):
             return
-        verify = self._by_example.verifier(run, sql, dry=True)
-        rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
+        run.dry = True
+        verify = self._by_example.verifier(run)
+        rewriter = Rewriter(run.sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
         for query in rewritten.queries:
             # What has an accuracy or a time of its own is matched by itself.
@@ -152,7 +153,7 @@ class Engine:
             if request is not None and _possible(request):
                 yield from self._entities if request.entities is None else request.entities
         if wanted:
-            names = plain_entities(sql, rewriter.plain, wanted, self._entities)
+            names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
             yield from self._entities if names is None else names
 
     def _read(self, sql: str) -> tuple[str, list[Token]]:
@@ -176,7 +177,7 @@ class Engine:
     def _run(self, sql: str, before: int) -> Iterator[Run]:
         """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
         started = time.perf_counter()
-        run = Run(self._tables.of(self._snapshot).cursor(), before)
+        run = Run(self._tables.of(self._snapshot).cursor(), sql, before)
         try:
             with Stopper(run.cursor, self._limits.seconds) as self._running:
                 yield run
@@ -216,14 +217,12 @@ class Engine:
             return QueryTimeout(f"the query ran past its limit of {limit:g} s and was stopped", sql, None)
         return QueryTimeout(f"the query was interrupted after {seconds:.1f} s", sql, None)
 
-    def _answer(
-        self, sql: str, tokens: list[Token], parameters: Parameters, run: Run, started: float
-    ) -> Result:
-        explain = tokens[0].text.upper() == "EXPLAIN"
-        analyze = explain and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
-        dry = explain and not analyze
-        run.explained = explain
-        self._remark(sql, tokens, parameters, run)
+    def _answer(self, tokens: list[Token], parameters: Parameters, run: Run, started: float) -> Result:
+        sql = run.sql
+        run.explained = tokens[0].text.upper() == "EXPLAIN"
+        analyze = run.explained and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
+        run.dry = run.explained and not analyze
+        self._remark(tokens, parameters, run)
         wanted = _matched_relations(tokens)
         if not find_extensions(tokens) and not wanted:
             parsed = check_single_select(run.cursor, sql, tokens)
@@ -231,10 +230,11 @@ class Engine:
             run.parsed = None if run.before else parsed
             rewritten = Rewritten(sql, parameters, (), (), ())
             if analyze:
-                return self._explain(rewritten, sql, tokens, run, started)
-            return self._execute(rewritten, sql, run, started)
-        verify = self._by_example.verifier(run, sql, dry)
-        rewriter = Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
+                return self._explain(rewritten, tokens, run, started)
+            return self._execute(rewritten, run, started)
+        rewriter = Rewriter(
+            sql, tokens, parameters, self._entities, run.cursor, self._by_example.verifier(run)
+        )
         rewritten = rewriter.rewrite()
         try:
             parsed = check_single_select(run.cursor, rewritten.text, tokens)
@@ -242,28 +242,28 @@ class Engine:
             raise QueryError(exc.args[0], sql, rewritten.typed(exc.position)) from exc
         run.parsed = None if run.before else parsed
         for query in rewritten.queries:
-            self._match(query, run, dry)
+            self._match(query, run)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
         if wanted:  # before similarity, which may be asked of some of their rows only
-            self._matched_views(wanted, sql, rewriter, run, dry)
+            self._matched_views(wanted, rewriter, run)
         for call in rewritten.similarities:
             request = similarity_request(rewritten, call, calls, run.cursor)
-            self._by_example.similarity(call, request, run, sql, dry)
-            if explain:
+            self._by_example.similarity(call, request, run)
+            if run.explained:
                 self._tell_similarity(call, request, run)
-        if explain:
-            return self._explain(rewritten, sql, tokens, run, started)
-        return self._execute(rewritten, sql, run, started)
+        if run.explained:
+            return self._explain(rewritten, tokens, run, started)
+        return self._execute(rewritten, run, started)
 
-    def _remark(self, sql: str, tokens: list[Token], parameters: Parameters, run: Run) -> None:
+    def _remark(self, tokens: list[Token], parameters: Parameters, run: Run) -> None:
         """Note what a statement asks for in vain, and refuse what would be misunderstood."""
         places = parameter_places(tokens)
         try:
-            values = parameter_values(places, parameters, sql)
+            values = parameter_values(places, parameters, run.sql)
         except PanoramaError:
             return  # it is told below, or by DuckDB
         constants = with_constants(tokens, places, values)
-        refuse_zones(constants, sql)
+        refuse_zones(constants, run.sql)
         if not run.explained:
             run.warnings += remarks(constants, self._entities, self._video_names)
 
@@ -272,7 +272,7 @@ class Engine:
             self._videos_there = frozenset(self._snapshot.videos.column("video").to_pylist())
         return self._videos_there
 
-    def _execute(self, rewritten: Rewritten, sql: str, run: Run, started: float) -> Result:
+    def _execute(self, rewritten: Rewritten, run: Run, started: float) -> Result:
         """Run what DuckDB understands; its errors point into the statement as typed."""
         cursor, text = run.cursor, run.prefix + rewritten.text[run.before :]
         shift = run.before - len(run.prefix)
@@ -295,11 +295,11 @@ class Engine:
         except duckdb.Error as exc:
             error = readable(exc, text)
             place = None if error.position is None else error.position + shift
-            raise type(error)(error.args[0], sql, rewritten.typed(place)) from exc
+            raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result
         return kind(table, types, **run.account(started))
 
-    def _match(self, query: Query, run: Run, dry: bool) -> None:
+    def _match(self, query: Query, run: Run) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
         if query.clock_at is not None:
             self._check_clock(query, run)
@@ -314,7 +314,7 @@ class Engine:
             request = replace(request, budget=run.budgets[-1])
         request = replace(request, contract=query.contract)
         try:
-            matches = self._step(query, request, run, dry or not _possible(request))
+            matches = self._step(query, request, run, run.dry or not _possible(request))
         except AccuracyError as exc:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
@@ -343,8 +343,8 @@ class Engine:
             whole = request.segments is not None or needed_videos(query) is None
             whole = whole and not any("select" in leaf.text.lower() for leaf in query.shared)
             ids = worth_following(query, matches, tracks, self._videos, whole)
-        name, narrowed = Names(query.number).matches, tracks_to_follow(query)
-        if not hand_over_followed(run.cursor, name, ids, self._matcher, self._videos, narrowed):
+        name, followed = Names(query.number).matches, tracks_to_follow(query)
+        if not hand_over_followed(run.cursor, name, ids, self._matcher, self._videos, followed):
             run.views.append((places_of(name), places_from_files(query)))
 
     def _step(self, query: Query, request: MatchRequest, run: Run, skipped: bool) -> Matches:
@@ -404,13 +404,13 @@ class Engine:
                 " can match; see: panorama clock"
             )
 
-    def _matched_views(self, wanted: set[str], sql: str, rewriter: Rewriter, run: Run, dry: bool) -> None:
+    def _matched_views(self, wanted: set[str], rewriter: Rewriter, run: Run) -> None:
         """The relations sightings and moments, for this statement only."""
-        names = plain_entities(sql, rewriter.plain, wanted, self._entities)
-        needs = plain_videos(sql, rewriter.plain, wanted, rewriter.select)
+        names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
+        needs = plain_videos(run.sql, rewriter.plain, wanted, rewriter.select)
         request = MatchRequest(entities=names, segments=self._segments(needs, run), keep="accepted")
-        everything = _with_branches(Query("moments", 0, sql, 0, None, entities=self._entities))
-        skipped = dry or not self._entities or not _possible(request)
+        everything = _with_branches(Query("moments", 0, run.sql, 0, None, entities=self._entities))
+        skipped = run.dry or not self._entities or not _possible(request)
         matches = self._step(everything, request, run, skipped)
         if run.explained:
             told = [f"entity {', '.join(names)}"] if names is not None else []
@@ -419,7 +419,14 @@ class Engine:
         run.count_undecided(matches)
         accepted = matches[matches.band == ACCEPTED]
         tracks = tracks_of(accepted, self._matcher)
-        hand_over(run.cursor, "_p0_matches", accepted, tracks, self._matcher, views="moments" in wanted)
+        hand_over(
+            run.cursor,
+            Names(everything.number).matches,
+            accepted,
+            tracks,
+            self._matcher,
+            views="moments" in wanted,
+        )
         if "sightings" in wanted:
             run.cursor.execute(SIGHTINGS)
         if "moments" in wanted:
@@ -441,15 +448,13 @@ class Engine:
         except duckdb.Error:
             return None  # the statement itself will say what is wrong with its condition
 
-    def _explain(
-        self, rewritten: Rewritten, sql: str, tokens: list[Token], run: Run, started: float
-    ) -> Result:
+    def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
         begun = time.perf_counter()
-        analyze = tokens[1].text.upper() == "ANALYZE"
+        analyze = not run.dry
         run.prefix = f"EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) "
         run.before = tokens[2 if analyze else 1].start
-        answer = self._execute(rewritten, sql, run, started)
+        answer = self._execute(rewritten, run, started)
         seconds = time.perf_counter() - begun
         plan = [operator for row in answer for operator in read_plan(str(row[-1]))]
         done = Done(plan, seconds)
@@ -475,11 +480,11 @@ def _count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> i
     """How many tracks a request admits."""
     if request.tracks is not None:
         return len(request.tracks)
-    counted = f"SELECT count(*) FROM {SCHEMA}.tracks"
+    sql = f"SELECT count(*) FROM {SCHEMA}.tracks"
     if request.segments is not None:
-        counted += " WHERE list_contains(?, segment)"
-        return int(cursor.execute(counted, [request.segments.tolist()]).fetchall()[0][0])
-    return int(cursor.execute(counted).fetchall()[0][0])
+        sql += " WHERE list_contains(?, segment)"
+        return int(cursor.execute(sql, [request.segments.tolist()]).fetchall()[0][0])
+    return int(cursor.execute(sql).fetchall()[0][0])
 
 
 def _possible(request: MatchRequest) -> bool:

@@ -20,11 +20,13 @@ class Run:
 
     Attributes:
         cursor: a connection of its own, so that what is made for one statement is seen by no other.
+        sql: the statement as typed; places of errors are places in it.
         before: how many characters of blanks and comments stand before the statement. DuckDB counts places
             from its first word but shows them in the whole text, so it gets the statement without them.
         prefix: what DuckDB gets in the place of that, EXPLAIN for one.
         parsed: the statement, where DuckDB can execute it as it has read it before.
         explained: whether it is to be told what was done.
+        dry: whether it is only to be told what would be done: nothing is matched or compared.
         started: when; what may be searched WITHIN a time counts from here.
         budgets: of the shorthands that ask for one.
         views: names and SQL of tables that the statement reads, made when all that they read is there.
@@ -34,10 +36,12 @@ class Run:
     """
 
     cursor: duckdb.DuckDBPyConnection
+    sql: str
     before: int
     prefix: str = ""
     parsed: duckdb.Statement | None = None
     explained: bool = False
+    dry: bool = False
     started: float = field(default_factory=time.perf_counter)
     budgets: list[Budget] = field(default_factory=list)
     views: list[tuple[str, str]] = field(default_factory=list)

@@ -105,4 +105,4 @@ def decoded(
     centre_x, centre_y = (raw[:, 0] + x) * stride, (raw[:, 1] + y) * stride
     half_w, half_h = (np.exp(np.minimum(raw[:, i], 6.0)) * stride / 2 for i in (2, 3))
     boxes = np.stack([centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h], -1)
-    return raw[:, 4] * raw[:, 5:].max(1), boxes
+    return raw[:, 4] * raw[:, 5:].max(1), np.asarray(boxes, np.float32)
