@@ -283,9 +283,11 @@ def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts
     similarity = queries @ sample.T  # (Q, S)
     similarity[rows[None, :] == asked[:, None]] = -2  # a row finds itself always
     lists = np.concatenate([near for _, near in nearest_lists(index.quantizer, sample, wait)])  # (S,)
+    wait()
     ranked = index.quantizer.search(queries, index.nlist)[1]  # (Q, lists)
     rank = np.empty_like(ranked)
     np.put_along_axis(rank, ranked, np.arange(index.nlist)[None, :], axis=1)
+    wait()
     needed = np.take_along_axis(rank, np.broadcast_to(lists, similarity.shape), axis=1) + 1  # (Q, S)
     probes, most = [], index.nlist
     for level in _LEVELS:
