@@ -22,6 +22,9 @@ PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.2
 """How often who waits looks whether a piece of work is free."""
 
+TELL_SECONDS = 1.0
+"""Waiting that takes longer is told of: most is for somebody who only sees that nothing is to be done."""
+
 
 class Claims:
     """What one run of this process does, of the work that any process may do on a library.
@@ -84,7 +87,7 @@ class Claims:
 
     @contextmanager
     def alone(self, work: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Do a piece of work in a block, after whoever is at it; `on_wait` is called if somebody is."""
+        """Do a piece of work in a block, after whoever is at it; `on_wait` is called if that takes long."""
         self._take_waiting(work, on_wait)
         try:
             yield
@@ -92,7 +95,7 @@ class Claims:
             self.drop(work)
 
     def wait_for(self, works: Sequence[str], on_wait: Callable[[], None] = lambda: None) -> None:
-        """Return when all these pieces of work have been free; `on_wait` is called once if they are not.
+        """Return when all these pieces of work have been free; `on_wait` is called once if that takes long.
 
         Hold nothing meanwhile: two that wait for each other would do so until they lose patience.
         """
@@ -102,10 +105,11 @@ class Claims:
             self.drop(work)
 
     def _take_waiting(self, work: str, on_wait: Callable[[], None]) -> None:
-        if self.take(work):
-            return
-        on_wait()
+        began, told = time.monotonic(), False
         while not self.take(work):
+            if not told and time.monotonic() - began >= TELL_SECONDS:
+                told = True
+                on_wait()
             time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
