@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,20 @@ Asked = str | tuple[str, Parameters]
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One name of the vocabulary and how many pictures stand for it."""
+    """One name of the vocabulary and how many pictures stand for it.
+
+    Attributes:
+        warnings: remarks for people on what was just registered: what was left out of folders, and why.
+    """
 
     name: str
     exemplars: int
     negatives: int
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        said = f", warnings={self.warnings!r}" if self.warnings else ""
+        return f"Entity(name={self.name!r}, exemplars={self.exemplars}, negatives={self.negatives}{said})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,10 @@ def told(value: Any) -> str:
     """A value for people: its type, and as much of it as fits into a line."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.shape} {value.dtype}"
+    if is_pixels(value) and hasattr(value, "mode"):
+        return f"a picture of PIL, {value.mode} {value.size}"
+    if is_pixels(value):
+        return f"a tensor of {tuple(value.shape)} {value.dtype}"
     if value is None:
         return "None"
     return f"{type(value).__name__} {value!r:.40}"
@@ -130,8 +134,20 @@ def _several(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return fit
 
 
+def is_pixels(value: Any) -> bool:
+    """A picture in memory, whatever its shape: an array of numpy, a tensor of torch, a picture of PIL.
+
+    The last two are known by their methods: neither package is needed for anything else.
+    """
+    if isinstance(value, np.ndarray):
+        return value.ndim != 4 and value.dtype.kind in "uifb"  # of four dimensions: a batch of pictures
+    if hasattr(value, "getbands") and hasattr(value, "convert"):
+        return True
+    return hasattr(value, "__array__") and hasattr(value, "detach") and getattr(value, "ndim", 0) in (2, 3)
+
+
 def _is_picture(value: Any) -> bool:
-    return is_path(value) or isinstance(value, np.ndarray)
+    return is_path(value) or is_pixels(value)
 
 
 def _is_box(value: Any) -> bool:
@@ -200,7 +216,7 @@ MOST_ZOOM = 4
 """More parts than 4 x 4 take longer than anybody waits, and parts of video are no longer sharp."""
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
-PICTURE = Kind("a picture is a file or an RGB array (height, width, 3) uint8", _is_picture)
+PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", _is_picture)
 ID = Kind("an id is a whole number, as a query returns it", _is_id)
 MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
 SHAPE = Kind("a zone's name is text", is_text)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage
+from panorama.pixels import laid_flat, read_pixels
 from panorama.video import scaled
 
 MAX_SIDE = 256
@@ -45,7 +46,7 @@ def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
 
 
 def decode_picture(data: bytes, name: str = "picture", trim: bool = False) -> NDArray[np.uint8]:
-    """The RGB picture (H, W, 3) in JPEG, PNG, WebP, ... bytes; transparency is laid over mid-grey.
+    """The RGB picture (H, W, 3) in JPEG, PNG, WebP, ... bytes, upright; transparency is laid over mid-grey.
 
     Args:
         trim: whether margins that are transparent all through are cut off.
@@ -53,25 +54,7 @@ def decode_picture(data: bytes, name: str = "picture", trim: bool = False) -> ND
     Raises:
         BadImage: no bytes, or not a picture that OpenCV reads.
     """
-    if not data:
-        raise BadImage(f"{name} is empty (0 bytes)")
-    # A JPEG may say which way up it was taken; OpenCV follows that only where it may change the channels.
-    how = cv2.IMREAD_COLOR if data[:2] == b"\xff\xd8" else cv2.IMREAD_UNCHANGED
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
-    if picture is None:
-        kind = "is of a kind that cannot be read, as HEIC" if data[4:8] == b"ftyp" else "is not a picture"
-        raise BadImage(f"{name} {kind}: expected JPEG, PNG, WebP, BMP, TIFF or GIF")
-    if picture.dtype != np.uint8:
-        picture = cv2.normalize(picture, np.empty(0), 0, 255, cv2.NORM_MINMAX, cv2.CV_8U)
-    if picture.ndim == 2:
-        return cv2.cvtColor(picture, cv2.COLOR_GRAY2RGB).astype(np.uint8)
-    if picture.shape[2] == 4:
-        if trim and picture[:, :, 3].any():
-            x, y, width, height = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
-            picture = picture[y : y + height, x : x + width]
-        alpha = picture[:, :, 3:].astype(np.float32) / 255
-        picture = (picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
-    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
+    return laid_flat(read_pixels(data, name), trim)
 
 
 def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:

@@ -255,7 +255,8 @@ class Library:
 
         Args:
             name: of the entity.
-            images: one or several files, folders, globs or RGB arrays (H, W, 3); each is an example as it is.
+            images: one or several files, folders, globs, RGB or RGBA arrays (H, W, 3 or 4), tensors or
+                pictures of PIL; each is an example as it is.
             unlike: look-alikes that the entity is not, given in the same way.
             box: `x1,y1,x2,y2` as text or four numbers, cut from the one image given.
             find: cut the most likely thing out of every image.
@@ -265,6 +266,7 @@ class Library:
             BadImage, BadBox: a picture cannot serve; nothing is registered.
             EntityError: the name cannot serve.
         """
+        images, unlike = registering.listed(images), registering.listed(unlike)
         pictures = registering.read_pictures(images, trim=box is None)
         if box is not None:
             if find or len(pictures) != 1:
@@ -279,7 +281,8 @@ class Library:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
         if not pictures and name.strip() not in self._store.entities():
             raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
-        return self._add({name: (pictures, rivals)})[0]
+        made = self._add({name: (pictures, rivals)})[0]
+        return replace(made, warnings=registering.passed_over([*images, *unlike]))
 
     def register_from_video(
         self, name: str, video: File, seconds: float, box: str | Sequence[int] | None
@@ -296,12 +299,17 @@ class Library:
 
     def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
-        return self._add(
+        found = registering.album_folders(Path(folder))
+        made = self._add(
             {
                 name: (registering.read_pictures(images), registering.read_pictures(rivals))
-                for name, images, rivals in registering.album_folders(Path(folder))
+                for name, images, rivals in found
             }
         )
+        return [
+            replace(entity, warnings=registering.passed_over_in_album(Path(folder), sub))
+            for entity, (sub, _, _) in zip(made, found, strict=True)
+        ]
 
     def _add(
         self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]
@@ -414,7 +422,7 @@ class Library:
             self._answerer.forget()
 
     def verify(self, first: registering.Image, second: registering.Image) -> Verdict:
-        """Whether two pictures, files or RGB arrays (H, W, 3), show the same entity."""
+        """Whether two pictures, files or in memory as for `register`, show the same entity."""
         return self._answering.verify(*(registering.one_picture(p, "the array").rgb for p in (first, second)))
 
     def why(

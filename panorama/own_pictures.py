@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError
-from panorama.models.training.sources import PICTURES
+from panorama.left_out import is_picture_file, left_out
+from panorama.lines import counted
 from panorama.own_division import Picture
+from panorama.pixels import PICTURE_SUFFIXES
 from panorama.pseudo import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 
 if TYPE_CHECKING:
@@ -34,25 +36,54 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
     """Pictures below FOLDER/identity/; the folder inside is the identity.
 
     A file counts once, also where folders overlap: it would find itself, and be learned from while it judges.
+    What two folders hold under one name are two things, also where the folders have one name.
 
     Raises:
         UsageError: a folder is missing, or has no folders of pictures in it.
     """
     pictures: dict[str, Picture] = {}
-    for folder in folders:
+    names = told_apart(folders)
+    for folder, name in names.items():
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
-        found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in PICTURES)
+        found = sorted(p for p in folder.rglob("*") if is_picture_file(p))
         inside = [p for p in found if len(p.relative_to(folder).parts) > 1]
         if not inside:
+            others = "".join(f"; {line}" for line in passed_over([folder]))
             raise UsageError(
                 f"{folder} has no folders with pictures in them; expected {folder}/IDENTITY/*.jpg "
-                f"({', '.join(PICTURES)})"
+                f"({', '.join(sorted(PICTURE_SUFFIXES))}){others}"
             )
         for p in inside:
             file = str(p.resolve())
-            pictures.setdefault(file, Picture(file, f"{folder.name}/{p.relative_to(folder).parts[0]}"))
+            pictures.setdefault(file, Picture(file, f"{name}/{p.relative_to(folder).parts[0]}"))
     return list(pictures.values())
+
+
+def passed_over(folders: Sequence[Path]) -> list[str]:
+    """A line for each folder that holds more than the pictures which are taken from it."""
+    lines = []
+    for folder in folders:
+        inside = [p for p in sorted(folder.rglob("*")) if p.is_file()]
+        loose = [p for p in inside if p.parent == folder and is_picture_file(p)]
+        lines += left_out(folder, inside)
+        if loose:
+            count = counted(len(loose), "picture")
+            lines.append(f"left out of {folder}: {count} in none of its folders, as {loose[0].name}")
+    return lines
+
+
+def told_apart(folders: Sequence[Path]) -> dict[Path, str]:
+    """A name for each folder: the shortest end of its path that no other folder's path ends in."""
+    paths = {folder: folder.resolve() for folder in folders}
+    names = {}
+    for folder, path in paths.items():
+        others = {other for other in paths.values() if other != path}
+        length = 1
+        while any(other.parts[-length:] == path.parts[-length:] for other in others):
+            length += 1
+        names[folder] = "/".join(path.parts[-length:])
+    return names
 
 
 def from_library(library: Library, out: Path, sql: str | None = None) -> list[Picture]:

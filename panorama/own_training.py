@@ -13,7 +13,7 @@ from panorama.errors import BadImage, UsageError
 from panorama.lines import counted
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_division import SOURCE, TABLE, Picture, write_table
-from panorama.own_pictures import from_folders, from_library
+from panorama.own_pictures import from_folders, from_library, passed_over
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
 from panorama.video import find_videos
 
@@ -161,6 +161,8 @@ def _gathered(
     parts: list[list[Picture]] = []
     if own.folders:
         parts.append(from_folders(own.folders))
+        for line in passed_over(own.folders):
+            say(line)
     if own.query:  # before videos, which may take an hour to index
         asked = library()
         parts.append(from_library(asked, out, own.query))

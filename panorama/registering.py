@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.arguments import is_path, told
+from panorama.arguments import is_path, is_pixels, told
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
+from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
+from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
-from panorama.video import IMAGE_SUFFIXES, VIDEO_SUFFIXES, open_video
+from panorama.video import VIDEO_SUFFIXES, open_video
 
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
@@ -32,14 +35,13 @@ BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
 
 
-Image = str | Path | NDArray[np.uint8]
-"""A file or an RGB array (H, W, 3)."""
+Image = str | Path | NDArray[Any] | Any
+"""A file, an RGB, RGBA or grey array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
 Images = Sequence[Image] | Image
-"""One or several files, folders, globs or RGB arrays (H, W, 3)."""
+"""One or several files, folders, globs or pictures in memory."""
 
 
-_FILMS = VIDEO_SUFFIXES - IMAGE_SUFFIXES - {".gif"}
-_ONE = (str, os.PathLike, np.ndarray)
+_FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,49 +53,58 @@ class Picture:
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
-    """The pictures that files, folders, globs and RGB arrays stand for, in the order given.
+    """The pictures that files, folders, globs and pictures in memory stand for, those in memory last.
 
     Args:
-        trim: whether transparent margins are cut off; not where a box is told in pixels of the file.
+        trim: whether transparent margins are cut off; not where a box is told in pixels of the picture.
 
     Raises:
         UsageError: something else was given.
         BadImage: one of them cannot serve.
     """
-    unchecked: Any = given
-    one = isinstance(given, (*_ONE, bytes)) or not isinstance(given, Iterable)
-    several = [unchecked] if one else list(unchecked)
-    for item in several:
-        if not (is_path(item) or isinstance(item, np.ndarray)):
-            raise UsageError(
-                "a picture is a file, folder, pattern or RGB array (height, width, 3) uint8, "
-                f"got {told(item)}"
-            )
-    files = [item for item in several if not isinstance(item, np.ndarray)]
-    arrays = [item for item in several if isinstance(item, np.ndarray)]
+    several = listed(given)
+    files = [item for item in several if not is_pixels(item)]
+    arrays = [item for item in several if is_pixels(item)]
     return [read_picture(path, trim) for path in picture_files(files)] + [
-        array_picture(array, f"array {number}") for number, array in enumerate(arrays, start=1)
+        # A picture of PIL knows the file that it was opened from.
+        array_picture(array, str(getattr(array, "filename", "") or f"array {number}"), trim)
+        for number, array in enumerate(arrays, start=1)
     ]
 
 
+def listed(given: Images) -> list[Any]:
+    """What was given as a list: paths and pictures in memory, not looked into.
+
+    Raises:
+        UsageError: something else was given.
+    """
+    one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given) or not isinstance(given, Iterable)
+    several = [given] if one else list(given)  # of four dimensions: a batch of pictures
+    for item in several:
+        if not (is_path(item) or is_pixels(item)):
+            raise UsageError(
+                "a picture is a file, folder, pattern or RGB array (height, width, 3), or a picture of PIL, "
+                f"got {told(item)}"
+            )
+    return several
+
+
 def one_picture(given: Image, source: str) -> Picture:
-    """A picture from a file, or from an RGB array that `source` names in messages.
+    """A picture from a file, or from one in memory that `source` names in messages.
 
     Raises:
         BadImage: it cannot serve.
     """
-    return array_picture(given, source) if isinstance(given, np.ndarray) else read_picture(Path(given))
+    return array_picture(given, source) if is_pixels(given) else read_picture(Path(given))
 
 
-def array_picture(array: NDArray, source: str) -> Picture:
-    """A picture from an array, (H, W, 3) uint8 RGB.
+def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
+    """A picture from one in memory, without its transparent margins or with them; see `given_pixels`.
 
     Raises:
         BadImage: another shape or type, too small, or blank.
     """
-    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        raise BadImage(f"{source} is {array.shape} {array.dtype}; a picture is (height, width, 3) uint8 RGB")
-    return checked(Picture(np.ascontiguousarray(array), source))
+    return checked(Picture(np.ascontiguousarray(laid_flat(given_pixels(given, source), trim)), source))
 
 
 def picture_files(paths: Iterable[Path | str]) -> list[Path]:
@@ -109,11 +120,30 @@ def picture_files(paths: Iterable[Path | str]) -> list[Path]:
 
 
 def _images_in(folder: Path) -> list[Path]:
-    return [
-        p
-        for p in sorted(folder.iterdir())
-        if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")
-    ]
+    return [p for p in sorted(folder.iterdir()) if is_picture_file(p)]
+
+
+def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, ...]:
+    """A line for each folder among the paths that holds more than the pictures which are taken from it.
+
+    Args:
+        known: names of subfolders that are looked into.
+    """
+    told_of: dict[str, None] = {}
+    for path in (Path(given) for given in paths if is_path(given)):
+        if path.is_dir():
+            there = [p for p in sorted(path.iterdir()) if not p.name.startswith(".")]
+            folders = [p for p in there if p.is_dir()]
+            files = [p for p in there if not p.is_dir()]
+            others = [p for p in folders if p.name not in known]
+            told_of.update(dict.fromkeys(left_out(path, files, len(others))))
+    return tuple(told_of)
+
+
+def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
+    """The same of an entity's folder in an album."""
+    folder = album / entity
+    return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
 
 
 def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
@@ -138,7 +168,10 @@ def _instead(folder: Path) -> str:
     """What a folder without an image should hold, or what to do with the videos that it holds."""
     films = sorted(p for p in folder.iterdir() if p.suffix.lower() in _FILMS and not p.name.startswith("."))
     if not films:
-        return f"; expected files ending in {' '.join(sorted(IMAGE_SUFFIXES))}"
+        others = left_out(folder, [p for p in folder.iterdir() if p.is_file()])
+        return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}" + "".join(
+            f"; {line}" for line in others
+        )
     return f" but {counted(len(films), 'video')}; {_from_video(films[0])}"
 
 
@@ -175,7 +208,7 @@ def checked(picture: Picture) -> Picture:
         raise BadImage(
             f"{picture.source} is {width}x{height} pixels; an example needs at least {MIN_SIDE} on each side"
         )
-    spread = float(picture.rgb.reshape(-1, 3).astype(np.float32).std(axis=0).max())
+    spread = float(cv2.meanStdDev(picture.rgb)[1].max())  # numpy's takes 24 times the picture's memory
     if spread < BLANK_SPREAD:
         raise BadImage(
             f"{picture.source} has nothing in it: it is all one colour. Use a picture that shows the entity"

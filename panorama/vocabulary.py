@@ -23,7 +23,7 @@ from panorama.query.statements import (
     RemoveExemplars,
     RenameEntity,
 )
-from panorama.registering import picture_files
+from panorama.registering import passed_over, picture_files
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -41,12 +41,12 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
             if name in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
             library.register(name, below(picture_root, pictures), unlike=below(picture_root, negatives))
-            return _told("created", name)
+            return _told("created", name, _passed_over(picture_root, (*pictures, *negatives)))
         case AddExemplars(name, pictures, negative):
             library.entity(name)
             found = below(picture_root, pictures)
             library.register(name, () if negative else found, unlike=found if negative else ())
-            return _told("added to", name)
+            return _told("added to", name, _passed_over(picture_root, pictures))
         case RemoveExemplars(name, pictures):
             _remove(library, name, pictures)
             return _told("removed from", name)
@@ -110,8 +110,14 @@ def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
             library.remove_exemplar(exemplar.exemplar_id)
 
 
-def _told(action: str, entity: str) -> Result:
-    return Result(pa.table({"action": [action], "entity": [entity]}), ["VARCHAR", "VARCHAR"])
+def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
+    """What was left out of the folders that a statement names."""
+    return () if root is None else passed_over([root / picture for picture in pictures])
+
+
+def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
+    table = pa.table({"action": [action], "entity": [entity]})
+    return Result(table, ["VARCHAR", "VARCHAR"], warnings=warnings)
 
 
 def describe(library: Library, name: str) -> Result:

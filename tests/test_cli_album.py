@@ -48,6 +48,40 @@ def test_files_folders_and_globs_are_examples_and_the_same_picture_counts_once(r
     assert entities(run) == {"thing": (3, 0)}
 
 
+def test_what_is_left_out_of_a_folder_is_said_with_why(run, indexed):
+    """Phones save HEIC beside JPEG: half of the pictures of a thing were passed over without a word."""
+    write_album(indexed / "phone", "red", "blue")
+    (indexed / "phone" / "red" / "more").mkdir()
+    for name in ("a.HEIC", "b.heic", "c.mov", "notes.txt", "README", ".DS_Store", "._one.png"):
+        (indexed / "phone" / "red" / name).write_bytes(b"nothing that is read")
+    why = (
+        "2 .heic (cannot be read: save as JPEG or PNG), "
+        "1 .mov (video: take an example with --video FILE --at SECONDS --box x1,y1,x2,y2), "
+        "1 without suffix 1 .txt (no picture by its name)"
+    )
+    done = run("register", "van", "phone/red", "--not", "phone/blue")
+    more = "1 subfolder (name it as well, if it is meant)"
+    assert done.err == f"van: 1 example and 1 look-alike\nleft out of phone/red: {why}, {more}\n"
+    told = run("query", "ALTER ENTITY 'van' ADD 'phone/red'").err
+    assert "left out of" in told and f"phone/red: {why}, {more}" in told
+    (indexed / "phone" / "red" / "more").rename(indexed / "phone" / "red" / "not")
+    (indexed / "phone" / "red" / "not" / "x.heif").write_bytes(b"")
+    told = run("register", "--album", "phone").err
+    assert told.startswith("blue: 1 example\nred: 1 example\nleft out of phone/red: " + why + "\nleft out of")
+    assert told.endswith("phone/red/not: 1 .heif (cannot be read: save as JPEG or PNG)\n")
+    (indexed / "phone" / "red" / "one.png").unlink()
+    assert "holds no image" in run("register", "van", "phone/red").err
+    assert "2 .heic (cannot be read" in run("register", "van", "phone/red").err
+
+
+def test_kinds_of_pictures_that_browsers_save_count_in_a_folder(run, indexed):
+    """They were read where they were named, and passed over in a folder."""
+    (indexed / "saved").mkdir()
+    (indexed / "red.png").rename(indexed / "saved" / "a.gif")  # what a file is its bytes say
+    (indexed / "blue.png").rename(indexed / "saved" / "b.jfif")
+    assert run("register", "thing", "saved").err == "thing: 2 examples\n"
+
+
 def test_not_takes_all_images_that_follow_it(run, indexed):
     done = run("register", "van", "red.png", "--not", "blue.png", "green.png")
     assert (done.status, entities(run)) == (0, {"van": (1, 2)})
@@ -141,7 +175,9 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
     (indexed / "cut.png").write_bytes(whole[:33])
     words = [sys.executable, "-m", "panorama", "register", "x", "cut.png"]
     told = subprocess.run(words, cwd=indexed, capture_output=True, text=True).stderr
-    assert told.startswith("BadImage: cut.png is not a picture") and told.count("\n") == 1  # OpenCV is silent
+    assert (
+        told.startswith("BadImage: cut.png is damaged or incomplete") and told.count("\n") == 1
+    )  # OpenCV is silent
     for name, reason in reasons.items():
         done = run("register", "x", "red.png", name)
         assert done.status == 1

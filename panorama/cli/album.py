@@ -70,7 +70,7 @@ def register_command(
         if name or images or unlike or box or find or video:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         for entity in opened(ctx).register_album(album):
-            say(described(entity))
+            _report(entity)
         return
     if name is None:
         raise click.UsageError("name the entity: panorama register NAME IMAGE...")
@@ -87,7 +87,13 @@ def register_command(
         entity = library.register_from_video(name, video, seconds, box)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find)
+    _report(entity)
+
+
+def _report(entity: Entity) -> None:
     say(described(entity))
+    for warning in entity.warnings:
+        say(warning)
 
 
 @click.command("entities")

@@ -33,7 +33,7 @@ class ByExample:
     Args:
         matcher: compares pictures.
         root: pictures named in SQL lie below it; None refuses them all.
-        read: reads one picture file as RGB, or checks an array.
+        read: reads one picture file, or one in memory, as RGB.
     """
 
     def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path | Image], Image]) -> None:
@@ -69,7 +69,7 @@ class ByExample:
             BadImage: it is missing or cannot be read.
         """
         if isinstance(named, GivenPicture):
-            return self._read(named.rgb)
+            return self._read(named.given)
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
         place = (self._root / named).resolve()

@@ -78,7 +78,7 @@ class Engine:
         snapshot: videos, files and entities, see `relations.SnapshotLike`.
         matcher: matches the album.
         picture_root: pictures named in SQL lie below it; None refuses them all.
-        read_picture: reads one picture file as RGB, or checks an array.
+        read_picture: reads one picture file, or one in memory, as RGB.
         limits: of every query.
         tables: what an engine of an earlier snapshot left; it had the same limits.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlglot.tokens import Token, TokenType
 
-from panorama.arguments import told
+from panorama.arguments import is_pixels, told
 from panorama.errors import QueryError, UsageError
 from panorama.query.relations import quote_text
 
@@ -42,16 +42,16 @@ PICTURES_GO = "a picture goes into similarity(?) and verify(?, ?)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenPicture:
-    """A picture that was given as an array; the same only as itself.
+    """A picture that was given in memory; the same only as itself.
 
     Attributes:
-        rgb: as given, not looked at.
+        given: an array, a tensor or a picture of PIL, not looked at.
     """
 
-    rgb: np.ndarray[Any, Any]
+    given: Any
 
     def __repr__(self) -> str:
-        return told(self.rgb)
+        return told(self.given)
 
 
 def plain_parameters(parameters: Parameters) -> Parameters:
@@ -62,7 +62,7 @@ def plain_parameters(parameters: Parameters) -> Parameters:
 
 
 def _taken(value: Any) -> Any:
-    return GivenPicture(value) if isinstance(value, np.ndarray) and value.ndim == 3 else _plain(value)
+    return GivenPicture(value) if is_pixels(value) and getattr(value, "ndim", 3) == 3 else _plain(value)
 
 
 def _plain(value: Any) -> Any:

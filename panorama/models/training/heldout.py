@@ -19,9 +19,10 @@ from panorama.models.network import Trunk
 from panorama.models.precision import mixed
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.loop import to_input
-from panorama.models.training.sources import PICTURES, read_picture
+from panorama.models.training.sources import read_picture
 from panorama.models.training.split import held_out, row_held_out
 from panorama.models.training.views import degrade, geometry
+from panorama.pixels import PICTURE_SUFFIXES
 
 LIMIT = 40
 
@@ -65,7 +66,7 @@ def held_out_pictures(
             kept = [(root / row["file"], row["class"]) for row in rows if row_held_out(row)]
         elif table["kind"] == "folders" and table.get("labels") and table.get("hold_out", True):
             base = root / table.get("path", ".")
-            files = sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURES)
+            files = sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES)
             found = [(p, p.relative_to(base).parts[0]) for p in files if len(p.relative_to(base).parts) > 1]
             kept = [(path, label) for path, label in found if held_out(table["name"], label)]
         else:

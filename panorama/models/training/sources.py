@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage, UsageError
 from panorama.models.base import Image
 from panorama.models.training.split import check_clips, held_out, row_held_out
+from panorama.pixels import PICTURE_SUFFIXES, read_pixels
 
 ReadFrames = Callable[[Path, float], Iterator[Image]]
 """Given a clip and a gap in seconds, yields one RGB frame per gap; `panorama.video` stands behind it."""
 
 LONGEST_SIDE = 320
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,15 @@ class Item:
 
 
 def read_picture(path: Path) -> NDArray[np.uint8]:
-    """(H, W, 3) RGB, or (H, W, 4) RGBA where the file has transparency."""
-    picture = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-    if picture is None:
-        raise BadImage(f"{path} cannot be read as a picture; remove it from the training data")
-    if picture.dtype != np.uint8:
-        picture = (picture / 257).astype(np.uint8)
-    if picture.ndim == 2:
-        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_GRAY2RGB), np.uint8)
-    code = cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB
-    return np.asarray(cv2.cvtColor(picture, code), np.uint8)
+    """(H, W, 3) RGB, or (H, W, 4) RGBA where the file has transparency; upright.
+
+    Raises:
+        BadImage: the file cannot be read as a picture.
+    """
+    try:
+        return read_pixels(path.read_bytes(), str(path))
+    except (OSError, BadImage) as exc:
+        raise BadImage(f"{path} cannot be read as a picture; remove it from the training data") from exc
 
 
 def crop_with_margin(
@@ -110,7 +109,7 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Pictures below a folder. With `labels` the first folder is the class; held-out ones are left out."""
     base = root / table.get("path", ".")
     items = []
-    for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURES):
+    for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES):
         inside = path.relative_to(base)
         label = inside.parts[0] if table.get("labels") and len(inside.parts) > 1 else ""
         if label and table.get("hold_out", True) and held_out(table["name"], label):

@@ -1,0 +1,215 @@
+"""A picture file's bytes, or a picture as other packages hold it, enter; upright RGB or RGBA pixels leave."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage
+
+PICTURE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
+    | {".ppm", ".pgm", ".jp2", ".avif"}
+)
+"""Files of a folder that are taken as pictures."""
+
+EXPECTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
+
+_ORIENTATION = 0x0112
+_ISO_MEDIA = b"ftyp"
+"""At offset 4 of HEIC, AVIF and their like."""
+_BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
+_DEPTHS = (8, 10, 12, 14, 16)
+_ONE_AT_A_TIME = threading.Lock()
+
+ARRAYS = (
+    "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1; "
+    "of a grey one: numpy.dstack([grey] * 3)"
+)
+
+
+def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
+    """The picture in JPEG, PNG, WebP, ... bytes: (H, W, 3) RGB, or (H, W, 4) RGBA where it is transparent.
+
+    It is turned as the file says that it was taken. Of one that moves it is the first.
+
+    Raises:
+        BadImage: no bytes, damaged, or not a picture that OpenCV reads.
+    """
+    if not data:
+        raise BadImage(f"{name} is empty (0 bytes)")
+    # OpenCV follows the orientation only where it may drop the transparency, which a JPEG has not; of TIFF
+    # it follows it always.
+    how = cv2.IMREAD_COLOR if data[:2] == b"\xff\xd8" else cv2.IMREAD_UNCHANGED
+    try:
+        with _quiet() if how == cv2.IMREAD_UNCHANGED else nullcontext():
+            picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
+    except (cv2.error, MemoryError) as exc:
+        raise BadImage(f"{name} is too large, or damaged; save it smaller: {str(exc).strip()[:120]}") from exc
+    if picture is None:
+        raise BadImage(f"{name} {_trouble(data)}: expected {EXPECTED}")
+    even = _eight_bits(picture, name)
+    if even.ndim == 2:
+        upright = cv2.cvtColor(even, cv2.COLOR_GRAY2RGB)
+    else:
+        code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
+        upright = cv2.cvtColor(even, code)
+    return turned(np.asarray(upright, np.uint8), file_orientation(data))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """OpenCV's own remarks on damaged files would stand on stderr beside the error that is raised."""
+    with _ONE_AT_A_TIME:  # the level is the process's: of two at once the second would put back silence
+        before = cv2.utils.logging.getLogLevel()
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+        try:
+            yield
+        finally:
+            cv2.utils.logging.setLogLevel(before)
+
+
+def _trouble(data: bytes) -> str:
+    if data[4:8] == _ISO_MEDIA:
+        return "is of a kind that cannot be read, as HEIC"
+    if data.startswith(_BEGINNINGS):
+        return "is damaged or incomplete, and cannot be read as a picture"
+    return "is not a picture"
+
+
+def _eight_bits(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """Pixels of 0 to 255 from those of any depth.
+
+    Colours keep their brightness: a photograph of 16 bits is what it is in 8. Grey ones of more bits are
+    measurements (heat, depth) that use a part of the range, and are stretched over all of it.
+    """
+    if picture.dtype == np.uint8:
+        return np.asarray(picture, np.uint8)
+    if picture.dtype.kind == "f" and not np.isfinite(picture).all():
+        raise BadImage(f"{name} holds values that are no numbers (NaN or infinite)")
+    if picture.ndim == 3 and picture.dtype.kind == "u":
+        bits = int(picture.max()).bit_length()
+        most = (1 << next((depth for depth in _DEPTHS if depth >= bits), 32)) - 1
+        return np.asarray(np.round(picture * (255 / most)), np.uint8)
+    if picture.dtype.kind == "f" and picture.min() >= 0 and picture.max() <= 1:
+        return np.asarray(np.round(picture * 255), np.uint8)
+    return np.asarray(cv2.normalize(picture, np.empty(0), 0, 255, cv2.NORM_MINMAX, cv2.CV_8U), np.uint8)
+
+
+def turned(picture: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """A picture (H, W, C) as it was seen, by the orientation of EXIF, 1 to 8; others leave it as it is."""
+    if orientation in (5, 6, 7, 8):
+        picture = picture.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        picture = picture[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        picture = picture[::-1]
+    return np.ascontiguousarray(picture)
+
+
+def file_orientation(data: bytes) -> int:
+    """Which way up a PNG or WebP was taken, as EXIF counts; 1 where it says nothing, and of other files."""
+    try:
+        return _tag(_exif(data))
+    except struct.error:  # cut off
+        return 1
+
+
+def _exif(data: bytes) -> bytes:
+    """The EXIF block of a PNG or WebP; b"" where there is none."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        first, header, order, wanted = 8, 12, ">I4s", b"eXIf"  # length, name, ..., sum
+    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        first, header, order, wanted = 12, 8, "<4sI", b"EXIF"
+    else:
+        return b""
+    while first + 8 <= len(data):
+        one, other = struct.unpack_from(order, data, first)
+        name, length = (other, one) if header == 12 else (one, other + other % 2)
+        if name == wanted:
+            return data[first + 8 : first + 8 + length].removeprefix(b"Exif\0\0")
+        first += header + length
+    return b""
+
+
+def _tag(exif: bytes) -> int:
+    """The orientation in an EXIF block; 1 where it holds none."""
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
+    if order is None:
+        return 1
+    (directory,) = struct.unpack_from(f"{order}I", exif, 4)
+    (entries,) = struct.unpack_from(f"{order}H", exif, directory)
+    for place in range(directory + 2, directory + 2 + 12 * entries, 12):
+        tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, place)
+        if tag == _ORIENTATION:
+            return int(value)
+    return 1
+
+
+def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB of a picture with or without transparency, which is laid over mid-grey.
+
+    Args:
+        trim: whether margins that are transparent all through are cut off.
+    """
+    if picture.shape[2] == 3:
+        return picture
+    if trim and picture[:, :, 3].any():
+        x, y, width, height = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
+        picture = picture[y : y + height, x : x + width]
+    alpha = picture[:, :, 3:].astype(np.float32) / 255
+    return np.asarray(picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
+
+
+def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
+    """The pixels of an array, of a tensor of torch or of a picture of PIL: (H, W, 3) RGB or (H, W, 4) RGBA.
+
+    Tensors may have their colours first, (3, H, W). A picture of PIL is turned as it says that it was taken,
+    as a file is.
+
+    Args:
+        source: what messages call it.
+
+    Raises:
+        BadImage: another shape, type or range.
+    """
+    if hasattr(given, "getbands") and hasattr(given, "convert"):
+        return _pil_pixels(given, source)
+    try:
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except (TypeError, ValueError, RuntimeError) as exc:
+        raise BadImage(f"{source} cannot be read as an array ({exc}); {ARRAYS}") from exc
+    shape = array.shape
+    # No picture is only 3 or 4 pixels high: it would be refused.
+    if array.ndim == 3 and shape[0] in (3, 4) and shape[2] not in (3, 4):
+        array = array.transpose(1, 2, 0)
+    if array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in shape:
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
+    if array.dtype.kind == "f":
+        low, high = float(array.min()), float(array.max())
+        if not 0 <= low <= high <= 1:
+            raise BadImage(f"{source} is {shape} {array.dtype} from {low:g} to {high:g}; {ARRAYS}")
+    elif array.dtype != np.uint8:
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
+    return np.ascontiguousarray(_eight_bits(array, source))
+
+
+def _pil_pixels(given: Any, source: str) -> NDArray[np.uint8]:
+    """Of a picture of PIL, which is known by its methods: PIL is not needed for anything else."""
+    try:
+        if given.mode.startswith(("I", "F")):  # PIL cuts these off at 255
+            grey = _eight_bits(np.asarray(given), source)
+            pixels = np.repeat(grey[:, :, None], 3, axis=2)
+        else:
+            pixels = np.asarray(given if given.mode == "RGB" else given.convert("RGBA"), np.uint8)
+        orientation = given.getexif().get(_ORIENTATION, 1) if hasattr(given, "getexif") else 1
+    except (OSError, ValueError, TypeError, SyntaxError) as exc:
+        raise BadImage(f"{source}, a picture of PIL, cannot be read: {exc}") from exc
+    return turned(pixels, orientation)

@@ -1,0 +1,255 @@
+"""Pictures as files and as other packages hold them: upright, and as bright as they are."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from fakes import thing_picture, write_picture
+
+import panorama
+from panorama.crops import decode_picture
+from panorama.errors import BadImage
+from panorama.models.training.sources import read_picture
+from panorama.pixels import file_orientation, given_pixels, read_pixels, turned
+
+RNG = np.random.default_rng(0)
+WIDE = RNG.integers(0, 255, (20, 30, 3)).astype(np.uint8)
+
+UPRIGHT = {
+    1: WIDE,
+    2: WIDE[:, ::-1],
+    3: np.rot90(WIDE, 2),
+    4: WIDE[::-1],
+    5: WIDE.transpose(1, 0, 2),
+    6: np.rot90(WIDE, -1),
+    7: np.rot90(WIDE, 2).transpose(1, 0, 2),
+    8: np.rot90(WIDE, 1),
+}
+"""As EXIF defines them: 6 was taken with the camera's top to the right, so the file is turned clockwise."""
+
+
+def exif(orientation: int, order: str = "<") -> bytes:
+    begin = b"II*\0" if order == "<" else b"MM\0*"
+    entries = struct.pack(f"{order}HHIHH", 0x0100, 3, 1, 30, 0)
+    entries += struct.pack(f"{order}HHIHH", 0x0112, 3, 1, orientation, 0)
+    return begin + struct.pack(f"{order}IH", 8, 2) + entries + bytes(4)
+
+
+def png(rgb: np.ndarray, block: bytes) -> bytes:
+    """A PNG with an EXIF block behind its pixels, where the specification allows it too."""
+    plain = cv2.imencode(".png", rgb[:, :, [2, 1, 0, *range(3, rgb.shape[2])]])[1].tobytes()
+    chunk = b"eXIf" + block
+    return (
+        plain[:-12]
+        + struct.pack(">I", len(block))
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+        + plain[-12:]
+    )
+
+
+def webp(rgb: np.ndarray, block: bytes) -> bytes:
+    plain = cv2.imencode(".webp", rgb[:, :, ::-1], [cv2.IMWRITE_WEBP_QUALITY, 101])[1].tobytes()
+    height, width = rgb.shape[:2]
+    size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
+    pixels = plain[12:]
+    header = b"VP8X" + struct.pack("<I", 10) + b"\x08\0\0\0" + size
+    last = b"EXIF" + struct.pack("<I", len(block)) + block + bytes(len(block) % 2)
+    body = b"WEBP" + header + pixels + last
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("make", [png, webp])
+@pytest.mark.parametrize("order", "<>")
+def test_a_picture_is_turned_as_its_file_says(make: Any, orientation: int, order: str) -> None:
+    """Of PNG and WebP the orientation was not followed: a phone's picture lay on its side."""
+    data = make(WIDE, exif(orientation, order))
+    np.testing.assert_array_equal(decode_picture(data), UPRIGHT[orientation])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_tiff_is_turned_once(orientation: int) -> None:
+    data = cv2.imencode(".tiff", WIDE[:, :, ::-1], [cv2.IMWRITE_TIFF_COMPRESSION, 1])[1].tobytes()
+    (directory,) = struct.unpack_from("<I", data, 4)
+    (entries,) = struct.unpack_from("<H", data, directory)
+    tags = [data[directory + 2 + 12 * i :][:12] for i in range(entries)]
+    tags = [tag for tag in tags if tag[:2] != struct.pack("<H", 0x0112)]
+    tags.append(struct.pack("<HHIHH", 0x0112, 3, 1, orientation, 0))
+    tags.sort(key=lambda tag: struct.unpack_from("<H", tag)[0])
+    moved = data[:4] + struct.pack("<I", len(data)) + data[8:]
+    moved += struct.pack("<H", len(tags)) + b"".join(tags) + bytes(4)
+    np.testing.assert_array_equal(decode_picture(moved), UPRIGHT[orientation])
+
+
+def test_transparency_is_turned_with_the_picture() -> None:
+    alpha = np.zeros((20, 30, 1), np.uint8)
+    alpha[:10] = 255
+    data = png(np.concatenate([WIDE, alpha], axis=2), exif(6))
+    shown = decode_picture(data, trim=True)
+    np.testing.assert_array_equal(shown, np.rot90(WIDE[:10], -1))
+
+
+@pytest.mark.parametrize("cut", [0, 3, 4, 9, 12, 20, 30])
+def test_a_damaged_orientation_is_none(cut: int) -> None:
+    assert file_orientation(png(WIDE, exif(6)[:cut])) == 1
+    assert file_orientation(webp(WIDE, exif(6)[:cut])) == 1
+    assert file_orientation(webp(WIDE, exif(6))[: 20 + cut]) == 1
+    np.testing.assert_array_equal(turned(WIDE, 99), WIDE)
+
+
+def test_pictures_to_learn_from_are_turned_too(tmp_path: Path) -> None:
+    """They were not, also of JPEG, and what is registered is: a model learned from things on their side."""
+    (tmp_path / "a.png").write_bytes(png(WIDE, exif(8)))
+    np.testing.assert_array_equal(read_picture(tmp_path / "a.png"), UPRIGHT[8])
+    plain = cv2.imencode(".jpg", cv2.GaussianBlur(WIDE, (0, 0), 3))[1].tobytes()
+    block = b"Exif\0\0" + exif(8)
+    marked = plain[:2] + b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block + plain[2:]
+    (tmp_path / "b.jpg").write_bytes(marked)
+    assert read_picture(tmp_path / "b.jpg").shape == (30, 20, 3)
+
+
+def test_a_photograph_of_sixteen_bits_is_as_bright_as_in_eight() -> None:
+    """Its darkest and brightest pixels were made black and white: a dull thing became a lively one."""
+    dull = (WIDE // 4 + 90).astype(np.uint16)
+    for scale in (257, 16):  # of 16 bits, and 12 of a camera
+        data = cv2.imencode(".png", dull[:, :, ::-1] * scale)[1].tobytes()
+        assert np.abs(decode_picture(data).astype(int) - dull).max() <= 1
+    alpha = np.full((20, 30, 1), 255, np.uint16)
+    rgba = np.concatenate([dull[:, :, ::-1], alpha], axis=2) * 257
+    assert np.abs(decode_picture(cv2.imencode(".png", rgba)[1].tobytes()).astype(int) - dull).max() <= 1
+
+
+def test_a_measurement_of_sixteen_bits_is_stretched_and_one_with_gaps_refused() -> None:
+    heat = np.linspace(29_000, 31_000, 600).reshape(20, 30)
+    shown = decode_picture(cv2.imencode(".png", heat.astype(np.uint16))[1].tobytes())
+    assert shown.min() == 0 and shown.max() == 255
+    heat[3, 3] = np.nan
+    with pytest.raises(BadImage, match=r"heat\.tiff holds values that are no numbers"):
+        read_pixels(cv2.imencode(".tiff", heat.astype(np.float32))[1].tobytes(), "heat.tiff")
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tiff", ".bmp"])
+def test_a_picture_that_is_cut_off_is_called_damaged(suffix: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """It was called no picture, beside OpenCV's own lines on stderr."""
+    whole = cv2.imencode(suffix, WIDE)[1].tobytes()
+    with pytest.raises(BadImage, match=r"x is damaged or incomplete"):
+        read_pixels(whole[: len(whole) // 3], "x")
+    assert capfd.readouterr().err == ""
+
+
+class Pil:
+    """What is used of a picture of PIL: its mode, what it becomes in another, and what its file said."""
+
+    def __init__(self, pixels: np.ndarray, mode: str, orientation: int = 1, filename: str = "") -> None:
+        self.pixels, self.mode, self.orientation, self.filename = pixels, mode, orientation, filename
+        self.size = pixels.shape[1::-1]
+
+    def getbands(self) -> tuple[str, ...]:
+        return tuple(self.mode)
+
+    def getexif(self) -> dict[int, int]:
+        return {0x0112: self.orientation}
+
+    def convert(self, mode: str) -> Pil:
+        assert mode == "RGBA"
+        rgb = self.pixels if self.pixels.ndim == 3 else np.repeat(self.pixels[:, :, None], 3, axis=2)
+        opaque = np.full((*rgb.shape[:2], 1), 255, np.uint8)
+        return Pil(rgb if rgb.shape[2] == 4 else np.concatenate([rgb, opaque], axis=2), "RGBA")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.pixels, dtype)
+
+
+def test_pictures_of_pil_are_taken_as_their_files_are() -> None:
+    np.testing.assert_array_equal(given_pixels(Pil(WIDE, "RGB"), "it"), WIDE)
+    np.testing.assert_array_equal(given_pixels(Pil(WIDE, "RGB", 6), "it"), UPRIGHT[6])
+    palette = given_pixels(Pil(WIDE[:, :, 0], "P"), "it")  # its numbers are no brightness: PIL looks them up
+    np.testing.assert_array_equal(palette[:, :, 1], WIDE[:, :, 0])
+    assert palette.shape[2] == 4
+    deep = given_pixels(Pil(np.linspace(0, 65535, 600).reshape(20, 30).astype(np.uint16), "I;16"), "it")
+    assert deep.shape == (20, 30, 3) and deep.max() == 255 and 120 < np.median(deep) < 135
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB", "I", "F"])
+def test_every_mode_of_pil_is_read(mode: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    flat = np.full((20, 30, 3), 0, np.uint8)
+    flat[:, 15:] = 255
+    shown = given_pixels(image.fromarray(flat).convert(mode), "it")[:, :, :3]
+    assert shown[:, :12].mean() < 20 and shown[:, 18:].mean() > 235
+
+
+def test_tensors_and_floats_are_taken() -> None:
+    torch = pytest.importorskip("torch")
+    first = torch.from_numpy(WIDE.copy()).permute(2, 0, 1)
+    np.testing.assert_array_equal(given_pixels(first, "it"), WIDE)
+    np.testing.assert_array_equal(given_pixels((first.float() / 255).requires_grad_(), "it"), WIDE)
+    np.testing.assert_array_equal(given_pixels(WIDE / 255, "it"), WIDE)
+    with pytest.raises(BadImage, match=r"cannot be read as an array .*BFloat16.*; a picture is \(height"):
+        given_pixels(first.bfloat16(), "it")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (WIDE.astype(float), r"float64 from 0 to 254; .* floats from 0 to 1"),
+        (WIDE[:, :, 0], r"\(20, 30\) uint8; .*dstack"),
+        (WIDE[:, :, :2], r"\(20, 30, 2\) uint8"),
+        (WIDE.astype(np.int64), "int64; a picture is"),
+        (np.zeros((0, 30, 3), np.uint8), r"\(0, 30, 3\)"),
+        (np.full((20, 30, 3), np.nan), "from nan to nan"),
+        (WIDE > 9, "bool"),
+    ],
+)
+def test_an_array_that_is_no_picture_says_what_one_is(array: np.ndarray, message: str) -> None:
+    with pytest.raises(BadImage, match=message):
+        given_pixels(array, "it")
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    with panorama.open("library", create=True) as made:
+        made.use_model("color-bands")
+        yield made
+
+
+def kept(library: panorama.Library, name: str) -> list[np.ndarray]:
+    return [decode_picture(e.picture.read_bytes()) for e in library.exemplars(name)]
+
+
+def test_pictures_in_memory_are_registered_as_their_files_are(library: panorama.Library) -> None:
+    """All but RGB arrays were refused, without a word on what to do."""
+    rgba = np.zeros((80, 90, 4), np.uint8)
+    rgba[10:74, 20:84] = np.dstack([thing_picture("red"), np.full((64, 64), 255, np.uint8)])
+    write_picture(Path("cut-out.png"), rgba[:, :, :3])
+    cv2.imwrite("cut-out.png", rgba[:, :, [2, 1, 0, 3]])
+    as_file = library.register("file", "cut-out.png")
+    library.register("array", rgba)
+    library.register("pil", Pil(rgba, "RGBA", filename="somewhere/cut-out.png"))
+    library.register("batch", np.stack([rgba, rgba[::-1]]))
+    assert as_file.exemplars == 1 and library.entity("batch").exemplars == 2
+    (expected,) = kept(library, "file")
+    assert expected.shape == (64, 64, 3)
+    for name in ("array", "pil", "batch"):
+        np.testing.assert_array_equal(kept(library, name)[0], expected)
+    assert library.exemplars("pil")[0].source == "somewhere/cut-out.png"
+    library.register("boxed", rgba, box=(20, 10, 84, 74))  # of the array with its margins
+    np.testing.assert_array_equal(kept(library, "boxed")[0], expected)
+
+
+def test_pictures_in_memory_go_into_verify_and_sql(library: panorama.Library) -> None:
+    pil = Pil(thing_picture("red"), "RGB")
+    verdict = library.verify(pil, np.dstack([thing_picture("red"), np.full((64, 64), 255, np.uint8)]))
+    assert verdict.band == "accepted"
+    assert library.query("SELECT verify(?, ?)", [pil, thing_picture("red")]).fetchall()[0][0] is True
+    assert len(library.query("SELECT tracks ORDER BY similarity(?) LIMIT 3", [pil])) == 0
+    with pytest.raises(panorama.PanoramaError, match=r"is a picture of PIL, RGB \(64, 64\); a picture goes"):
+        library.query("SELECT * FROM tracks WHERE video = ?", [pil])
