@@ -35,9 +35,9 @@ BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
 
 
-Image = str | Path | NDArray[Any] | Any
+Image = Any
 """A file, an RGB, RGBA or grey array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
-Images = Sequence[Image] | Image
+Images = Any
 """One or several files, folders, globs or pictures in memory."""
 
 
@@ -78,8 +78,10 @@ def listed(given: Images) -> list[Any]:
     Raises:
         UsageError: something else was given.
     """
-    one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given) or not isinstance(given, Iterable)
-    several = [given] if one else list(given)  # of four dimensions: a batch of pictures
+    one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given)
+    several = (
+        list(given) if isinstance(given, Iterable) and not one else [given]
+    )  # of four dimensions: a batch of pictures
     for item in several:
         if not (is_path(item) or is_pixels(item)):
             raise UsageError(
@@ -166,13 +168,12 @@ def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
 
 def _instead(folder: Path) -> str:
     """What a folder without an image should hold, or what to do with the videos that it holds."""
-    films = sorted(p for p in folder.iterdir() if p.suffix.lower() in _FILMS and not p.name.startswith("."))
-    if not films:
-        others = left_out(folder, [p for p in folder.iterdir() if p.is_file()])
-        return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}" + "".join(
-            f"; {line}" for line in others
-        )
-    return f" but {counted(len(films), 'video')}; {_from_video(films[0])}"
+    files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
+    films = [p for p in files if p.suffix.lower() in _FILMS]
+    others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
+    if films:
+        return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
+    return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
 
 
 def _from_video(path: Path) -> str:

@@ -26,7 +26,7 @@ from panorama.models.training.sources import gather, read_picture
 from panorama.models.training.split import CHOOSE, JUDGE, LEARN
 from panorama.models.weights import read_recipe
 from panorama.own_division import UNUSED, Picture, divided, write_table
-from panorama.own_pictures import from_folders, from_library
+from panorama.own_pictures import from_folders, from_library, passed_over
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune, recipe_text
 from panorama.pseudo import NOISE, Tracks, pseudo_identities
 from panorama.training import TrainingOptions
@@ -375,6 +375,31 @@ def test_a_file_that_two_folders_bring_counts_once(tmp_path: Path) -> None:
     for i in range(2):
         write_picture(tmp_path / "zoo" / f"animal{i}" / "0.png", thing_picture("red", 32 + i))
     assert from_folders([tmp_path / "zoo", tmp_path / "zoo"]) == from_folders([tmp_path / "zoo"])
+
+
+def test_folders_of_one_name_hold_different_things(tmp_path: Path) -> None:
+    """Both were cats of `photos`: two animals became one to learn from."""
+    for owner in ("ann", "bob"):
+        write_picture(tmp_path / owner / "photos" / "cat" / "0.png", thing_picture("red"))
+    both = from_folders([tmp_path / "ann" / "photos", tmp_path / "bob" / "photos"])
+    assert [p.identity for p in both] == ["ann/photos/cat", "bob/photos/cat"]
+    inner = tmp_path / "ann" / "photos" / "ann" / "photos"
+    write_picture(inner / "cat" / "1.png", thing_picture("blue"))
+    nested = from_folders([inner, tmp_path / "ann" / "photos"])
+    assert nested[0].identity == "photos/ann/photos/cat" and len({p.identity for p in nested}) == 2
+    assert from_folders([tmp_path / "bob" / "photos"])[0].identity == "photos/cat"
+
+
+def test_what_is_left_out_of_folders_to_learn_from_is_said(tmp_path: Path) -> None:
+    write_picture(tmp_path / "zoo" / "cat" / "0.png", thing_picture("red"))
+    write_picture(tmp_path / "zoo" / "loose.png", thing_picture("red"))
+    for name in ("1.heic", "2.heic", "._0.png"):
+        (tmp_path / "zoo" / "cat" / name).write_bytes(b"nothing that is read")
+    assert len(from_folders([tmp_path / "zoo"])) == 1
+    assert passed_over([tmp_path / "zoo"]) == [
+        f"left out of {tmp_path / 'zoo'}: 2 .heic (cannot be read: save as JPEG or PNG)",
+        f"left out of {tmp_path / 'zoo'}: 1 picture in none of its folders, as loose.png",
+    ]
 
 
 def test_crops_of_a_query_and_of_videos_do_not_overwrite_each_other(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from query_samples import make_engine, make_library
+from query_samples import engine_with_pictures
 
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
@@ -17,7 +17,7 @@ IN_BERLIN = datetime.datetime(2026, 3, 1, 10, tzinfo=datetime.timezone(datetime.
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
+    made = engine_with_pictures(tmp_path_factory.mktemp("library"))
     yield made
     made.close()
 
@@ -62,6 +62,28 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             "videos satisfies camera = 'gaet'; see: panorama videos",
         ),
         ("SELECT tracks WHERE entity = 'dog' AND score >= 90", None, "between 0 and 1; none reaches 90"),
+        (
+            "SELECT tracks WHERE entity = 'dog' AND 80 <= score",
+            None,
+            "score lies between 0 and 1; none reaches",
+        ),
+        (
+            "SELECT tracks WHERE entity = 'dog' AND score BETWEEN 60 AND 90",
+            None,
+            "none reaches 60; 60 % is writ",
+        ),
+        (
+            "SELECT tracks WHERE similarity('a.jpg') > 80",
+            None,
+            "similarity lies between 0 and 1; none reaches 80",
+        ),
+        ("SELECT tracks WHERE 80 < similarity('a.jpg') ORDER BY video", None, "80 % is written 0.8"),
+        ("SELECT * FROM tracks t WHERE similarity('a.jpg', t) >= ?", [250], "and 1; none reaches 250"),
+        (
+            "SELECT * FROM (SELECT similarity('a.jpg') AS how FROM crops) WHERE how BETWEEN 50 AND 99",
+            None,
+            "a similarity lies between 0 and 1; none reaches 50",
+        ),
     ],
 )
 def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any, told: str) -> None:
@@ -78,6 +100,10 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT frames WHERE entity = 'dog' AND score < 2 AND time < 3",
         "SELECT upper(entity) AS entity FROM sightings WHERE entity = 'DOG'",
         "SELECT count(*) FROM sightings WHERE score > .5 OR score > -5 OR list_contains(['x'], entity)",
+        "SELECT tracks WHERE similarity('a.jpg') < 80 AND similarity('a.jpg') >= 1",
+        "SELECT tracks WHERE 100 * similarity('a.jpg') > 80 AND 3 > similarity('a.jpg')",
+        "SELECT video, similarity('a.jpg') * 100 AS score FROM tracks WHERE 7 = 7 AND video <> 'score > 5'",
+        "SELECT * FROM (SELECT 100 * score AS score FROM sightings) WHERE score > 80",
         "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog', 'x']",
         "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
     ],
@@ -102,6 +128,24 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
     assert len(
         engine.query("SELECT video FROM videos WHERE start_clock > ?", [datetime.datetime(2020, 1, 1)])
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "meant"),
+    [
+        ("SELECT frame WHERE entity = 'dog'", "Did you mean 'frames'?"),
+        ("select Moment where entity = 'dog' order by score", "Did you mean 'moments'?"),
+        ("SELECT count(*) FROM (SELECT track WHERE entity = 'dog')", "Did you mean 'tracks'?"),
+        ("SELECT crop ORDER BY similarity('a.jpg') DESC LIMIT 3", "Did you mean 'crops'?"),
+        ("SELECT sighting WHERE entity = 'dog'", "Or SELECT * FROM sightings WHERE"),
+        ("SELECT video WHERE camera = 'gate'", "Or SELECT * FROM videos WHERE"),
+    ],
+)
+def test_a_target_in_the_singular_is_told_in_the_plural(engine: Engine, sql: str, meant: str) -> None:
+    # The message pointed at the entity, and left it to the asker to see the missing s.
+    with pytest.raises(QueryError) as caught:
+        engine.query(sql)
+    assert meant in str(caught.value)
 
 
 @pytest.mark.parametrize("end", ["AND score >= 0earest", "WITHIN 0e SECONDS", "WITH PRECISION >= 0e"])

@@ -8,7 +8,7 @@ from itertools import pairwise
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, QueryTimeout
+from panorama.errors import QueryError, QueryTimeout, near
 from panorama.query.dialect import TARGETS, meant_text
 from panorama.query.relations import RELATIONS, SCHEMA
 
@@ -169,7 +169,7 @@ def readable(error: BaseException, sql: str) -> QueryError:
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
     message = _with_relations(message)
-    hint = _target_hint(message) or _meant_text(message, sql, position)
+    hint = _target_hint(message, sql) or _meant_text(message, sql, position)
     return QueryError(f"{message}{hint}", sql, position)
 
 
@@ -181,11 +181,16 @@ def _with_relations(message: str) -> str:
     return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
 
 
-def _target_hint(message: str) -> str:
+def _target_hint(message: str, sql: str) -> str:
     """A word after SELECT that DuckDB takes for a column may have been meant as a shorthand."""
     found = re.match(r'Referenced column "(\w+)" ', message)
     if found and "FROM clause is missing" in message:
-        return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ..."
+        words = re.findall(r"\bSELECT\s+(\w+)\s*(?:$|[;)]|WHERE\b|ORDER\b|LIMIT\b|WITH)", sql, re.IGNORECASE)
+        meant = next((hint for word in words if (hint := near(word, TARGETS, 0.7))), "")
+        relation = next((word for word in words if word.lower() + "s" in RELATIONS), "")
+        if relation and not meant:
+            meant = f" Or SELECT * FROM {relation.lower()}s WHERE ..."
+        return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{meant}"
     if found and found[1].lower() == "entity":
         return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
     return ""

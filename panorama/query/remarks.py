@@ -24,7 +24,9 @@ _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
 )
 _EQUALS = frozenset((TokenType.EQ, TokenType.IN))
-_REACHES = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE))
+_COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH))
+_LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN))
+_MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
 _TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
 _ZONED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*?\s?(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
 
@@ -41,19 +43,21 @@ class Compared:
 def remarks(
     tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
 ) -> list[str]:
-    """What of a statement can find nothing: entities and videos that are not there, scores above 1.
+    """What of a statement can find nothing: names that are not there, scores and similarities above 1.
 
     Args:
         tokens: with its parameters as constants.
         entities, videos: the names in the library.
     """
     found: dict[str, None] = {}
+    for asked in least(tokens):
+        text = asked.value.text
+        if _above_one(text):
+            meant = f"; {text} % is written {float(text) / 100:g}" if float(text) <= 100 else ""
+            found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
     for asked in compared(tokens):
         kind, text = asked.value.token_type, asked.value.text
-        number = kind == TokenType.NUMBER
-        if asked.column == "score" and asked.how in _REACHES and number and _above_one(text):
-            found[f"a score lies between 0 and 1; none reaches {text}"] = None
-        elif asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
+        if asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
             names = entities if asked.column == "entity" else videos()
             see = "panorama entities" if asked.column == "entity" else "panorama videos"
             if text not in names:
@@ -102,9 +106,64 @@ def refuse_zones(tokens: list[Token], sql: str) -> None:
             )
 
 
+def least(tokens: list[Token]) -> Iterator[Compared]:
+    """Every number that a score or similarity is to reach, on either side of it or first in BETWEEN."""
+    own = _given_names(tokens)
+    alike = {name.text.lower() for name in own if _is_similarity(tokens, own[name])}
+    others = {name.text.lower() for name in own} - alike
+    for i, token in enumerate(tokens):
+        name = token.text.lower()
+        stop = i + 1
+        if name == "similarity" and _opens(tokens, stop):
+            stop = _behind(tokens, stop)
+        elif name in others or (name != "score" and name not in alike):
+            continue
+        before, after = _at(tokens, i - 1), _at(tokens, stop)
+        if token.token_type == TokenType.STRING or any(
+            t and t.token_type in _COUNTS for t in (before, after)
+        ):
+            continue  # 100 * score may reach 80
+        column = "score" if name == "score" else "similarity"
+        how, value = _at(tokens, stop), _at(tokens, stop + 1)
+        if how and value and how.token_type in _LEAST and value.token_type == TokenType.NUMBER:
+            yield Compared(column, how.token_type, value)
+        how, value = _at(tokens, i - 1), _at(tokens, i - 2)
+        if how and value and how.token_type in _MOST and value.token_type == TokenType.NUMBER:
+            yield Compared(column, how.token_type, value)
+
+
+def _at(tokens: list[Token], place: int) -> Token | None:
+    return tokens[place] if 0 <= place < len(tokens) else None
+
+
+def _opens(tokens: list[Token], place: int) -> bool:
+    return place < len(tokens) and tokens[place].token_type == TokenType.L_PAREN
+
+
+def _behind(tokens: list[Token], place: int) -> int:
+    """The place behind the bracket that closes the one at a place."""
+    depth = 0
+    for i in range(place, len(tokens)):
+        depth += (tokens[i].token_type == TokenType.L_PAREN) - (tokens[i].token_type == TokenType.R_PAREN)
+        if depth == 0:
+            return i + 1
+    return len(tokens)
+
+
+def _given_names(tokens: list[Token]) -> dict[Token, int]:
+    """The names that a statement gives with AS, and the place of the AS."""
+    return {name: i for i, (word, name) in enumerate(pairwise(tokens)) if word.token_type == TokenType.ALIAS}
+
+
+def _is_similarity(tokens: list[Token], stop: int) -> bool:
+    """Whether what ends before a place is a call of similarity."""
+    starts = (i for i in range(stop) if tokens[i].text.lower() == "similarity" and _opens(tokens, i + 1))
+    return any(_behind(tokens, i + 1) == stop for i in starts)
+
+
 def compared(tokens: list[Token]) -> Iterator[Compared]:
     """Every column compared with constants; of a name that the statement gives to something else, none."""
-    own = {token.text.lower() for before, token in pairwise(tokens) if before.token_type == TokenType.ALIAS}
+    own = {token.text.lower() for token in _given_names(tokens)}
     for i, token in enumerate(tokens[:-2]):
         column, how = token.text.lower(), tokens[i + 1].token_type
         if column in own or token.token_type in (TokenType.STRING, TokenType.NUMBER):
