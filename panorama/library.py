@@ -268,6 +268,7 @@ class Library:
         """
         images, unlike = registering.listed(images), registering.listed(unlike)
         pictures = registering.read_pictures(images, trim=box is None)
+        told = registering.first_only(pictures) + registering.passed_over([*images, *unlike])
         if box is not None:
             if find or len(pictures) != 1:
                 raise UsageError(
@@ -281,8 +282,7 @@ class Library:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
         if not pictures and name.strip() not in self._store.entities():
             raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
-        made = self._add({name: (pictures, rivals)})[0]
-        return replace(made, warnings=registering.passed_over([*images, *unlike]))
+        return replace(self._add({name: (pictures, rivals)})[0], warnings=told)
 
     def register_from_video(
         self, name: str, video: File, seconds: float, box: str | Sequence[int] | None

@@ -52,7 +52,7 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
         with _quiet() if how == cv2.IMREAD_UNCHANGED else nullcontext():
             picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
     except (cv2.error, MemoryError) as exc:
-        raise BadImage(f"{name} is too large, or damaged; save it smaller: {str(exc).strip()[:120]}") from exc
+        raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
     if picture is None:
         raise BadImage(f"{name} {_trouble(data)}: expected {EXPECTED}")
     even = _eight_bits(picture, name)
@@ -120,6 +120,15 @@ def file_orientation(data: bytes) -> int:
         return _tag(_exif(data))
     except struct.error:  # cut off
         return 1
+
+
+def moves(data: bytes) -> bool:
+    """Whether a GIF, PNG or WebP holds several pictures one after the other."""
+    if data.startswith(b"GIF8"):
+        return data.count(b"\x21\xf9\x04") > 1  # each is told by a block of its own how long it stays
+    if data.startswith(b"\x89PNG"):
+        return b"acTL" in data[: data.find(b"IDAT")]
+    return data[:4] == b"RIFF" and data[12:16] == b"VP8X" and bool(data[20] & 2)
 
 
 def _exif(data: bytes) -> bytes:

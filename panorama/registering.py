@@ -20,7 +20,7 @@ from panorama.examples import embed_examples
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
-from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat
+from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
 from panorama.video import VIDEO_SUFFIXES, open_video
@@ -46,10 +46,15 @@ _FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One RGB picture (H, W, 3) and where it came from."""
+    """One RGB picture (H, W, 3) and where it came from.
+
+    Attributes:
+        first: whether it is the first of several, in a file that moves.
+    """
 
     rgb: NDArray[np.uint8]
     source: str
+    first: bool = False
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
@@ -142,6 +147,16 @@ def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, .
     return tuple(told_of)
 
 
+def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line for each picture that moves, of which only the first is an example."""
+    return tuple(
+        f"{picture.source} moves: its first picture is the example; another is taken with --video FILE "
+        "--at SECONDS --box x1,y1,x2,y2"
+        for picture in pictures
+        if picture.first
+    )
+
+
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
     """The same of an entity's folder in an album."""
     folder = album / entity
@@ -195,7 +210,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
         data = path.read_bytes()
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return checked(Picture(decode_picture(data, str(path), trim), str(path)))
+    return checked(Picture(decode_picture(data, str(path), trim), str(path), moves(data)))
 
 
 def checked(picture: Picture) -> Picture:
@@ -301,7 +316,10 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
             if not images:
                 inside = any(_images_in(p) for p in sub.iterdir() if p.is_dir())
                 meant = f"is {sub} the album?" if inside else "add one or take the folder away"
-                raise BadImage(f"the album's folder {sub} holds no image; {meant}")
+                others = "".join(f"; {line}" for line in passed_over([sub], (NEGATIVE_FOLDER,)))
+                raise BadImage(
+                    f"the album's folder {sub} holds no image; {meant}{others if not inside else ''}"
+                )
             unlike = sub / NEGATIVE_FOLDER
             found.append((sub.name, images, _images_in(unlike) if unlike.is_dir() else []))
     except OSError as exc:

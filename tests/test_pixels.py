@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -16,7 +17,7 @@ import panorama
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.training.sources import read_picture
-from panorama.pixels import file_orientation, given_pixels, read_pixels, turned
+from panorama.pixels import file_orientation, given_pixels, moves, read_pixels, turned
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.integers(0, 255, (20, 30, 3)).astype(np.uint8)
@@ -144,6 +145,29 @@ def test_a_picture_that_is_cut_off_is_called_damaged(suffix: str, capfd: pytest.
     assert capfd.readouterr().err == ""
 
 
+def animated_webp(rgb: np.ndarray) -> bytes:
+    """Two frames of one picture, as the specification of WebP lays them out."""
+    still = cv2.imencode(".webp", rgb[:, :, ::-1], [cv2.IMWRITE_WEBP_QUALITY, 101])[1].tobytes()[12:]
+    size = b"".join(struct.pack("<I", side - 1)[:3] for side in rgb.shape[1::-1])
+    frame = bytes(6) + size + struct.pack("<I", 100)[:3] + b"\0" + still
+    chunks = (
+        b"VP8X" + struct.pack("<I", 10) + b"\x02\0\0\0" + size + b"ANIM" + struct.pack("<I", 6) + bytes(6)
+    )
+    chunks += 2 * (b"ANMF" + struct.pack("<I", len(frame)) + frame)
+    return b"RIFF" + struct.pack("<I", len(chunks) + 4) + b"WEBP" + chunks
+
+
+def test_what_moves_is_told_from_what_does_not() -> None:
+    image = pytest.importorskip("PIL.Image")
+    one, other = image.fromarray(WIDE), image.fromarray(WIDE[::-1].copy())
+    for kind in ("GIF", "PNG", "WEBP"):
+        for more in ([], [other]):
+            file = io.BytesIO()
+            one.save(file, kind, save_all=True, append_images=more, duration=100)
+            assert moves(file.getvalue()) == bool(more), kind
+    assert not moves(png(WIDE, exif(1))) and not moves(webp(WIDE, exif(1))) and not moves(b"RIFF")
+
+
 class Pil:
     """What is used of a picture of PIL: its mode, what it becomes in another, and what its file said."""
 
@@ -243,6 +267,18 @@ def test_pictures_in_memory_are_registered_as_their_files_are(library: panorama.
     assert library.exemplars("pil")[0].source == "somewhere/cut-out.png"
     library.register("boxed", rgba, box=(20, 10, 84, 74))  # of the array with its margins
     np.testing.assert_array_equal(kept(library, "boxed")[0], expected)
+
+
+def test_of_a_picture_that_moves_the_first_is_registered_and_it_is_said(library: panorama.Library) -> None:
+    Path("a.webp").write_bytes(animated_webp(thing_picture("red")))
+    entity = library.register("thing", "a.webp")
+    assert [line.split(" --at")[0] for line in entity.warnings] == [
+        "a.webp moves: its first picture is the example; another is taken with --video FILE"
+    ]
+    assert "warnings=('a.webp moves" in repr(entity) and "warnings" not in repr(library.entity("thing"))
+    still = library.register("still", thing_picture("red"))
+    assert still.warnings == ()
+    np.testing.assert_array_equal(kept(library, "thing")[0], kept(library, "still")[0])
 
 
 def test_pictures_in_memory_go_into_verify_and_sql(library: panorama.Library) -> None:
