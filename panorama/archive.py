@@ -204,6 +204,23 @@ def missing(videos: pa.Table) -> list[bool]:
     return [not Path(uri).exists() for uri in videos.column("uri").to_pylist()]
 
 
+def replaced(videos: pa.Table) -> list[bool]:
+    """Of every video whether its file is there and has another size than when it was indexed.
+
+    Boxes drawn on its frames may then be of what is no more there.
+
+    Args:
+        videos: with the columns uri and size.
+    """
+    found = []
+    for uri, size in zip(*(videos.column(name).to_pylist() for name in ("uri", "size")), strict=True):
+        try:
+            found.append(file_state(Path(uri))[0] != size)
+        except VideoError:  # missing, or not to be read: told by itself
+            found.append(False)
+    return found
+
+
 def camera_of(name: str) -> str:
     """The camera of a video: the folder that it lies in, '' for one that lies in none."""
     parent = PurePosixPath(name).parent

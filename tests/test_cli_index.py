@@ -95,6 +95,23 @@ def test_a_video_whose_file_is_gone_is_marked_until_it_is_found_again(run, tmp_p
     assert [row["missing"] for row in run("videos", "--json").json] == [False, False]
 
 
+def test_a_video_that_was_replaced_is_told_where_its_pictures_are_shown(run, tmp_path):
+    """Sheets and clips drew the boxes of the old file on pictures of the new one, without a word."""
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 2, 12)], frames=12)
+    write_film(tmp_path / "v" / "b.mp4", [Thing("red", 2, 12, left=40)], frames=12)
+    run("index", "v", "--model", "color-bands")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "red", "red.png")
+    show = ("query", "SELECT moments WHERE entity = 'red' AND score >= 0", "--sheet", "hits.png")
+    told = "the file of a.mp4 has changed since it was indexed"
+    assert "changed" not in run(*show).err
+    write_film(tmp_path / "v" / "a.mp4", [Thing("blue", 1, 30, top=60)], frames=30)
+    assert run(*show).err.count(told) == 1 and "b.mp4" not in run(*show).err
+    assert run("videos", "--json").err.startswith(told)
+    run("index", "v")
+    assert "changed" not in run(*show).err + run("videos").err
+
+
 def test_nothing_to_index_makes_no_library(run, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.txt").touch()

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from panorama.answering import entity_statement
+from panorama.archive import replaced
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
@@ -288,7 +289,15 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
 
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
     hits = hits_of(result.columns, result.arrow().to_pylist())
-    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    videos = library.videos()
+    paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
+    shown = videos.filter([video in {hit.video for hit in hits} for video in paths])
+    for video, other in zip(shown.column("video").to_pylist(), replaced(shown), strict=True):
+        if other:
+            say(
+                f"the file of {video} has changed since it was indexed: pictures are cut from it as it is"
+                " now, at the times and boxes of before; index it again"
+            )
     tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
     if sheet:
         report = write_sheet(hits, paths, Path(sheet), tracks=tracks)

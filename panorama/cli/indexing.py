@@ -15,7 +15,17 @@ from typing import Any
 
 import click
 
-from panorama.archive import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport, missing, names_of
+from panorama.archive import (
+    FAILED,
+    INDEXED,
+    SKIPPED,
+    FileOutcome,
+    Hooks,
+    IndexReport,
+    missing,
+    names_of,
+    replaced,
+)
 from panorama.arguments import MOST_ZOOM
 from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.library import Library
@@ -342,9 +352,9 @@ def _profile(library: Library) -> Profile:
 def videos_command(ctx: click.Context, as_json: bool) -> None:
     """List the videos of the library, and whether their files are still there."""
     names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
-    videos = opened(ctx).videos().select(names)
-    rows = videos.to_pylist()
-    gone = missing(videos)
+    videos = opened(ctx).videos()
+    rows = videos.select(names).to_pylist()
+    gone, other = missing(videos), replaced(videos)
     for row, absent in zip(rows, gone, strict=True):
         row["duration"] = round(row["duration"], 3)
         row["missing"] = absent if as_json else "missing" if absent else ""
@@ -354,6 +364,9 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
             f"{counted(sum(gone), 'file is', 'files are')} missing: queries answer as before, clips and"
             " sheets do not; index a moved file where it is now, or `panorama remove` it"
         )
+    for row, changed in zip(rows, other, strict=True):
+        if changed:
+            say(f"the file of {row['video']} has changed since it was indexed; index it again")
 
 
 @click.command("clock")

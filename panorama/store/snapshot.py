@@ -39,6 +39,7 @@ VIDEOS = pa.schema(
         pa.field("decode_note", pa.string()),
         pa.field("time_zone", pa.string()),
         pa.field("time_from", pa.string()),
+        pa.field("size", pa.int64()),
         pa.field("start_clock", pa.timestamp("us")),
     ]
 )
@@ -53,7 +54,7 @@ ENTITIES = pa.schema(
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
 SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note,
-       time_zone, time_from
+       time_zone, time_from, size
 FROM videos ORDER BY name
 """
 _FILES = """
@@ -183,7 +184,7 @@ class Snapshot:
         root: the library's directory.
         data_version, album_version, settings_version: change whenever videos, files or segments; entities or
             exemplars; calibration, settings or zones change.
-        videos: columns of the relation `videos`, and segment, start_time_unix, decode_note.
+        videos: columns of the relation `videos`, and segment, start_time_unix, decode_note, size (bytes).
         files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
