@@ -22,7 +22,7 @@ from panorama.sampling import Rate, Sample, Sampler, small_size
 from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
 from panorama.splitting import split_tracks
 from panorama.threads import Threads
-from panorama.video import VideoFrame, VideoReader
+from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 PROPOSAL_BATCH = 8
 """Pictures that the proposer sees at once."""
@@ -257,13 +257,13 @@ class Indexer:
                 yield job
                 continue
             self._begin_loading()
+            job.unneeded = self.settings.rate.unneeded
             decoder = _Decoder(job, self.settings.keyframes_only)
             while not decoder.over and job.error is None:
                 parcel = Parcel(job)
                 with guard(parcel, "decode"):
                     decoder.fill(parcel)
                 yield parcel
-            job.reader.close()
             yield Parcel(job, last=True)
 
     def _gate(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
@@ -273,13 +273,15 @@ class Indexer:
                 job, settings = parcel.job, self.settings
                 with guard(parcel, "gate"):
                     if job not in samplers:
-                        samplers[job] = Sampler(job.reader.info, settings.rate, settings.picture_side)
+                        look = settings.rate, settings.picture_side
+                        samplers[job] = Sampler(job.reader.info, *look, job.unneeded, job.reader.again)
                     parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
                     job.progress.samples += len(parcel.events)
                     job.progress.unchanged += len(parcel.events) - len(parcel.samples)
                 parcel.frames = []
                 if parcel.last:
                     samplers.pop(job, None)
+                    job.reader.close()  # not before: it may be looked into again, for where a shot begins
             yield parcel
 
     def _propose(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
@@ -362,7 +364,7 @@ class _Decoder:
         self.over = False
         self._job = job
         self._keyframes_only = keyframes_only
-        self._frames: Iterator[VideoFrame] | None = None
+        self._frames: Iterator[VideoFrame | PassedFrame] | None = None
         info = job.reader.info
         self._most = max(1, min(PARCEL_FRAMES, PARCEL_BYTES // (info.width * info.height * 3 // 2)))
 
@@ -376,7 +378,12 @@ class _Decoder:
                 parcel.rows = list(
                     zip(range(len(times)), times.pts.tolist(), times.seconds.tolist(), strict=True)
                 )
-            self._frames = reader.frames(keyframes_only=self._keyframes_only)
+            unneeded = self._job.unneeded
+            self._frames = (
+                reader.frames(keyframes_only=self._keyframes_only)
+                if unneeded is None
+                else reader.frames_but(unneeded)
+            )
         for frame in self._frames:
             parcel.frames.append(frame)
             if len(parcel.frames) == self._most:

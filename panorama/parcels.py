@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from panorama.errors import VideoError
 from panorama.regions import Regions
-from panorama.sampling import Hold, Sample
+from panorama.sampling import Hold, Sample, Unneeded
 from panorama.segmenting import FinishedTrack
-from panorama.video import VideoFrame, VideoReader
+from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 MOST_WAITING = 64
 """Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
@@ -63,11 +63,13 @@ class Job:
     Attributes:
         reader: the open video.
         note: what the caller needs at the end of the line.
+        unneeded: tells which frames need not be decoded; None where all are.
         error: why it gives no segment; set by whichever stage fails, heeded by all.
     """
 
     reader: VideoReader
     note: Any = None
+    unneeded: Unneeded | None = None
     progress: Progress = field(default_factory=Progress)
     error: Exception | None = None
 
@@ -84,7 +86,7 @@ class Parcel:
     """Some consecutive frames of one video, and what the stages have made of them.
 
     Attributes:
-        frames: decoded, until the gate has seen them.
+        frames: decoded or passed over, until the gate has seen them.
         rows: of all frames, also of those that were not decoded.
         events: the sampled ones among them, until they are tracked.
         regions: one for each event that is a sample.
@@ -95,7 +97,7 @@ class Parcel:
     """
 
     job: Job
-    frames: list[VideoFrame] = field(default_factory=list)
+    frames: list[VideoFrame | PassedFrame] = field(default_factory=list)
     rows: list[FrameRow] = field(default_factory=list)
     events: list[Sample | Hold] = field(default_factory=list)
     regions: list[Regions] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from panorama.frames import VideoInfo
 from panorama.regions import Regions
-from panorama.video import ChangeGate, MotionProposer, VideoFrame
+from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
 
 ONE_STEP = 0.5
 """Share of the change between two samples that must happen from one frame to the next to be a shot change."""
+
+GRACE_SECONDS = 5e-4
+"""Times are rounded to the container's time base."""
+
+KNOWN_TICKS = 64
+"""Ticks of the rate that are remembered: farther apart no codec puts what it decodes and what it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +59,81 @@ class Rate:
     every: int | None = None
     all_frames: bool = False
 
+    @property
+    def unneeded(self) -> Unneeded | None:
+        """What tells which frames of one video this does not look at, None where it cannot be told."""
+        return None if self.all_frames or self.every is not None else Unneeded(self.samples_per_second)
+
+
+class Unneeded:
+    """Tells which frames of one video no sample will need, asked in the order of decoding.
+
+    A frame is one if another was met that is shown earlier after the same tick. So the first after a tick is
+    needed always, whatever the order; others may be, too.
+    """
+
+    def __init__(self, samples_per_second: float) -> None:
+        self._rate = samples_per_second
+        self._first: dict[int, float] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """From now on all are needed; what is on its way may lack some all the same."""
+        self._stopped = True
+
+    def __call__(self, time_seconds: float) -> bool:
+        tick = tick_of(time_seconds, self._rate)
+        first = self._first.get(tick)
+        if first is not None and first < time_seconds:
+            return not self._stopped
+        self._first[tick] = time_seconds
+        if len(self._first) > KNOWN_TICKS:
+            del self._first[min(self._first)]
+        return False
+
+
+def tick_of(time_seconds: float, samples_per_second: float) -> int:
+    """Number of the last tick of a rate before a time."""
+    return int((time_seconds + GRACE_SECONDS) / (1 / samples_per_second))
+
 
 class Sampler:
-    """Takes all decoded frames of one video, in order.
+    """Takes all frames of one video, in order.
 
     Args:
         side: longest side in pixels of the picture that the proposer sees.
+        unneeded: what the frames were passed over by, None where all are decoded.
+        again: gives frames [start, stop) once more, all of them.
     """
 
-    def __init__(self, info: VideoInfo, rate: Rate, side: int) -> None:
+    def __init__(
+        self,
+        info: VideoInfo,
+        rate: Rate,
+        side: int,
+        unneeded: Unneeded | None = None,
+        again: Callable[[int, int], Iterator[VideoFrame]] = lambda start, stop: iter(()),
+    ) -> None:
         self._gate = ChangeGate()
         self._motion = MotionProposer(info.width, info.height, info.rotation)
         self._schedule = _Schedule(rate)
-        self._shots = _ShotFinder()
+        self._shots = _ShotFinder(again)
+        self._unneeded = unneeded
         self._small_size = small_size(info, side)
 
-    def look(self, frame: VideoFrame) -> Iterator[Sample | Hold]:
+    def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
         """What to do about a frame: nothing, look at it, or take it for the one before."""
+        if isinstance(frame, PassedFrame):
+            self._shots.pass_over()
+            return
         luma = frame.luma()
         self._shots.add(frame.index, luma)
         if not self._schedule.due(frame):
             return
         seen = self._gate.update(luma)
         cut_at = self._shots.first_frame() if seen.cut else None
+        if seen.cut and self._unneeded is not None:
+            self._unneeded.stop()  # a film: to look again at every cut takes longer than to decode all
         self._shots.clear()
         if cut_at is not None:
             self._motion.reset()
@@ -99,43 +157,52 @@ class _Schedule:
     def __init__(self, rate: Rate) -> None:
         self._every = rate.every
         self._all = rate.all_frames
-        self._interval = 1 / rate.samples_per_second
-        self._next_seconds = 0.0
+        self._rate = rate.samples_per_second
+        self._tick = -1
 
     def due(self, frame: VideoFrame) -> bool:
         if self._all:
             return True
         if self._every is not None:
             return frame.index % self._every == 0
-        # Half a millisecond of grace: times are rounded to the container's time base.
-        if frame.time_seconds < self._next_seconds - 5e-4:
-            return False
-        ticks = int((frame.time_seconds + 5e-4) / self._interval) + 1
-        self._next_seconds = ticks * self._interval
-        return True
+        before, self._tick = self._tick, max(self._tick, tick_of(frame.time_seconds, self._rate))
+        return self._tick > before
 
 
 class _ShotFinder:
-    """Small pictures of the frames since the last sample, to find on which of them a shot change fell."""
+    """Small pictures of the frames since the last sample, to find on which of them a shot change fell.
 
-    def __init__(self) -> None:
+    Args:
+        again: gives frames [start, stop) once more: where some were passed over, they are looked for then.
+    """
+
+    def __init__(self, again: Callable[[int, int], Iterator[VideoFrame]]) -> None:
+        self._again = again
         self._frames: list[int] = []
         self._grids: list[NDArray[np.int16]] = []
+        self._passed = False
 
     def add(self, frame: int, luma: NDArray[np.uint8]) -> None:
         self._frames.append(frame)
         self._grids.append(self._grid(luma))
 
+    def pass_over(self) -> None:
+        """A frame came that was not decoded."""
+        self._passed = True
+
     def clear(self) -> None:
         """The newest frame has been sampled: only it stays, to compare the next with."""
         self._frames = self._frames[-1:]
         self._grids = self._grids[-1:]
+        self._passed = False
 
     def first_frame(self) -> int | None:
         """The frame that differs most from the one before it; None where the change came little by little.
 
         A camera that pans between two samples changes as much as a shot change does, but in many steps.
         """
+        if self._passed:
+            self._look_again()
         if len(self._grids) < 2:
             return self._frames[-1]
         steps = [_difference(a, b) for a, b in zip(self._grids, self._grids[1:], strict=False)]
@@ -143,6 +210,13 @@ class _ShotFinder:
         if steps[largest] < ONE_STEP * _difference(self._grids[0], self._grids[-1]):
             return None
         return self._frames[1 + largest]
+
+    def _look_again(self) -> None:
+        """All frames between the two samples; where damage leaves them out, those that came stay."""
+        first, last = self._frames[0], self._frames[-1]
+        found = [(frame.index, self._grid(frame.luma())) for frame in self._again(first, last + 1)]
+        if found and (found[0][0], found[-1][0]) == (first, last):
+            self._frames, self._grids = [index for index, _ in found], [grid for _, grid in found]
 
     @staticmethod
     def _grid(luma: NDArray[np.uint8]) -> NDArray[np.int16]:

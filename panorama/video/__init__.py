@@ -7,7 +7,7 @@ from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
 from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
 from panorama.video.planes import scaled
-from panorama.video.reader import VideoFrame, VideoReader
+from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
 from panorama.video.recorded import recorded_at
 from panorama.video.stretch import StretchReader
 
@@ -19,6 +19,7 @@ __all__ = [
     "FoundVideo",
     "GateResult",
     "MotionProposer",
+    "PassedFrame",
     "StretchReader",
     "VideoFrame",
     "VideoReader",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
-from panorama.video.decoding import decoded_frames, open_source, shown_packets
+from panorama.video.decoding import decoded_frames, needed_frames, open_source, shown_packets
 from panorama.video.planes import cut_frame, scaled
 from panorama.video.reader import (
     Box,
     FrameTable,
+    PassedFrame,
     Picture,
     VideoFrame,
     VideoReader,
@@ -28,6 +29,7 @@ from panorama.video.reader import (
     seconds_between,
     stored_box,
 )
+from panorama.video.sparing import PassedOver
 from panorama.video.stamps import FrameClock, Stamp, table_of
 
 PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
@@ -155,19 +157,42 @@ class ContainerReader(VideoReader):
             frames = (f for f in self._from_beginning(report) if f.is_keyframe or not keyframes_only)
         return (frame for frame in frames if frame.index >= start)
 
+    def _decode_but(
+        self, unneeded: Callable[[float], bool], report: DecodeReport
+    ) -> Iterator[VideoFrame | PassedFrame]:
+        first_pts = self._source.first_pts or 0
+
+        def unneeded_at(pts: int) -> bool:
+            return unneeded(seconds_between(first_pts, pts, self.info.time_base))
+
+        return self._numbered(needed_frames(self._source, report, unneeded_at), report)
+
     def _from_beginning(self, report: DecodeReport) -> Iterator[VideoFrame]:
+        """All frames, counted."""
+        for frame in self._numbered(decoded_frames(self._source, report), report):
+            assert isinstance(frame, VideoFrame)  # nothing is passed over
+            yield frame
+
+    def _numbered(
+        self, found: Iterator[av.VideoFrame | PassedOver], report: DecodeReport
+    ) -> Iterator[VideoFrame | PassedFrame]:
         """All frames, counted; a pass that reaches the end replaces the scan by what it has seen."""
         ranked = self._scan().times.pts.tolist() if self._source.order_only else None
         clock = FrameClock(self._source.ticks_per_frame, self.info.time_base)
         scaler = VideoReformatter()
         seen_pts: list[int] = []
         seen_keys: list[bool] = []
-        for decoded in decoded_frames(self._source, report):
+        for decoded in found:
             index = len(seen_pts)
             raw = decoded.pts if ranked is None else ranked[index] if index < len(ranked) else None
             seen_pts.append(clock.next(raw))
-            seen_keys.append(bool(decoded.key_frame))
-            yield self._frame(index, seen_pts[-1], seen_pts[0], decoded, scaler)
+            if isinstance(decoded, PassedOver):
+                seen_keys.append(False)
+                seconds = seconds_between(seen_pts[0], seen_pts[-1], self.info.time_base)
+                yield PassedFrame(index, seen_pts[-1], seconds)
+            else:
+                seen_keys.append(bool(decoded.key_frame))
+                yield self._frame(index, seen_pts[-1], seen_pts[0], decoded, scaler)
         # A lone repair is the end of an MPEG program stream, which never tells its last reference's time.
         if clock.repairs > 1 and ranked is None:
             report.note(f"{clock.repairs} presentation times were missing or repeated and were filled in")

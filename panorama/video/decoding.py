@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +15,7 @@ from av.video.stream import VideoStream
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
+from panorama.video.sparing import SPARING_CODECS, PassedOver, Sparing
 from panorama.video.stamps import shows_frame
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
@@ -84,6 +85,12 @@ class PassCount:
     widest_ticks: int = 0
     last_pts: int | None = None
     last_key_pts: int | None = None
+
+    def presented(self, pts: int | None) -> None:
+        """Take the stamp of the next frame in presentation order."""
+        if pts is not None and self.last_pts is not None:
+            self.widest_ticks = max(self.widest_ticks, pts - self.last_pts)
+        self.last_pts = pts
 
 
 def open_container(path: Path) -> InputContainer:
@@ -256,13 +263,42 @@ def decoded_frames(
 
     Damage raises nothing: it is counted in `report` and decoding goes on.
     """
+    for frame in _frames(source, report, seek_pts, keyframes_only):
+        assert not isinstance(frame, PassedOver)
+        yield frame
+
+
+def needed_frames(
+    source: Source, report: DecodeReport, unneeded: Callable[[int], bool]
+) -> Generator[av.VideoFrame | PassedOver, None, None]:
+    """All frames from the beginning in presentation order; of those that may be left out the pts alone.
+
+    Args:
+        unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
+    """
+    sparing = None
+    if source.first_pts is not None and not source.order_only and source.info.codec in SPARING_CODECS:
+        sparing = Sparing(source.first_pts, max(1, round(1 / source.info.time_base)), unneeded)
+    yield from _frames(source, report, sparing=sparing)
+
+
+def _frames(
+    source: Source,
+    report: DecodeReport,
+    seek_pts: int | None = None,
+    keyframes_only: bool = False,
+    sparing: Sparing | None = None,
+) -> Iterator[av.VideoFrame | PassedOver]:
     count = PassCount()
-    yield from _decode_pass(source, source.threads, report, count, seek_pts, keyframes_only)
+    yield from _decode_pass(source, source.threads, report, count, seek_pts, keyframes_only, sparing)
     if keyframes_only:
         return
     # With several threads an error met while flushing swallows the frames behind it; one thread gets them.
-    if count.decoded < count.expected and source.threads != 1:
-        yield from _tail(source, report, count)
+    left_out = 0 if sparing is None else sparing.waiting
+    if count.decoded + left_out < count.expected and source.threads != 1:
+        yield from _tail(source, report, count, sparing)
+    if sparing is not None:
+        yield from _passed(sparing.rest(), count)
     if seek_pts is None:
         _count_lost(source, report, count)
 
@@ -274,7 +310,8 @@ def _decode_pass(
     count: PassCount,
     seek_pts: int | None,
     keyframes_only: bool,
-) -> Iterator[av.VideoFrame]:
+    sparing: Sparing | None = None,
+) -> Iterator[av.VideoFrame | PassedOver]:
     with closing(open_container(source.path)) as container:
         stream = container.streams.video[source.video_number]
         stream.codec_context.thread_type = "AUTO"
@@ -285,15 +322,30 @@ def _decode_pass(
             if packet.size and keyframes_only and not packet.is_keyframe:
                 continue
             _count_packet(source, count, packet)
+            if sparing is not None:
+                spared = packet.size and sparing.spares(packet, is_shown(packet, source.info.codec))
+                stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
                 frames = packet.decode()
             except av.FFmpegError as exc:
                 report.lost_packets += 1
                 report.note(f"a packet could not be decoded: {exc.strerror or exc}")
+                if sparing is not None:
+                    sparing.stop()
                 continue
             for frame in frames:
+                if sparing is not None:
+                    yield from _passed(sparing.before(frame), count)
                 _count_frame(report, count, frame)
                 yield frame
+
+
+def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
+    """What was passed over, counted as if it had been decoded."""
+    for frame in passed:
+        count.decoded += 1
+        count.presented(frame.pts)
+        yield frame
 
 
 def _count_packet(source: Source, count: PassCount, packet: av.Packet) -> None:
@@ -312,9 +364,7 @@ def _count_packet(source: Source, count: PassCount, packet: av.Packet) -> None:
 def _count_frame(report: DecodeReport, count: PassCount, frame: av.VideoFrame) -> None:
     count.decoded += 1
     count.interlaced |= frame.interlaced_frame
-    if frame.pts is not None and count.last_pts is not None:
-        count.widest_ticks = max(count.widest_ticks, frame.pts - count.last_pts)
-    count.last_pts = frame.pts
+    count.presented(frame.pts)
     if frame.key_frame:
         count.last_key_pts = frame.pts
     if frame.is_corrupt:
@@ -322,13 +372,18 @@ def _count_frame(report: DecodeReport, count: PassCount, frame: av.VideoFrame) -
         report.note("frames were decoded with errors in them")
 
 
-def _tail(source: Source, report: DecodeReport, count: PassCount) -> Iterator[av.VideoFrame]:
+def _tail(
+    source: Source, report: DecodeReport, count: PassCount, sparing: Sparing | None
+) -> Iterator[av.VideoFrame | PassedOver]:
     """Frames behind the last one that came out, decoded by a single thread."""
     if count.last_pts is None or count.last_key_pts is None or source.order_only:
         return
     again = PassCount()
     for frame in _decode_pass(source, 1, DecodeReport(), again, count.last_key_pts, False):
+        assert not isinstance(frame, PassedOver)
         if frame.pts is not None and frame.pts > count.last_pts:
+            if sparing is not None:
+                yield from _passed(sparing.before(frame), count)
             _count_frame(report, count, frame)
             yield frame
 

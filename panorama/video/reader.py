@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
@@ -82,6 +82,15 @@ class VideoFrame:
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         """Brightness inside a box of the displayed frame, NOT turned or stretched; a view where possible."""
         return self.picture.luma_part(box)
+
+
+@dataclass(frozen=True, slots=True)
+class PassedFrame:
+    """A frame that was not decoded, because nobody needs it; numbered and timed as `VideoFrame` is."""
+
+    index: int
+    pts: int
+    time_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +191,38 @@ class VideoReader(ABC):
                 yield frame
             if not keyframes_only and frame.index + 1 >= stop:
                 return
+
+    def frames_but(self, unneeded: Callable[[float], bool]) -> Iterator[VideoFrame | PassedFrame]:
+        """All frames, in presentation order; those that are not needed may be passed over, undecoded.
+
+        What is lost in a frame that is passed over is not noticed. After the first loss that is, none is.
+
+        Args:
+            unneeded: told presentation times in the order of decoding; whether nobody needs that frame.
+        """
+        self._check_open()
+        self.report = DecodeReport()
+        return self._counted(self._decode_but(unneeded, self.report), self.report)
+
+    def _counted(
+        self, frames: Iterator[VideoFrame | PassedFrame], report: DecodeReport
+    ) -> Iterator[VideoFrame | PassedFrame]:
+        for frame in frames:
+            if self._closed:
+                return
+            report.frames += 1
+            yield frame
+
+    def _decode_but(
+        self, unneeded: Callable[[float], bool], report: DecodeReport
+    ) -> Iterator[VideoFrame | PassedFrame]:
+        """All frames; a reader that cannot leave any out decodes them."""
+        return self._decode(0, False, report)
+
+    def again(self, start: int, stop: int) -> Iterator[VideoFrame]:
+        """Frames [start, stop) in a pass beside the one in progress, whose report it leaves alone."""
+        self._check_open()
+        return self._select(start, stop, np.inf, 1, False, DecodeReport())
 
     def frame_at(self, seconds: float) -> VideoFrame:
         """The frame shown at that time: the last one not after `seconds`; past the end, the last frame.

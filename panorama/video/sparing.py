@@ -1,0 +1,95 @@
+"""Packets enter in decoding order; which need not be decoded leaves, and where their frames would stand."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import av
+
+SPARING_CODECS = frozenset({"h264", "hevc"})
+"""Their decoders leave out, when told to, just the frames that no other is made from."""
+
+WARM_UP_PACKETS = 64
+"""Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A frame that was not decoded: nobody needs it, and no other is made from it."""
+
+    pts: int
+
+
+class Sparing:
+    """What one pass may leave out, and the order in which what was left out would have come.
+
+    A packet that is spared may be decoded all the same, where other frames are made from it. At the first
+    sign of damage, of fields instead of frames, or of stamps that do not identify a frame, all is decoded from
+    then on: what cannot be seen cannot be counted.
+
+    Args:
+        first_pts: of the first frame that decodes.
+        ticks_per_second: a clock that goes back by more has started over.
+        unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
+    """
+
+    def __init__(self, first_pts: int, ticks_per_second: int, unneeded: Callable[[int], bool]) -> None:
+        self._first_pts = first_pts
+        self._ticks_per_second = ticks_per_second
+        self._unneeded = unneeded
+        self._packets = 0
+        self._over = False
+        self._last_clock: int | None = None
+        self._last_pts: int | None = None
+        self._waiting: list[int] = []  # a heap of the pts of spared packets that have not come out
+
+    @property
+    def waiting(self) -> int:
+        """How many frames were spared and not yet told of."""
+        return len(self._waiting)
+
+    def stop(self) -> None:
+        """Spare no more."""
+        self._over = True
+
+    def spares(self, packet: av.Packet, shown: bool) -> bool:
+        """Whether the decoder may leave a packet out.
+
+        Args:
+            shown: whether it becomes a frame at all.
+        """
+        self._packets += 1
+        pts, last = packet.pts, self._last_clock
+        if pts is None or packet.is_corrupt:
+            self._over = True
+            return False
+        self._last_clock = pts if packet.dts is None else packet.dts
+        if last is not None and self._last_clock < last - self._ticks_per_second:
+            self._over = True
+        if self._over or not shown or pts < self._first_pts:
+            return False
+        # Asked of every packet: who is asked compares it with those before.
+        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS
+        if spared:
+            heapq.heappush(self._waiting, pts)
+        return spared
+
+    def before(self, frame: av.VideoFrame) -> Iterator[PassedOver]:
+        """What was left out before a frame that came out."""
+        if frame.interlaced_frame or frame.is_corrupt:
+            self._over = True
+        if frame.pts is None:
+            return
+        started_over = self._last_pts is not None and frame.pts < self._last_pts
+        self._last_pts = frame.pts
+        while self._waiting and (started_over or self._waiting[0] < frame.pts):
+            yield PassedOver(heapq.heappop(self._waiting))
+        if self._waiting and self._waiting[0] == frame.pts:
+            heapq.heappop(self._waiting)  # others are made from it
+
+    def rest(self) -> Iterator[PassedOver]:
+        """What was left out at the end."""
+        while self._waiting:
+            yield PassedOver(heapq.heappop(self._waiting))
