@@ -26,8 +26,8 @@ class Sparing:
     """What one pass may leave out, and the order in which what was left out would have come.
 
     A packet that is spared may be decoded all the same, where other frames are made from it. At the first
-    sign of damage, of fields instead of frames, or of stamps that do not identify a frame, all is decoded from
-    then on: what cannot be seen cannot be counted.
+    sign of damage, of fields instead of frames, or of stamps that do not identify a frame, all is decoded
+    from then on: what cannot be seen cannot be counted.
 
     Args:
         first_pts: of the first frame that decodes.

@@ -1,0 +1,212 @@
+"""Frames that nobody needs are passed over: the others, their numbers and times stay, and losses are told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from clips import MAKERS, Clip, cut_off, damage_packet, write_video
+from fakes import ColoredThings
+
+from panorama.indexing import index_paths
+from panorama.ingest import Indexer, IngestSettings
+from panorama.models.color import ColorEmbedder
+from panorama.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
+from panorama.store import Store
+from panorama.video import PassedFrame, VideoFrame, VideoReader, find_videos, open_video, sparing
+
+RATE = 5.0
+LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:scenecut=0"}
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short clips are spared from their first packet on."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+
+
+def row(frame: VideoFrame | PassedFrame) -> tuple[int, int, float]:
+    return frame.index, frame.pts, frame.time_seconds
+
+
+def digests(frames: Iterable[VideoFrame | PassedFrame]) -> dict[int, str]:
+    return {
+        frame.index: hashlib.sha256(frame.luma().tobytes()).hexdigest()
+        for frame in frames
+        if isinstance(frame, VideoFrame)
+    }
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_what_is_left_has_its_number_time_and_pixels(
+    clips: Callable[[str], Clip], name: str, threads: int
+) -> None:
+    with open_video(clips(name).path, threads=threads) as all_of_it:
+        every = list(all_of_it.frames())
+    with open_video(clips(name).path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert [row(f) for f in some] == [row(f) for f in every]
+        assert reader.report.complete and reader.report.frames == len(every)
+        assert reader.times().pts.tolist() == [f.pts for f in every]
+    pixels, left = digests(every), digests(some)
+    assert left == {index: pixels[index] for index in left}
+    ticks: dict[int, int] = {}
+    for frame in every:
+        ticks.setdefault(tick_of(frame.time_seconds, RATE), frame.index)
+    assert set(ticks.values()) <= set(left)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "name", ["b-frames.mp4", "b-frames.mkv", "b-frames.ts", "open-gop.mp4", "late-start.mp4"]
+)
+def test_frames_that_no_other_is_made_from_are_passed_over(clips: Callable[[str], Clip], name: str) -> None:
+    with open_video(clips(name).path) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+    passed = sum(isinstance(frame, PassedFrame) for frame in some)
+    assert passed >= len(some) // 4
+
+
+def test_the_first_packets_are_decoded_whatever_is_needed(clips: Callable[[str], Clip]) -> None:
+    assert clips("b-frames.mp4").frames <= sparing.WARM_UP_PACKETS
+    with open_video(clips("b-frames.mp4").path) as reader:
+        assert all(isinstance(f, VideoFrame) for f in reader.frames_but(lambda seconds: True))
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_after_a_loss_nothing_is_passed_over(
+    tmp_path: Path, clips: Callable[[str], Clip], threads: int
+) -> None:
+    damaged = damage_packet(clips("b-frames.mp4").path, tmp_path / "damaged.mp4", 10)
+    with open_video(damaged, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert reader.report.lost_packets >= 1 and reader.report.errors
+        assert [f.index for f in some] == list(range(len(some)))
+    assert not any(isinstance(frame, PassedFrame) for frame in some[20:])
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_end_that_a_file_lacks_is_missed_all_the_same(tmp_path: Path, threads: int) -> None:
+    whole = write_video(tmp_path / "whole.mkv", "libx264", frames=60, b_frames=3, codec_options=LEAN)
+    with open_video(cut_off(whole.path, tmp_path / "cut.mkv", 0.6), threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert 5 < len(some) < 60
+        assert len(some) + reader.report.lost_packets == pytest.approx(60, abs=3)
+
+
+def test_a_frame_is_unneeded_only_where_an_earlier_one_of_its_tick_was_met() -> None:
+    chance = np.random.default_rng(3)
+    for _ in range(50):
+        times = np.sort(chance.uniform(0, 4, 60))
+        unneeded = Unneeded(RATE)
+        first = {}
+        for time in times.tolist():
+            first.setdefault(tick_of(time, RATE), time)
+        order = np.argsort(np.arange(60) + chance.uniform(0, 8, 60))  # reordered as codecs do
+        told = {time: unneeded(time) for time in times[order].tolist()}
+        assert not any(told[time] for time in first.values())
+    assert sum(told.values()) > 20
+
+
+def test_all_are_needed_once_told_so() -> None:
+    unneeded = Unneeded(RATE)
+    assert [unneeded(0.0), unneeded(0.04)] == [False, True]
+    unneeded.stop()
+    assert not unneeded(0.08)
+
+
+def test_only_a_rate_in_seconds_tells_what_is_unneeded() -> None:
+    assert Rate(RATE).unneeded is not None
+    assert Rate(RATE, every=5).unneeded is None and Rate(RATE, all_frames=True).unneeded is None
+
+
+def two_shots(path: Path, cut_at: int, frames: int = 60) -> Path:
+    """Noise that stands still, and from `cut_at` on other noise; no keyframe is where the shot changes."""
+    chance = np.random.default_rng(1)
+    shots = [chance.integers(0, 255, (12, 16, 3)).astype(np.uint8).repeat(8, 0).repeat(8, 1) for _ in "ab"]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options=LEAN)
+        stream.width, stream.height, stream.pix_fmt = 128, 96, "yuv420p"
+        stream.codec_context.gop_size, stream.codec_context.max_b_frames = 250, 3
+        for number in range(frames):
+            picture = shots[number >= cut_at].copy()
+            picture[40:56, number : number + 16] = 255
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode(None))
+    return path
+
+
+def events_of(reader: VideoReader, unneeded: Unneeded | None) -> tuple[list[tuple[int, int | None]], int]:
+    """Numbers of sampled frames, each with the cut that it tells of, and how many frames were passed over."""
+    sampler = Sampler(reader.info, Rate(RATE), 416, unneeded, reader.again)
+    frames = reader.frames() if unneeded is None else reader.frames_but(unneeded)
+    told: list[tuple[int, int | None]] = []
+    passed = 0
+    for frame in frames:
+        passed += isinstance(frame, PassedFrame)
+        for event in sampler.look(frame):
+            is_sample = isinstance(event, Sample)
+            told.append((event.frame.index, event.cut_at) if is_sample else (_held(event), None))
+    return told, passed
+
+
+def _held(event: Sample | Hold) -> int:
+    assert isinstance(event, Hold)
+    return event.frame
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("cut_at", [31, 32, 33, 34])
+def test_a_shot_begins_where_it_does_though_frames_around_it_were_passed_over(
+    tmp_path: Path, cut_at: int
+) -> None:
+    path = two_shots(tmp_path / "film.mp4", cut_at)
+    with open_video(path, threads=1) as reader:
+        expected, _ = events_of(reader, None)
+    with open_video(path, threads=1) as reader:
+        found, passed = events_of(reader, Unneeded(RATE))
+        assert reader.report.frames == 60  # to look again is not part of the report
+    assert (35, cut_at) in expected
+    assert found == expected and passed >= 10
+
+
+@pytest.mark.usefixtures("at_once")
+def test_from_the_first_cut_on_all_is_decoded(tmp_path: Path) -> None:
+    path = two_shots(tmp_path / "film.mp4", 31)
+    with open_video(path, threads=1) as reader:
+        unneeded = Unneeded(RATE)
+        sampler = Sampler(reader.info, Rate(RATE), 416, unneeded, reader.again)
+        kinds = []
+        for frame in reader.frames_but(unneeded):
+            list(sampler.look(frame))
+            kinds.append(isinstance(frame, PassedFrame))
+    assert any(kinds[:31])
+    assert not any(kinds[45:])  # some that were on their way had been passed over
+
+
+def test_a_library_holds_the_same_bytes_as_if_all_had_been_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    write_video(folder / "a.mp4", "libx264", frames=150, b_frames=3, gop=50, codec_options=LEAN)
+    two_shots(folder / "b.mp4", 33)
+    made = {}
+    for name, warm_up in (("all", 10**6), ("some", 0)):
+        monkeypatch.setattr(sparing, "WARM_UP_PACKETS", warm_up)
+        settings = IngestSettings(samples_per_second=RATE)
+        with Store.create(tmp_path / name) as store:
+            indexer = Indexer(ColorEmbedder(), ColoredThings(), settings)
+            outcomes = index_paths(store, indexer, find_videos([folder])).files
+        assert [outcome.status for outcome in outcomes] == ["indexed"] * 2
+        files = sorted((tmp_path / name / "data").rglob("*.parquet"))
+        made[name] = {str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files}
+    assert made["all"] and made["some"] == made["all"]
