@@ -17,7 +17,7 @@ from panorama.ingest import Indexer, IngestSettings
 from panorama.models.color import ColorEmbedder
 from panorama.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
 from panorama.store import Store
-from panorama.video import PassedFrame, VideoFrame, VideoReader, find_videos, open_video, sparing
+from panorama.video import PassedFrame, VideoFrame, VideoReader, decoding, find_videos, open_video, sparing
 
 RATE = 5.0
 LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:scenecut=0"}
@@ -25,8 +25,9 @@ LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:s
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short clips are spared from their first packet on."""
+    """Short clips are spared from their first packet on, and small ones decoded by many threads, too."""
     monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    monkeypatch.setattr(decoding, "ALONE_PIXELS", 0)
 
 
 def row(frame: VideoFrame | PassedFrame) -> tuple[int, int, float]:
@@ -63,11 +64,14 @@ def test_what_is_left_has_its_number_time_and_pixels(
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "name", ["b-frames.mp4", "b-frames.mkv", "b-frames.ts", "open-gop.mp4", "late-start.mp4"]
 )
-def test_frames_that_no_other_is_made_from_are_passed_over(clips: Callable[[str], Clip], name: str) -> None:
-    with open_video(clips(name).path) as reader:
+def test_frames_that_no_other_is_made_from_are_passed_over(
+    clips: Callable[[str], Clip], name: str, threads: int
+) -> None:
+    with open_video(clips(name).path, threads=threads) as reader:
         some = list(reader.frames_but(Unneeded(RATE)))
     passed = sum(isinstance(frame, PassedFrame) for frame in some)
     assert passed >= len(some) // 4
