@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import av
 
 SPARING_CODECS = frozenset({"h264"})
-"""Packets say for sure that no other frame is made from theirs, and the decoder goes by that. In HEVC they say
-so for frames of the same layer of time only."""
+"""Packets say for sure that no other frame is made from theirs, and the decoder goes by that. In HEVC they
+say so for frames of the same layer of time only."""
 
 WARM_UP_PACKETS = 64
 """Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
