@@ -162,7 +162,7 @@ def test_queries_are_timed_idle_and_while_a_real_index_runs(bench, small, tmp_pa
 
 
 def test_hours_written_again_grow_by_straight_lines(bench, small, tmp_path) -> None:
-    words = [small, "--work", tmp_path, "--part", "bytes", "time", "settings", "--minutes", 0.05]
+    words = [small, "--work", tmp_path, "--part", "bytes", "time", "settings", "--minutes", 0.05, 0.1]
     sizes = [
         "--hours",
         1,
@@ -176,6 +176,10 @@ def test_hours_written_again_grow_by_straight_lines(bench, small, tmp_path) -> N
         "1 crop a track",
     ]
     out = bench("growth", *words, *sizes, *COLOR.split())
+    timed = rows(out, "Indexing people-one-by-one.mp4 looped")
+    assert list(timed) == ["0.05", "0.1"]
+    assert all(0 < float(cell) for row in timed.values() for cell in row)
+    assert all(f"Straight line {kind}: " in out for kind in ("on the clock", "of processor time"))
     grown = rows(out, "Bytes of people-one-by-one.mp4")
     assert list(grown) == ["1", "2", "4"]
     fits = rows(out, "Straight lines through them")

@@ -89,6 +89,23 @@ def test_every_rule_is_one_at_an_example_and_zero_among_the_nearest_strangers(be
     assert space.values(example, COHORT[0]).max() == pytest.approx(0, abs=1e-4)
 
 
+def test_a_rule_of_one_part_looks_at_no_other(bench) -> None:
+    """Vectors of the shipped length: two that share what was learned and have other colours."""
+    deciding, _, _ = bench
+    learned, colour = (deciding.unit(RNG.normal(size=(66, size))) for size in (192, 64))
+    vectors = np.concatenate([learned * 0.85**0.5, colour * 0.15**0.5], axis=1).astype(np.float32)
+    example, cohort = vectors[:1], vectors[2:]
+    other = np.concatenate([example[0, :192], vectors[1, 192:]])[None]
+
+    def value(part: str) -> float:
+        space = deciding.Space(deciding.Rule("any", views="one", part=part), cohort)
+        return float(space.values(example[:, None], space.seen(other))[0, 0])
+
+    assert value("learned") == pytest.approx(1, abs=1e-4)
+    assert value("all") < 0.95
+    assert value("colour") < 0.5
+
+
 def test_several_examples_of_a_rule_reach_zero_at_the_nearest_strangers_together(bench) -> None:
     deciding, _, _ = bench
     examples = unit(3, 1)

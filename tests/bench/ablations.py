@@ -2,10 +2,12 @@
 
     python tests/bench/ablations.py --footage ../shared/footage --work WORK --steps 400 --threads 1
 
-Every variant sees the same views in the same order from the same random weights (one seed) and is judged as
-the model's card judges: retrieval among classes never trained on, learned part alone. A schedule this short
-says which parts help early, not how good the finished network is. The views are made once and kept in WORK,
-and so is every score: a run that was stopped goes on.
+"All parts" is the shipped recipe as it stands in embeddings/, with fewer steps and small pictures. Every
+variant sees the same views in the same order from the same random weights (one seed; a row with another one
+says how much that alone moves) and is judged as the model's card judges: retrieval among classes never
+trained on, learned part alone. A schedule this short says which parts help early, not how good the finished
+network is. What colour, cohort and the other parts of deciding are worth needs no training: `deciding.py`.
+The views are made once and kept in WORK, and so is every score: a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,17 +40,41 @@ from panorama.training import frames_of
 
 Measure = Callable[[Trunk], dict[str, float]]
 
-VARIANTS: dict[str, dict[str, float]] = {
-    "all parts": {},
-    "no teacher: proxies only": {"imitate": 0.0, "relate": 0.0, "local": 0.0, "identify": 1.0},
-    "no proxies": {"identify": 0.0},
-    "no imitation of vectors": {"imitate": 0.0},
-    "no relations within the batch": {"relate": 0.0},
-    "no maps": {"local": 0.0},
-    "shallow exits imitate the teacher only": {"deep": 0.0},
-    "the deepest exit alone is trained": {"shallow": 0.0},
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a row changes of the recipe.
+
+    Attributes:
+        loss: weights of its [training.loss].
+        seed: of first weights and of the order of the views, where it is another one.
+        blank_proxies: proxies begin at random, not at the means of the teacher's features.
+    """
+
+    loss: dict[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    blank_proxies: bool = False
+
+    def settings(self, training: dict[str, Any]) -> Settings:
+        """The recipe's [training] table with this row's changes."""
+        return Settings.of({**training, "loss": {**training["loss"], **self.loss}}, seed=self.seed)
+
+
+ALONE = {"imitate": 0.0, "relate": 0.0, "local": 0.0, "identify": 1.0}
+
+VARIANTS: dict[str, Variant] = {
+    "all parts": Variant(),
+    "all parts, another seed": Variant(seed=1),
+    "no distillation: proxies alone": Variant(ALONE),
+    "no teacher at all: such proxies, begun at random": Variant(ALONE, blank_proxies=True),
+    "no proxies": Variant({"identify": 0.0}),
+    "no imitation of vectors": Variant({"imitate": 0.0}),
+    "no relations within the batch": Variant({"relate": 0.0}),
+    "no maps": Variant({"local": 0.0}),
+    "the deepest exit alone is trained": Variant({"shallow": 0.0}),
+    "shallow exits imitate the deepest exit too": Variant({"deep": 0.3}),
 }
-"""What a row changes of the recipe's [training.loss]."""
+"""The last row adds a part that the recipe does without; all others take one away."""
 
 
 class Deepest(Trunk):
@@ -69,11 +95,15 @@ class Bench:
     std: Tensor
     measure: Measure
 
-    def scores(self, changes: dict[str, float], out: Path) -> dict[str, float]:
+    def scores(self, variant: Variant, out: Path) -> dict[str, float]:
         """Train one variant and judge it: map_exit_i, r_at_1_exit_i, and own_ of the deepest one alone."""
-        loss = {**self.training["loss"], **changes}
-        settings = Settings.of({**self.training, "loss": loss})
+        settings = variant.settings(self.training)
         run = Run(self.lessons, self.dim, settings, "cpu")
+        if variant.blank_proxies:
+            proxies = run.scaffold.proxies
+            drawn = torch.Generator().manual_seed(settings.seed)
+            with torch.no_grad():
+                proxies.copy_(F.normalize(torch.randn(proxies.shape, generator=drawn), dim=1))
         out.mkdir(parents=True, exist_ok=True)
         began = time.process_time()
         run_training(run, out, self.mean, self.std, None)

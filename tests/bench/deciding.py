@@ -21,8 +21,11 @@ from deciding_judges import Sets, make_sets, only_detected
 from deciding_sets import Archive, Thing, some_places
 from numpy.typing import NDArray
 
+from panorama.content import content_dir
 from panorama.evaluate import average_precision
 from panorama.examples import VIEWS
+from panorama.models.registry import DEFAULT_EMBEDDER
+from panorama.models.weights import read_recipe
 from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
 from panorama.query.kinship import Places, settle
 from panorama.query.matches import ACCEPTED
@@ -59,6 +62,8 @@ class Rule:
         pool: over the crops of a track, a quantile, or 'mean'.
         split: tracks are cut where two following crops are less alike; None: never.
         exit: where it is all taken.
+        part: which of the numbers of a vector are compared, scaled to unit length anew: 'all', those that
+            were 'learned', or those of 'colour'.
     """
 
     name: str
@@ -74,6 +79,7 @@ class Rule:
     pool: float | str = POOL_QUANTILE
     split: float | None = None
     exit: int = 3
+    part: str = "all"
     near_in_video: float = 0.93
     near_best: float = 0.65
     carried: float = 0.65
@@ -86,6 +92,15 @@ def unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9), np.float32)
 
 
+def part_of(vectors: Vectors, part: str) -> Vectors:
+    """Vectors (..., dim) of the shipped embedder, whole or the numbers of one part at unit length."""
+    if part == "all":
+        return vectors
+    recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
+    learned = int(recipe["network"]["learned_dim"])
+    return unit({"learned": vectors[..., :learned], "colour": vectors[..., learned:]}[part])
+
+
 class Space:
     """Where a rule compares: the cohort's mean and covariance at one exit, and what follows from them."""
 
@@ -93,7 +108,7 @@ class Space:
         self.rule = rule
         self.whitening: tuple[Vectors, Vectors] | None = None
         if rule.whiten is not None:
-            mean, values, axes = _spectrum(cohort)
+            mean, values, axes = _spectrum(part_of(cohort, rule.part))
             scale = 1 / np.sqrt(values + rule.whiten * values.mean())
             self.whitening = mean, np.asarray((axes * scale) @ axes.T, np.float32)
         self.cohort = self.seen(cohort)
@@ -102,6 +117,7 @@ class Space:
 
     def seen(self, vectors: Vectors) -> Vectors:
         """Vectors (..., dim) as the rule compares them."""
+        vectors = part_of(vectors, self.rule.part)
         if self.whitening is None:
             return vectors
         mean, matrix = self.whitening
@@ -373,6 +389,8 @@ RULES = (
     Rule("near the best from 0.8", near_best=0.8),
     Rule("exit 1 alone", exit=1),
     Rule("exit 2 alone", exit=2),
+    Rule("no colour: what was learned alone", part="learned"),
+    Rule("colour alone", part="colour"),
     Rule("as before: one view, largest value, quartile", views="one", several="max", pool=0.75),
 )
 

@@ -5,7 +5,8 @@
     python tests/bench/growth.py ../shared/footage --work /tmp/bench-work --part settings
 
 `time`: a fixed-camera clip looped to `--minutes` and really indexed by the command line, each length into a
-library of its own; the line is through seconds over hours.
+library of its own; the lines are through seconds over hours, on the clock and of all cores together, which
+other work on the machine disturbs less.
 
 `bytes`: an hour of the same clip is really indexed. The other hours are not: what the library holds of
 that hour is written again by the store's own writer (the same code that indexing writes with), as another
@@ -73,23 +74,34 @@ def time_part(
     clip: Path, work: Path, minutes: list[float], rounds: int, kept: Checkpoint, model: str | None
 ) -> None:
     """Index each length really, the lengths in turn."""
-    seconds: dict[float, list[float]] = {m: [] for m in minutes}
+    took: dict[float, list[tuple[float, float]]] = {m: [] for m in minutes}
     for number in range(rounds):
         for m in minutes:
-            part = f"time {m:g} min, round {number}"
+            part = f"clock and cores of {m:g} min, round {number}"
             known = kept.known(part)
             if known is None:
                 path = looped(clip, work, m)
                 with folder_in(work) as folder:
                     made = index([path], folder / "library", model_words(model))
-                known = kept.keep(part, made.seconds)
-                say(f"{part}: {known:.1f} s")
-            seconds[m].append(known)
-    rows = [[f"{m:g}", spread(s), median(s) / m * 60, m * 60 / median(s)] for m, s in seconds.items()]
-    table(f"Indexing {clip.name} looped", ["minutes", "seconds", "seconds an hour", "x real time"], rows)
-    if len(minutes) > 1:
-        slope, start, r2 = straight_line([m / 60 for m in minutes], [median(s) for s in seconds.values()])
-        print(f"\nStraight line: {start:.1f} s and {slope:.1f} s for each hour of video, R2 {r2:.5f}")
+                known = kept.keep(part, [made.seconds, made.core_seconds])
+                say(f"{part}: {known[0]:.1f} s, {known[1]:.1f} s of processor time")
+            took[m].append(tuple(known))
+    print_time(clip, took)
+
+
+def print_time(clip: Path, took: dict[float, list[tuple[float, float]]]) -> None:
+    """A row for each length, from its rounds' (seconds on the clock, of processor time), and the lines."""
+    rows = []
+    for m, rounds in took.items():
+        clock, cores = zip(*rounds, strict=True)
+        shown = [f"{m:g}", spread(clock), median(clock) / m * 60, m * 60 / median(clock)]
+        rows.append([*shown, spread(cores), median(cores) / m * 60])
+    head = ["minutes", "seconds", "seconds an hour", "x real time", "processor s", "processor s an hour"]
+    table(f"Indexing {clip.name} looped", head, rows)
+    for column, kind in enumerate(("on the clock", "of processor time")) if len(took) > 1 else ():
+        middle = [median(r[column] for r in rounds) for rounds in took.values()]
+        slope, start, r2 = straight_line([m / 60 for m in took], middle)
+        print(f"\nStraight line {kind}: {start:.1f} s and {slope:.1f} s for each hour of video, R2 {r2:.5f}")
 
 
 def bytes_part(
