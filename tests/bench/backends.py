@@ -1,7 +1,7 @@
 """Prints what each way to run the shipped networks costs, and how far its answers are from float32.
 
     python tests/bench/backends.py --footage ../shared/footage --threads 1 2
-    python tests/bench/backends.py --footage ../shared/footage --compiled
+    python tests/bench/backends.py --footage ../shared/footage --packages Inductor
 
 Each setting of the processor is a process of its own: as it is, with AVX-512 alone (a server of some years
 ago), without AVX-512 (a laptop with VNNI), and with AVX2 alone. Turns of all rows are interleaved; a turn
@@ -11,8 +11,8 @@ weights in memory to the first answer. Batches are those of indexing: 8 frames, 
 Answers are compared with those of float32: the share of regions that overlap by 0.7, mean and least cosine
 at each exit.
 
-OpenVINO (with NNCF for 8 bits) and ONNX Runtime are rows where they are installed; `--compiled` adds
-torch.compile and AOTInductor, which need a C++ compiler and a minute. ONNX Runtime looks at the processor
+OpenVINO (with NNCF for 8 bits) and ONNX Runtime are rows where they are installed; torch.compile and
+AOTInductor, by `--packages Inductor`, need a C++ compiler and minutes. ONNX Runtime looks at the processor
 itself, so that the settings do not hold it back: it has rows on the whole processor alone.
 """
 
@@ -32,7 +32,17 @@ from pathlib import Path
 import av
 import numpy as np
 import torch
-from other_backends import FromBytes, Pictures, Row, Run, in_full, others, timed_start
+from other_backends import (
+    IN_FLOATS,
+    PACKAGES,
+    FromBytes,
+    Pictures,
+    Row,
+    Run,
+    in_full,
+    others,
+    timed_start,
+)
 
 from panorama.models.embedder import PanoramaNet, squash
 from panorama.models.precision import native_bfloat16
@@ -106,39 +116,45 @@ def timed(rows: dict[str, Row], batch: Pictures, turns: int, wall: bool) -> dict
 
 
 def child(given: argparse.Namespace) -> None:
+    """What one setting of the processor prints, as JSON on stdout."""
     torch.set_num_threads(given.threads[0])
     data = np.load(given.data, allow_pickle=True)
     frames, crops = list(data["frames"]), list(data["crops"])
-    batch, cut = np.stack(frames[:FRAMES]), np.stack([squash(c, SIDE) for c in crops[:CROPS]])
     # Held back by a setting, oneDNN has no bfloat16 although the processor tells torch of it.
     low = native_bfloat16() and "ONEDNN_MAX_CPU_ISA" not in os.environ
     names = ["float32", *(["bfloat16"] if low else []), "int8"]
-    fastest = names[-2]
-
-    nets = {n: PanoramaProposer(open_model("proposer", "proposer"), precision=n) for n in names}
-    rows = {f"torch, {n}": timed_start(lambda n=n: nets[n]._run, batch) for n in names}
-    if not given.own:
-        zero, spread = torch.full((3,), ZERO), torch.full((3,), SPREAD)
-        plain, fast = (FromBytes(nets[n]._net, zero, spread) for n in ("float32", fastest))
-        rows |= dict(others(plain, fast, batch, given.compiled))
-    answers = {n: f"{agreement(nets['float32'], row.run, frames):.3f}" for n, row in rows.items()}
-    lines = report("proposer", rows, answers, batch, given)
-
-    embedders = {n: PanoramaNet(open_model("panoramanet", "embedder"), n) for n in names}
-    rows = {
-        f"torch, {n}": timed_start(lambda n=n: lambda some: embedders[n]._exits(some, 1, 3), cut)
-        for n in names
-    }
-    exact = embedders["float32"]
-    if not given.own:
-        plain, fast = (
-            FromBytes(embedders[n].trunk, exact._mean * 255, exact._std * 255) for n in ("float32", fastest)
-        )
-        rows |= dict(others(plain, fast, cut, given.compiled))
-    answers = {n: likeness(exact, row.run, crops) for n, row in rows.items()}
-    lines += report("embedder", rows, answers, cut, given)
+    lines = []
+    if "proposer" in given.networks:
+        lines += proposer_lines(names, frames, given)
+    if "embedder" in given.networks:
+        lines += embedder_lines(names, crops, given)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"lines": lines, "peak": peak}))
+
+
+def proposer_lines(names: list[str], frames: list[np.ndarray], given: argparse.Namespace) -> list[str]:
+    batch = np.stack(frames[:FRAMES])
+    nets = {n: PanoramaProposer(open_model("proposer", "proposer"), precision=n) for n in names}
+    rows = {f"torch, {n}": timed_start(lambda n=n: nets[n]._run, batch) for n in names}
+    zero, spread = torch.full((3,), ZERO), torch.full((3,), SPREAD)
+    plain, fast = (FromBytes(nets[n]._net, zero, spread) for n in ("float32", names[-2]))
+    rows |= dict(others("proposer", plain, fast, batch, given.packages))
+    answers = {n: f"{agreement(nets['float32'], row.run, frames):.3f}" for n, row in rows.items()}
+    return report("proposer", rows, answers, batch, given)
+
+
+def embedder_lines(names: list[str], crops: list[np.ndarray], given: argparse.Namespace) -> list[str]:
+    batch = np.stack([squash(crop, SIDE) for crop in crops[:CROPS]])
+    nets = {n: PanoramaNet(open_model("panoramanet", "embedder"), n) for n in names}
+    rows = {
+        f"torch, {n}": timed_start(lambda n=n: lambda some: nets[n]._exits(some, 1, 3), batch) for n in names
+    }
+    exact = nets["float32"]
+    zero, spread = exact._mean * 255, exact._std * 255
+    plain, fast = (FromBytes(nets[n].trunk, zero, spread) for n in ("float32", names[-2]))
+    rows |= dict(others("embedder", plain, fast, batch, given.packages))
+    answers = {n: likeness(exact, row.run, crops) for n, row in rows.items()}
+    return report("embedder", rows, answers, batch, given)
 
 
 def report(
@@ -161,8 +177,10 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--wall", action="store_true", help="the clock instead of processor time")
-    parser.add_argument("--compiled", action="store_true")
-    parser.add_argument("--own", action="store_true", help="only what ships")
+    parser.add_argument("--networks", nargs="+", choices=IN_FLOATS, default=list(IN_FLOATS))
+    parser.add_argument(
+        "--packages", nargs="*", choices=PACKAGES, default=PACKAGES[:2], help="none: only what ships"
+    )
     parser.add_argument("--data", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.data:
@@ -174,7 +192,8 @@ def main() -> None:
         held = np.empty(len(crops), object)
         held[:] = crops
         np.savez(data, frames=np.stack(frames), crops=held)
-        options = [f"--{n}" for n in ("wall", "compiled", "own") if getattr(given, n)]
+        options = ["--wall"] if given.wall else []
+        options += ["--networks", *given.networks, "--packages", *given.packages]
         for threads in given.threads:
             for setting in given.settings:
                 cache = Path(folder, f"inductor-{len(list(Path(folder).iterdir()))}")  # no spaces, and empty

@@ -24,8 +24,13 @@ from torch import Tensor, nn
 Pictures = NDArray[np.uint8]
 Run = Callable[[Pictures], Sequence[Any]]
 
-FLOAT_LAYERS = (".*score/.*", ".*box/.*", ".*project/.*")
-"""The last products, which stay in float32 where everything else is in 8 bits, as in the shipped networks."""
+PACKAGES = ("OpenVINO", "ONNX-Runtime", "Inductor")
+
+IN_FLOATS = {
+    "proposer": (".*score/.*", ".*box/.*", "__module.net/aten::(exp|mul|sub|clamp).*"),
+    "embedder": (".*project/.*", r"__module.net.heads.\d/.*", "__module.net/.*"),
+}
+"""The last products and what follows, as OpenVINO names them: they stay in float32, as in what ships."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +73,32 @@ def timed_start(make: Callable[[], Run], first: Pictures) -> Row:
     return Row(run, time.perf_counter() - began)
 
 
-def others(plain: FromBytes, fast: FromBytes, batch: Pictures, compiled: bool) -> Iterator[tuple[str, Row]]:
+def others(
+    network: str, plain: FromBytes, fast: FromBytes, batch: Pictures, packages: Sequence[str]
+) -> Iterator[tuple[str, Row]]:
     """Rows by name, of the packages that are installed.
 
     Args:
+        network: one of `IN_FLOATS`.
         plain: the network in float32; fast: as torch runs it here without 8 bits.
         batch: pictures as many as will be asked at once; those that ranges of 8 bits are measured on.
+        packages: those of `PACKAGES` that are wanted.
     """
     dtype = next(fast.parameters()).dtype
     low = dtype == torch.bfloat16
     kind = str(dtype).split(".")[1]
     plain = copy.deepcopy(plain).to(memory_format=torch.contiguous_format)
-    tries: dict[str, Callable[[], Row]] = {
-        "OpenVINO, float32": lambda: openvino_row(plain, batch, False, False),
-        "OpenVINO, int8": lambda: openvino_row(plain, batch, low, True),
-    }
-    if low:
-        tries["OpenVINO, bfloat16"] = lambda: openvino_row(plain, batch, True, False)
-    if "ONEDNN_MAX_CPU_ISA" not in os.environ:  # it looks at the processor itself: nothing holds it back
+    tries: dict[str, Callable[[], Row]] = {}
+    if "OpenVINO" in packages:
+        tries["OpenVINO, float32"] = lambda: openvino_row(plain, batch, False)
+        if low:
+            tries["OpenVINO, bfloat16"] = lambda: openvino_row(plain, batch, True)
+        tries["OpenVINO, int8"] = lambda: openvino_row(plain, batch, low, IN_FLOATS[network])
+    # It looks at the processor itself: a setting does not hold it back.
+    if "ONNX-Runtime" in packages and "ONEDNN_MAX_CPU_ISA" not in os.environ:
         tries["ONNX Runtime, float32"] = lambda: onnx_row(plain, batch, False)
         tries["ONNX Runtime, int8"] = lambda: onnx_row(plain, batch, True)
-    if compiled:
+    if "Inductor" in packages:
         tries[f"torch.compile, {kind}"] = lambda: compiled_row(fast, batch)
         tries[f"AOTInductor, {kind}"] = lambda: ahead_row(fast, batch)
     for name, attempt in tries.items():
@@ -98,17 +108,17 @@ def others(plain: FromBytes, fast: FromBytes, batch: Pictures, compiled: bool) -
             print(f"  no row for {name}: {exc}", file=sys.stderr)
 
 
-def openvino_row(net: FromBytes, batch: Pictures, low: bool, quantise: bool) -> Row:
-    """OpenVINO; 8 bits by NNCF, which is given each picture of the batch."""
+def openvino_row(net: FromBytes, batch: Pictures, low: bool, in_floats: Sequence[str] | None = None) -> Row:
+    """OpenVINO; with `in_floats` in 8 bits by NNCF, which is given each picture of the batch."""
     import openvino
 
     model = openvino.convert_model(net, example_input=torch.from_numpy(batch))
-    if quantise:
+    if in_floats is not None:
         import nncf
 
         samples = nncf.Dataset([batch[i : i + 1] for i in range(len(batch))])
         model.reshape([1, *batch.shape[1:]])
-        left = nncf.IgnoredScope(patterns=list(FLOAT_LAYERS), validate=False)
+        left = nncf.IgnoredScope(patterns=list(in_floats))
         model = nncf.quantize(model, samples, subset_size=len(batch), ignored_scope=left)
     model.reshape(list(batch.shape))
 
@@ -151,6 +161,7 @@ def quantised_onnx(path: str, batch: Pictures) -> str:
     """The file of an ONNX network in 8 bits, beside the file given."""
     import onnx
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
     class Batches(CalibrationDataReader):
         def __init__(self) -> None:
@@ -159,10 +170,12 @@ def quantised_onnx(path: str, batch: Pictures) -> str:
         def get_next(self) -> dict[str, Pictures] | None:
             return self.left.pop() if self.left else None
 
-    nodes = list(onnx.load(path).graph.node)
+    whole = str(Path(path).with_name("shapes.onnx"))
+    quant_pre_process(path, whole, skip_symbolic_shape=True)
+    nodes = list(onnx.load(whole).graph.node)
     out = str(Path(path).with_name("net8.onnx"))
     quantize_static(
-        path,
+        whole,
         out,
         Batches(),
         per_channel=True,
