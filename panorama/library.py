@@ -268,7 +268,8 @@ class Library:
         """
         images, unlike = registering.listed(images), registering.listed(unlike)
         pictures = registering.read_pictures(images, trim=box is None)
-        told = registering.first_only(pictures) + registering.passed_over([*images, *unlike])
+        rivals = registering.read_pictures(unlike)
+        told = registering.first_only([*pictures, *rivals]) + registering.passed_over([*images, *unlike])
         if box is not None:
             if find or len(pictures) != 1:
                 raise UsageError(
@@ -277,7 +278,6 @@ class Library:
             pictures = [registering.cut_box(pictures[0], box)]
         if find:
             pictures = [registering.find_region(p, self.proposer) for p in pictures]
-        rivals = registering.read_pictures(unlike)
         if not pictures and not rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
         if not pictures and name.strip() not in self._store.entities():
@@ -299,17 +299,17 @@ class Library:
 
     def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
-        found = registering.album_folders(Path(folder))
-        made = self._add(
-            {
-                name: (registering.read_pictures(images), registering.read_pictures(rivals))
-                for name, images, rivals in found
-            }
-        )
-        return [
-            replace(entity, warnings=registering.passed_over_in_album(Path(folder), sub))
-            for entity, (sub, _, _) in zip(made, found, strict=True)
-        ]
+        album = {
+            name: (registering.read_pictures(images), registering.read_pictures(rivals))
+            for name, images, rivals in registering.album_folders(Path(folder))
+        }
+        told = {
+            name: registering.first_only([*pictures, *rivals])
+            + registering.passed_over_in_album(Path(folder), name)
+            for name, (pictures, rivals) in album.items()
+        }
+        made = zip(self._add(album), told.values(), strict=True)
+        return [replace(entity, warnings=lines) for entity, lines in made]
 
     def _add(
         self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]

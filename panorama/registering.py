@@ -36,7 +36,7 @@ BLANK_SPREAD = 3.0
 
 
 Image = Any
-"""A file, an RGB, RGBA or grey array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
+"""A file, an RGB or RGBA array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
 Images = Any
 """One or several files, folders, globs or pictures in memory."""
 

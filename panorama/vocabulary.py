@@ -40,13 +40,14 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
         case CreateEntity(name, pictures, negatives):
             if name in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
-            library.register(name, below(picture_root, pictures), unlike=below(picture_root, negatives))
-            return _told("created", name, _passed_over(picture_root, (*pictures, *negatives)))
+            made = library.register(name, below(picture_root, pictures), unlike=below(picture_root, negatives))
+            left = _passed_over(picture_root, (*pictures, *negatives))
+            return _told("created", name, made.warnings + left)
         case AddExemplars(name, pictures, negative):
             library.entity(name)
             found = below(picture_root, pictures)
-            library.register(name, () if negative else found, unlike=found if negative else ())
-            return _told("added to", name, _passed_over(picture_root, pictures))
+            made = library.register(name, () if negative else found, unlike=found if negative else ())
+            return _told("added to", name, made.warnings + _passed_over(picture_root, pictures))
         case RemoveExemplars(name, pictures):
             _remove(library, name, pictures)
             return _told("removed from", name)

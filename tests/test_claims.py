@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -63,6 +64,23 @@ def test_who_gives_no_sign_of_life_is_not_waited_for(tmp_path: Path, monkeypatch
         assert ours.take("work")
         ours.drop("work")
         assert [path.name for path in tmp_path.iterdir()] == ["claim-work.lock"]  # it is not ours to remove
+
+
+def test_what_a_silent_one_claimed_is_taken_once_it_was_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who had waited watched anew, and so waited for ever: the indexing never came to the video.
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 1000.0)
+    monkeypatch.setattr(claims, "LOOK_SECONDS", 0.001)
+    clock = Clock()
+    with Claims(tmp_path) as theirs, Claims(tmp_path, clock) as ours:
+        assert theirs.take("work") and not ours.take("work")
+        clock.now += PATIENCE_SECONDS
+        ours.wait_for(["work"])
+        assert ours.take("work")
+        ours.drop("work")
+        os.utime(tmp_path / "claim-work.lock", (1, 1))  # a sign of life: it is waited for again
+        assert not ours.take("work")
 
 
 def test_a_sign_of_life_counts_by_the_clock_of_who_waits(

@@ -269,6 +269,16 @@ def test_the_sheet_shows_each_hit_in_its_frame_with_its_box(run, asked, tmp_path
     assert nothing.status == 0 and (tmp_path / "none.jpg").is_file()
 
 
+def test_a_library_without_videos_makes_an_empty_sheet_and_no_clip(run, tmp_path):
+    # A list of no truth values has no type: it ended as a defect of ours.
+    (tmp_path / "bad.mp4").write_bytes(b"no video")
+    run("index", "bad.mp4", "--model", "color-bands")
+    run("register", "red", str(write_picture(tmp_path / "red.png", thing_picture("red"))))
+    nothing = run("query", RED, "--sheet", "none.jpg", "--clips", "none")
+    assert nothing.status == 0 and "no clip written" in nothing.err, nothing.err
+    assert (tmp_path / "none.jpg").is_file()
+
+
 def test_clips_hold_the_stretches_with_half_a_second_around(run, asked, tmp_path):
     done = run("query", f"{RED} AND time BETWEEN 1 AND 2", "--clips", "clips")
     assert done.status == 0 and "2 clips written to clips" in done.err

@@ -89,6 +89,24 @@ def test_tiff_is_turned_once(orientation: int) -> None:
     np.testing.assert_array_equal(decode_picture(moved), UPRIGHT[orientation])
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("channels", [3, 4])
+def test_avif_is_turned_as_its_file_says(orientation: int, channels: int) -> None:
+    """It lay on its side: AVIF tells the turn in boxes of its own."""
+    image, features = pytest.importorskip("PIL.Image"), pytest.importorskip("PIL.features")
+    if not features.check("avif"):
+        pytest.skip("this PIL writes no AVIF")
+    smooth = cv2.resize(WIDE[:3, :3], (48, 32), interpolation=cv2.INTER_CUBIC)
+    pixels = np.dstack([smooth, np.full((32, 48), 255, np.uint8)])[:, :, :channels]
+    says = image.Exif()
+    says[0x0112] = orientation
+    file = io.BytesIO()
+    image.fromarray(pixels).save(file, "AVIF", quality=95, exif=says)
+    upright = turned(smooth, orientation)
+    shown = decode_picture(file.getvalue())
+    assert shown.shape == upright.shape and np.abs(shown.astype(int) - upright).mean() < 6
+
+
 def test_transparency_is_turned_with_the_picture() -> None:
     alpha = np.zeros((20, 30, 1), np.uint8)
     alpha[:10] = 255
@@ -216,6 +234,10 @@ def test_tensors_and_floats_are_taken() -> None:
     np.testing.assert_array_equal(given_pixels(first, "it"), WIDE)
     np.testing.assert_array_equal(given_pixels((first.float() / 255).requires_grad_(), "it"), WIDE)
     np.testing.assert_array_equal(given_pixels(WIDE / 255, "it"), WIDE)
+    over = (WIDE / 255 * 1.000002 - 1e-6).astype(np.float32)  # as filters leave it; refused as "from 0 to 1"
+    over[0, 0] = [1.0000001, 0, 1]
+    assert np.abs(given_pixels(over, "it")[1:].astype(int) - WIDE[1:]).max() <= 1
+    assert given_pixels(over, "it")[0, 0].tolist() == [255, 0, 255]
     with pytest.raises(BadImage, match=r"cannot be read as an array .*BFloat16.*; a picture is \(height"):
         given_pixels(first.bfloat16(), "it")
 
@@ -224,6 +246,7 @@ def test_tensors_and_floats_are_taken() -> None:
     ("array", "message"),
     [
         (WIDE.astype(float), r"float64 from 0 to 254; .* floats from 0 to 1"),
+        (WIDE / 250, r"from 0 to 1\.01"),
         (WIDE[:, :, 0], r"\(20, 30\) uint8; .*dstack"),
         (WIDE[:, :, :2], r"\(20, 30, 2\) uint8"),
         (WIDE.astype(np.int64), "int64; a picture is"),
@@ -276,6 +299,15 @@ def test_of_a_picture_that_moves_the_first_is_registered_and_it_is_said(library:
         "a.webp moves: its first picture is the example; another is taken with --video FILE"
     ]
     assert "warnings=('a.webp moves" in repr(entity) and "warnings" not in repr(library.entity("thing"))
+    Path("b.webp").write_bytes(animated_webp(thing_picture("blue")))
+    (told,) = library.register("thing", (), unlike="b.webp").warnings
+    assert told.startswith("b.webp moves")
+    (told,) = library.query("CREATE ENTITY 'in SQL' FROM 'a.webp'").warnings
+    assert "a.webp moves" in told
+    write_picture(Path("album/other/not/a.png"), thing_picture("blue"))
+    Path("album/other/b.webp").write_bytes(animated_webp(thing_picture("green")))
+    (other,) = library.register_album("album")
+    assert [line.split(":")[0] for line in other.warnings] == ["album/other/b.webp moves"]
     still = library.register("still", thing_picture("red"))
     assert still.warnings == ()
     np.testing.assert_array_equal(kept(library, "thing")[0], kept(library, "still")[0])

@@ -84,6 +84,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             None,
             "a similarity lies between 0 and 1; none reaches 50",
         ),
+        ("SELECT * FROM (SELECT similarity('a.jpg') how FROM crops) WHERE how > 70", None, "none reaches 70"),
     ],
 )
 def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any, told: str) -> None:
@@ -104,6 +105,10 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT tracks WHERE 100 * similarity('a.jpg') > 80 AND 3 > similarity('a.jpg')",
         "SELECT video, similarity('a.jpg') * 100 AS score FROM tracks WHERE 7 = 7 AND video <> 'score > 5'",
         "SELECT * FROM (SELECT 100 * score AS score FROM sightings) WHERE score > 80",
+        # A number that goes on was told as if it stood alone, a count that is called a score as if it were one.
+        "SELECT tracks WHERE entity = 'dog' AND score >= 80 / 100.0 AND 5 // 10 <= score AND score > 2 - 1.9",
+        "SELECT tracks WHERE similarity('a.jpg') >= 50::DOUBLE / 100 AND score BETWEEN 5 % 5 AND 1",
+        "SELECT entity, count(*) score FROM sightings GROUP BY entity HAVING score > 5",
         "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog', 'x']",
         "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
     ],

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from panorama.answering import entity_statement
 from panorama.archive import replaced
@@ -291,7 +292,8 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
     hits = hits_of(result.columns, result.arrow().to_pylist())
     videos = library.videos()
     paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
-    shown = videos.filter([video in {hit.video for hit in hits} for video in paths])
+    seen = {hit.video for hit in hits}
+    shown = videos.filter(pa.array([video in seen for video in paths], pa.bool_()))
     for video, other in zip(shown.column("video").to_pylist(), replaced(shown), strict=True):
         if other:
             say(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from typing import TypeGuard
 
 from sqlglot.tokens import Token, TokenType
 
@@ -24,7 +25,11 @@ _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
 )
 _EQUALS = frozenset((TokenType.EQ, TokenType.IN))
-_COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH))
+_COUNTS = frozenset(
+    (TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD, TokenType.DIV)
+    + (TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON)
+)
+"""Beside a column or a number they make another of it: 100 * score may reach 80, score 80 / 100."""
 _LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN))
 _MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
 _TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
@@ -119,17 +124,24 @@ def least(tokens: list[Token]) -> Iterator[Compared]:
         elif name in others or (name != "score" and name not in alike):
             continue
         before, after = _at(tokens, i - 1), _at(tokens, stop)
-        if token.token_type == TokenType.STRING or any(
-            t and t.token_type in _COUNTS for t in (before, after)
-        ):
-            continue  # 100 * score may reach 80
+        if token.token_type == TokenType.STRING or _counts(before) or _counts(after):
+            continue
         column = "score" if name == "score" else "similarity"
-        how, value = _at(tokens, stop), _at(tokens, stop + 1)
-        if how and value and how.token_type in _LEAST and value.token_type == TokenType.NUMBER:
-            yield Compared(column, how.token_type, value)
-        how, value = _at(tokens, i - 1), _at(tokens, i - 2)
-        if how and value and how.token_type in _MOST and value.token_type == TokenType.NUMBER:
-            yield Compared(column, how.token_type, value)
+        value = _at(tokens, stop + 1)
+        if after and after.token_type in _LEAST and _stands_alone(value, _at(tokens, stop + 2)):
+            yield Compared(column, after.token_type, value)
+        value = _at(tokens, i - 2)
+        if before and before.token_type in _MOST and _stands_alone(value, _at(tokens, i - 3)):
+            yield Compared(column, before.token_type, value)
+
+
+def _counts(token: Token | None) -> bool:
+    return token is not None and token.token_type in _COUNTS
+
+
+def _stands_alone(value: Token | None, beside: Token | None) -> TypeGuard[Token]:
+    """Whether a token is a number, and what stands on its far side makes no other of it."""
+    return value is not None and value.token_type == TokenType.NUMBER and not _counts(beside)
 
 
 def _at(tokens: list[Token], place: int) -> Token | None:
@@ -151,8 +163,14 @@ def _behind(tokens: list[Token], place: int) -> int:
 
 
 def _given_names(tokens: list[Token]) -> dict[Token, int]:
-    """The names that a statement gives with AS, and the place of the AS."""
-    return {name: i for i, (word, name) in enumerate(pairwise(tokens)) if word.token_type == TokenType.ALIAS}
+    """The names that a statement gives, with AS or right behind a bracket, and where what they name ends."""
+    given = {}
+    for i, (word, name) in enumerate(pairwise(tokens)):
+        if word.token_type == TokenType.ALIAS:
+            given[name] = i
+        elif word.token_type == TokenType.R_PAREN and name.token_type == TokenType.VAR:
+            given[name] = i + 1
+    return given
 
 
 def _is_similarity(tokens: list[Token], stop: int) -> bool:

@@ -72,7 +72,8 @@ class Claims:
             if lock is None and not self._is_silent(work):
                 return False
             self._held[work] = lock
-            self._seen.pop(work, None)
+            if lock is not None:  # of one that is silent we know: who waited for it takes it again
+                self._seen.pop(work, None)
             if self._beating is None:
                 self._beating = threading.Thread(target=self._beat, name="panorama claims", daemon=True)
                 self._beating.start()
