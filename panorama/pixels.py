@@ -30,8 +30,8 @@ _TURNS = {
     0: (4, 5, 2, 7),
     1: (2, 7, 4, 5),
 }
-"""Orientations of EXIF, by what an AVIF says: mirrored not, upside down or left to right, after so many quarter
-turns against the clock."""
+"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
+so many quarter turns against the clock."""
 _BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
 _DEPTHS = (8, 10, 12, 14, 16)
 _ROUNDING = 1e-3

@@ -40,7 +40,8 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
         case CreateEntity(name, pictures, negatives):
             if name in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
-            made = library.register(name, below(picture_root, pictures), unlike=below(picture_root, negatives))
+            found, rivals = below(picture_root, pictures), below(picture_root, negatives)
+            made = library.register(name, found, unlike=rivals)
             left = _passed_over(picture_root, (*pictures, *negatives))
             return _told("created", name, made.warnings + left)
         case AddExemplars(name, pictures, negative):

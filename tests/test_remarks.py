@@ -105,7 +105,7 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT tracks WHERE 100 * similarity('a.jpg') > 80 AND 3 > similarity('a.jpg')",
         "SELECT video, similarity('a.jpg') * 100 AS score FROM tracks WHERE 7 = 7 AND video <> 'score > 5'",
         "SELECT * FROM (SELECT 100 * score AS score FROM sightings) WHERE score > 80",
-        # A number that goes on was told as if it stood alone, a count that is called a score as if it were one.
+        # A number that goes on was told as if it stood alone, and a count that is called a score.
         "SELECT tracks WHERE entity = 'dog' AND score >= 80 / 100.0 AND 5 // 10 <= score AND score > 2 - 1.9",
         "SELECT tracks WHERE similarity('a.jpg') >= 50::DOUBLE / 100 AND score BETWEEN 5 % 5 AND 1",
         "SELECT entity, count(*) score FROM sightings GROUP BY entity HAVING score > 5",

@@ -25,10 +25,8 @@ _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
 )
 _EQUALS = frozenset((TokenType.EQ, TokenType.IN))
-_COUNTS = frozenset(
-    (TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD, TokenType.DIV)
-    + (TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON)
-)
+_COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD))
+_COUNTS |= {TokenType.DIV, TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON}
 """Beside a column or a number they make another of it: 100 * score may reach 80, score 80 / 100."""
 _LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN))
 _MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
