@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import av
@@ -104,6 +104,85 @@ def test_the_end_that_a_file_lacks_is_missed_all_the_same(tmp_path: Path, thread
         some = list(reader.frames_but(Unneeded(RATE)))
         assert 5 < len(some) < 60
         assert len(some) + reader.report.lost_packets == pytest.approx(60, abs=3)
+
+
+def restamped(path: Path, source: Path, at: int, moved: Callable[[av.Packet, int], int]) -> Path:
+    """A copy in which packets from number `at` on have other presentation times, and still the same order.
+
+    Args:
+        moved: told a packet and its number; by how many frames it is shown later.
+    """
+    with av.open(str(source)) as whole, av.open(str(path), "w") as container:
+        stream = whole.streams.video[0]
+        copy = container.add_stream_from_template(stream)
+        step = round(1 / (stream.average_rate * stream.time_base))
+        for number, packet in enumerate(whole.demux(stream)):
+            if packet.dts is None:
+                continue
+            if number >= at:
+                packet.pts = max(packet.pts + moved(packet, number) * step, packet.dts)
+            packet.stream = copy
+            container.mux(packet)
+    return path
+
+
+STAMPS: dict[str, Callable[[av.Packet, int], int]] = {
+    "one of two frames": lambda packet, number: -(number % 17 == 0),
+    "before frames shown earlier": lambda packet, number: 3 * (number % 13 == 0),
+    "half a second too late": lambda packet, number: 12 * (number % 29 == 0),
+}
+
+
+@pytest.mark.parametrize("stamps", list(STAMPS))
+@pytest.mark.parametrize("threads", [1, 3])
+def test_where_stamps_tell_no_place_from_the_start_nothing_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stamps: str, threads: int
+) -> None:
+    monkeypatch.setattr(decoding, "ALONE_PIXELS", 0)
+    whole = write_video(tmp_path / "whole.mp4", "libx264", frames=150, b_frames=3, codec_options=LEAN)
+    path = restamped(tmp_path / "odd.mkv", whole.path, 0, STAMPS[stamps])
+    with open_video(path, threads=threads) as reader:
+        every = [row(frame) for frame in reader.frames()]
+        losses = reader.report
+    with open_video(path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert [row(frame) for frame in some] == every
+        assert reader.report == losses
+    assert not any(isinstance(frame, PassedFrame) for frame in some)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("stamps", list(STAMPS))
+@pytest.mark.parametrize("rate", [5.0, 13.0])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_where_stamps_tell_no_place_later_each_packet_is_one_frame_still(
+    tmp_path: Path, stamps: str, rate: float, threads: int
+) -> None:
+    whole = write_video(tmp_path / "whole.mp4", "libx264", frames=150, b_frames=3, codec_options=LEAN)
+    path = restamped(tmp_path / "odd.mkv", whole.path, 60, STAMPS[stamps])
+    with open_video(path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(rate)))
+        assert [frame.index for frame in some] == list(range(150))
+        assert reader.report.frames == 150 and reader.report.lost_packets == 0
+    assert any(isinstance(frame, PassedFrame) for frame in some[:60])
+    assert not any(isinstance(frame, PassedFrame) for frame in some[110:])
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_a_clock_that_starts_over_gives_stamps_once_more(tmp_path: Path, share: float) -> None:
+    whole = write_video(tmp_path / "whole.ts", "libx264", frames=150, b_frames=3, codec_options=LEAN)
+    data = whole.path.read_bytes()
+    begin = int(len(data) // 188 * share) * 188
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(data + data[begin:])
+    with open_video(joined, threads=1) as reader:
+        every, losses = [row(frame) for frame in reader.frames()], reader.report
+    with open_video(joined, threads=1) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert [row(frame) for frame in some] == every and reader.report == losses
+    assert any(isinstance(frame, PassedFrame) for frame in some)
+    assert not any(isinstance(frame, PassedFrame) for frame in some[150:])
 
 
 def test_a_frame_is_unneeded_only_where_an_earlier_one_of_its_tick_was_met() -> None:
@@ -214,3 +293,25 @@ def test_a_library_holds_the_same_bytes_as_if_all_had_been_decoded(
         files = sorted((tmp_path / name / "data").rglob("*.parquet"))
         made[name] = {str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files}
     assert made["all"] and made["some"] == made["all"]
+
+
+def test_a_file_that_goes_before_it_is_looked_into_again_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    film = two_shots(folder / "a.mp4", 33)
+    write_video(folder / "b.mp4", "libx264", frames=60, b_frames=3, codec_options=LEAN)
+    again = VideoReader.again
+
+    def again_without_it(reader: VideoReader, start: int, stop: int) -> Iterator[VideoFrame]:
+        film.unlink(missing_ok=True)
+        return again(reader, start, stop)
+
+    monkeypatch.setattr(VideoReader, "again", again_without_it)
+    with Store.create(tmp_path / "library") as store:
+        indexer = Indexer(ColorEmbedder(), ColoredThings(), IngestSettings(samples_per_second=RATE))
+        first, second = index_paths(store, indexer, find_videos([folder])).files
+    assert (first.status, second.status) == ("failed", "indexed")
+    assert "a.mp4 was opened before" in first.note

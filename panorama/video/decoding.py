@@ -99,6 +99,13 @@ def open_container(path: Path) -> InputContainer:
     return av.open(f"file:{path}", options=OPEN_OPTIONS, metadata_errors="replace")
 
 
+def _opened_again(path: Path) -> InputContainer:
+    try:
+        return open_container(path)
+    except av.FFmpegError as exc:
+        raise VideoOpenError(f"{path} was opened before and cannot be now: {exc.strerror or exc}") from exc
+
+
 def open_source(path: Path, threads: int) -> Source:
     """Opens a file and decodes its first frame, which tells size, rotation and where time starts.
 
@@ -239,7 +246,7 @@ def _packets(container: InputContainer, stream: VideoStream, report: DecodeRepor
 
 def shown_packets(source: Source) -> Iterator[av.Packet]:
     """The packets that become a frame, in decoding order, not decoded."""
-    with closing(open_container(source.path)) as container:
+    with closing(_opened_again(source.path)) as container:
         stream = container.streams.video[source.video_number]
         for packet in _packets(container, stream, DecodeReport()):
             if packet.size and is_shown(packet, source.info.codec):
@@ -262,6 +269,9 @@ def decoded_frames(
     """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
 
     Damage raises nothing: it is counted in `report` and decoding goes on.
+
+    Raises:
+        VideoOpenError: the file is no longer there.
     """
     for frame in _frames(source, report, seek_pts, keyframes_only):
         assert not isinstance(frame, PassedOver)
@@ -312,7 +322,7 @@ def _decode_pass(
     keyframes_only: bool,
     sparing: Sparing | None = None,
 ) -> Iterator[av.VideoFrame | PassedOver]:
-    with closing(open_container(source.path)) as container:
+    with closing(_opened_again(source.path)) as container:
         stream = container.streams.video[source.video_number]
         stream.codec_context.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
@@ -335,6 +345,8 @@ def _decode_pass(
                 continue
             for frame in frames:
                 if sparing is not None:
+                    if sparing.has_told_of(frame):
+                        continue
                     yield from _passed(sparing.before(frame), count)
                 _count_frame(report, count, frame)
                 yield frame

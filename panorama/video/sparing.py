@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ say so for frames of the same layer of time only."""
 
 WARM_UP_PACKETS = 64
 """Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
+
+KNOWN_PACKETS = 64
+"""Stamps that are remembered: farther apart no codec puts what it decodes and what it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,9 @@ class Sparing:
     """What one pass may leave out, and the order in which what was left out would have come.
 
     A packet that is spared may be decoded all the same, where other frames are made from it. At the first
-    sign of damage, of fields instead of frames, or of stamps that do not identify a frame, all is decoded
-    from then on: what cannot be seen cannot be counted.
+    sign of damage, of fields instead of frames, or of stamps that do not identify a frame or tell its place,
+    all is decoded from then on: what cannot be seen cannot be counted. Until then each packet stands for one
+    frame still, whatever its stamp.
 
     Args:
         first_pts: of the first frame that decodes.
@@ -45,6 +50,8 @@ class Sparing:
         self._last_clock: int | None = None
         self._last_pts: int | None = None
         self._waiting: list[int] = []  # a heap of the pts of spared packets that have not come out
+        self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
+        self._told: dict[int, int] = {}  # what was told of by pts, and at which packet
 
     @property
     def waiting(self) -> int:
@@ -69,6 +76,11 @@ class Sparing:
         self._last_clock = pts if packet.dts is None else packet.dts
         if last is not None and self._last_clock < last - self._ticks_per_second:
             self._over = True
+            self._told.clear()  # the same stamps are other frames now
+        self._over |= pts in self._met
+        self._met.append(pts)
+        if shown and (pts in self._waiting or self._was_told(pts)):
+            heapq.heappush(self._waiting, pts)  # two of one stamp: whichever comes out, both count
         if self._over or not shown or pts < self._first_pts:
             return False
         # Asked of every packet: who is asked compares it with those before.
@@ -77,20 +89,41 @@ class Sparing:
             heapq.heappush(self._waiting, pts)
         return spared
 
+    def has_told_of(self, frame: av.VideoFrame) -> bool:
+        """Whether a frame that came out was told of as left out, because one of a later stamp came first."""
+        if frame.pts is None or not self._was_told(frame.pts):
+            return False
+        del self._told[frame.pts]
+        self._over = True
+        return True
+
     def before(self, frame: av.VideoFrame) -> Iterator[PassedOver]:
         """What was left out before a frame that came out."""
         if frame.interlaced_frame or frame.is_corrupt:
             self._over = True
         if frame.pts is None:
             return
-        started_over = self._last_pts is not None and frame.pts < self._last_pts
-        self._last_pts = frame.pts
+        last, self._last_pts = self._last_pts, frame.pts
+        started_over = last is not None and frame.pts < last - self._ticks_per_second
+        if last is not None and frame.pts <= last:
+            self._over = True
         while self._waiting and (started_over or self._waiting[0] < frame.pts):
-            yield PassedOver(heapq.heappop(self._waiting))
+            yield self._tell()
         if self._waiting and self._waiting[0] == frame.pts:
             heapq.heappop(self._waiting)  # others are made from it
 
     def rest(self) -> Iterator[PassedOver]:
         """What was left out at the end."""
         while self._waiting:
-            yield PassedOver(heapq.heappop(self._waiting))
+            yield self._tell()
+
+    def _tell(self) -> PassedOver:
+        pts = heapq.heappop(self._waiting)
+        self._told[pts] = self._packets
+        if len(self._told) > KNOWN_PACKETS:
+            del self._told[next(iter(self._told))]
+        return PassedOver(pts)
+
+    def _was_told(self, pts: int) -> bool:
+        """Whether it was, lately."""
+        return self._packets - self._told.get(pts, -KNOWN_PACKETS) < KNOWN_PACKETS
