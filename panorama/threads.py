@@ -99,7 +99,8 @@ def lent(**counts: int | None) -> Iterator[None]:
     """Within it libraries, by name, have so many threads where they are loaded; then as many as were found.
 
     Blocks of several threads may overlap: what the first found is set back when the last ends. A thread that
-    leaves before has its own numbers back then, where the library keeps one for each thread.
+    leaves before gets that back at once where the library keeps a number for each thread: its own it cannot
+    know, since a new thread begins with what a block has lent.
 
     Args:
         counts: by library; None leaves its own, and what happens to it within is set back all the same.
