@@ -412,12 +412,13 @@ def main() -> None:
     parser.add_argument(
         "--without-motion",
         action="store_true",
-        help="index without regions that are there because they move, into another WORK; `clips` then asks\n"
-        "for other things, `sample` and `eval` for the same",
+        help="index without regions that are there because they move, into WORK/without-motion; `clips` then\n"
+        "asks for other things, `sample` and `eval` for the same",
     )
     given = parser.parse_args()
+    work = given.work / "without-motion" if given.without_motion else given.work
     with only_detected() if given.without_motion else nullcontext():
-        sets = make_sets(given.footage, given.work)
+        sets = make_sets(given.footage, work)
     for rule in RULES:
         if not given.only or rule.name.startswith(tuple(given.only)):
             show(rule, sets, given.silent)
