@@ -412,8 +412,8 @@ def main() -> None:
     parser.add_argument(
         "--without-motion",
         action="store_true",
-        help="index without regions that are there because they move, into WORK/without-motion; `clips` then\n"
-        "asks for other things, `sample` and `eval` for the same",
+        help="index without regions that are there because they move, into WORK/without-motion; `clips`\n"
+        "then asks for other things, `sample` and `eval` for the same",
     )
     given = parser.parse_args()
     work = given.work / "without-motion" if given.without_motion else given.work
