@@ -129,12 +129,13 @@ class _Lent:
 
     def set(self, counts: Mapping[str, int | None]) -> None:
         with self._lock:
-            for name, count in counts.items():
-                # One that another thread is loading has its module, and not its functions yet.
-                if (found := _threads_of(name)) is None:
-                    continue
+            # One that another thread is loading has its module, and not its functions yet. All are read
+            # before any is told: torch and faiss may share one OpenMP, if torch was loaded first.
+            found = {name: has for name in counts if (has := _threads_of(name)) is not None}
+            for name, has in found.items():
                 if self._inside:
-                    self._found.setdefault(name, found)
+                    self._found.setdefault(name, has)
+                count = counts[name]
                 if count is not None and not (name in BY_OPENMP and "OMP_NUM_THREADS" in os.environ):
                     _set_threads(name, count)
 
