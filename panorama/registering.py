@@ -84,9 +84,8 @@ def listed(given: Images) -> list[Any]:
         UsageError: something else was given.
     """
     one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given)
-    several = (
-        list(given) if isinstance(given, Iterable) and not one else [given]
-    )  # of four dimensions: a batch of pictures
+    # An array of four dimensions is a batch: iterating gives its pictures.
+    several = list(given) if isinstance(given, Iterable) and not one else [given]
     for item in several:
         if not (is_path(item) or is_pixels(item)):
             raise UsageError(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
 from panorama.store.schema import segment_of
-from panorama.store.vectors import VectorTable
+from panorama.store.vectors import Neighbours, VectorTable
 
 MODEL = "model-hash-" + "0" * 53
 FRAMES = 12
@@ -111,3 +111,19 @@ def lacking(store: Store, model_hash: str, exit: int) -> list[int]:
     batches = store.read_crops(segments=snapshot.live_segments)
     stored = np.concatenate([batch.crop_ids for batch in batches])
     return [int(segment) for segment in np.unique(segment_of(stored[~np.isin(stored, held)]))]
+
+
+def table_of(crop_ids: np.ndarray, vectors: np.ndarray, folder: Path | None = None) -> VectorTable:
+    return VectorTable(MODEL, 1, crop_ids, crop_ids // 4, vectors, folder)
+
+
+def pairs(found: Neighbours) -> set[tuple[int, int]]:
+    return set(zip(found.query_index.tolist(), found.rows.tolist(), strict=True))
+
+
+def clustered(count: int, seed: int = 0, clusters: int = 150, dim: int = 16) -> np.ndarray:
+    """Unit vectors in tight groups, as crops of the same things are."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(clusters, dim))
+    vectors = centres[rng.integers(clusters, size=count)] + 0.25 * rng.normal(size=(count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

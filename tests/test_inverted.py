@@ -1,0 +1,276 @@
+"""The inverted file finds what comparing every row finds, is built in pieces and used again."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from store_samples import MODEL, clustered, pairs, table_of, unit_vectors
+
+from panorama.store import inverted, inverted_training, pack_ids
+from panorama.store.vectors import Neighbours, Restriction, VectorIndex, VectorTable
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """12,000 rows in 12 segments with an inverted file, and the same rows to be compared one by one."""
+    crop_ids = np.concatenate([pack_ids(s, np.arange(1000)) for s in range(1, 13)])
+    table = table_of(crop_ids, clustered(12_000), tmp_path_factory.mktemp("ivf"))
+    return table, VectorIndex(table, flat_rows=100, exact_rows=10, build=True), VectorIndex(table)
+
+
+QUERIES = clustered(40, seed=8)
+
+
+def recall(found: Neighbours, truth: Neighbours) -> float:
+    return len(pairs(found) & pairs(truth)) / max(len(truth), 1)
+
+
+def test_the_inverted_file_finds_what_comparing_every_row_finds(large):
+    _, approximate, exact = large
+    assert approximate.kind == "IndexIVFScalarQuantizer" and exact.kind == "exact"
+    found, truth = approximate.search(QUERIES, 20), exact.search(QUERIES, 20)
+    assert recall(found, truth) >= 0.99
+    np.testing.assert_allclose(found.similarity[:20], truth.similarity[:20], atol=1e-5)
+    found, truth = approximate.range_search(QUERIES, 0.85), exact.range_search(QUERIES, 0.85)
+    assert recall(found, truth) >= 0.99 and len(truth) > 500
+    assert pairs(found) <= pairs(exact.range_search(QUERIES, 0.85 - 1e-5))
+
+
+def test_the_inverted_file_looks_into_few_lists_where_that_is_enough(large):
+    _, approximate, _ = large
+    file = approximate._ivf
+    assert file is not None and file._probes(0.85) < 0.2 * file._index.nlist
+    assert file._probes(-0.5) is None and approximate.near(QUERIES, np.full(40, -0.5)) is None
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.6])
+def test_the_inverted_file_respects_a_restriction(large, share):
+    table, approximate, exact = large
+    rng = np.random.default_rng(3)
+    restrict = Restriction(crop_ids=rng.choice(table.crop_ids, int(share * len(table)), replace=False))
+    found, truth = approximate.search(QUERIES, 10, restrict), exact.search(QUERIES, 10, restrict)
+    assert recall(found, truth) >= 0.99
+    assert np.isin(table.crop_ids[found.rows], restrict.crop_ids).all()
+    found, truth = (
+        approximate.range_search(QUERIES, 0.85, restrict),
+        exact.range_search(QUERIES, 0.85, restrict),
+    )
+    assert recall(found, truth) >= 0.99
+    by_segment = Restriction(segments=np.array([2, 5]))
+    assert recall(approximate.search(QUERIES, 10, by_segment), exact.search(QUERIES, 10, by_segment)) >= 0.99
+
+
+def test_the_best_are_sought_as_deep_as_they_lie(large):
+    table, approximate, exact = large
+    file = approximate._ivf
+    for queries in (table.vectors[:60], unit_vectors(60, seed=11, dim=table.dim)):
+        shares, depths = [], []
+        for query in queries:
+            for count in (5, 60):
+                truth = exact.search(query[None], count)
+                shares.append(recall(approximate.search(query[None], count), truth))
+                level = file._reached(query[None], count, None)
+                # A bound: so much the best of all reach at least.
+                assert level is not None and level <= truth.similarity[-1] + 1e-6
+                depths.append(file._probes(level) or file._index.nlist)
+        assert np.mean(shares) >= 0.99
+        assert np.mean(depths[::2]) < np.mean(depths[1::2])
+    few = np.arange(25)
+    assert file._reached(queries[:1], 30, few) is None and approximate.nearest(queries[0], 30, few) is None
+
+
+def test_near_holds_at_least_the_rows_above(large):
+    _, approximate, exact = large
+    near = approximate.near(QUERIES, np.full(len(QUERIES), 0.85))
+    assert near is not None and exact.near(QUERIES, np.full(len(QUERIES), 0.85)) is None
+    truth = exact.range_search(QUERIES, 0.85)
+    found = [np.isin(truth.rows[truth.query_index == q], rows) for q, rows in enumerate(near)]
+    assert np.concatenate(found).mean() >= 0.99
+
+
+def test_a_small_search_takes_one_thread_and_a_large_one_all(large, monkeypatch):
+    _, approximate, _ = large
+    file, seen = approximate._ivf, []
+
+    class Watched:
+        def __getattr__(self, name):
+            if name in ("search", "range_search"):
+                seen.append(inverted.faiss.omp_get_max_threads())
+            return getattr(plain, name)
+
+    plain = file._index
+    monkeypatch.setattr(file, "_index", Watched())
+    before = inverted.faiss.omp_get_max_threads()
+    inverted.faiss.omp_set_num_threads(3)
+    try:
+        few = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        assert len(seen) >= 2 and set(seen) == {1}
+        monkeypatch.setattr(inverted, "MANY_CODES", 100)
+        seen.clear()
+        many = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        assert len(seen) >= 2 and set(seen) == {3} and inverted.faiss.omp_get_max_threads() == 3
+        seen.clear()
+        approximate.near(QUERIES, np.full(len(QUERIES), 0.85), np.arange(3))  # most codes are passed over
+        assert set(seen) == {1}
+    finally:
+        inverted.faiss.omp_set_num_threads(before)
+    assert [pairs(found) for found in few] == [pairs(found) for found in many]
+
+
+def test_an_inverted_file_is_used_again_by_the_next_process(large):
+    table, approximate, _ = large
+    again = VectorIndex(table, flat_rows=100, exact_rows=10)
+    assert again.kind == "IndexIVFScalarQuantizer"
+    assert pairs(again.search(QUERIES, 20)) == pairs(approximate.search(QUERIES, 20))
+
+
+def test_rows_that_came_later_and_rows_that_went_are_respected(large, tmp_path):
+    table, _, _ = large
+    folder = tmp_path / "ivf"
+    shutil.copytree(table.folder, folder)
+    kept = table.crop_ids >> 32 != 3
+    later = clustered(400, seed=21)
+    changed = table_of(
+        np.concatenate([table.crop_ids[kept], pack_ids(20, np.arange(400))]),
+        np.concatenate([table.vectors[kept], later]),
+        folder,
+    )
+    approximate, exact = VectorIndex(changed, flat_rows=100, exact_rows=10), VectorIndex(changed)
+    assert approximate.kind != "exact"
+    queries = np.concatenate([later[:20], QUERIES])
+    assert recall(approximate.search(queries, 10), exact.search(queries, 10)) >= 0.99
+    assert recall(approximate.range_search(queries, 0.85), exact.range_search(queries, 0.85)) >= 0.99
+
+
+def test_building_again_adds_what_is_missing(large, tmp_path):
+    table, _, _ = large
+    folder = tmp_path / "ivf"
+    shutil.copytree(table.folder, folder)
+    grown = table_of(
+        np.concatenate([table.crop_ids, pack_ids(20, np.arange(2000))]),
+        np.concatenate([table.vectors, clustered(2000, seed=21)]),
+        folder,
+    )
+    approximate = VectorIndex(grown, flat_rows=100, exact_rows=10, build=True)
+    assert approximate._ivf is not None and not approximate._ivf.worn and not len(approximate._ivf._missing)
+    assert recall(approximate.search(QUERIES, 20), VectorIndex(grown).search(QUERIES, 20)) >= 0.99
+    assert len(list(folder.glob("i*.faiss"))) == 1
+
+
+def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
+    table = table_of(large[0].crop_ids, large[0].vectors, tmp_path / "ivf")
+    monkeypatch.setattr(inverted, "SAVE_ROWS", 5000)
+    add, sizes = inverted._add, []
+
+    def stopped_at_the_second(index, table, rows, wait):
+        if sizes:
+            raise KeyboardInterrupt
+        sizes.append(len(rows))
+        add(index, table, rows, wait)
+
+    monkeypatch.setattr(inverted, "_add", stopped_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+    half = VectorIndex(table, flat_rows=100, exact_rows=10)
+    assert half._ivf is not None and half._ivf.worn and half.codes(0.9) >= 7000
+    assert recall(half.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    monkeypatch.setattr(inverted, "_add", add)
+    monkeypatch.setattr(inverted, "_trained", lambda *_: pytest.fail("trained again"))
+    waited = []
+    whole = VectorIndex(
+        table, flat_rows=100, exact_rows=10, build=True, wait=lambda: waited.append("for queries")
+    )
+    assert whole._ivf is not None and not len(whole._ivf._missing) and waited
+    assert recall(whole.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    assert len(list((tmp_path / "ivf").glob("i*.faiss"))) == 1
+
+
+def test_training_rests_between_small_pieces_and_finds_the_ranges_that_faiss_finds(large, monkeypatch):
+    """FAISS trained in one go, a quarter of a minute of a core at 1,000,000 vectors, beside any query."""
+    monkeypatch.setattr(inverted_training, "PIECE_ROWS", 500)
+    vectors, lists, pieces = large[0].vectors[:6400], 100, []
+    search, faiss = inverted_training.faiss.IndexFlatIP.search, inverted_training.faiss
+
+    def searched(self, rows, k):
+        assert len(rows) <= 500
+        pieces[-1] += 1
+        return search(self, rows, k)
+
+    monkeypatch.setattr(faiss.IndexFlatIP, "search", searched)
+    index = inverted_training.trained(vectors, lists, None, lambda: pieces.append(0))
+    assert len(pieces) == (inverted_training.ROUNDS + 1) * 13 and set(pieces) == {1}
+    monkeypatch.undo()
+    centres = index.quantizer.reconstruct_n(0, lists)
+    assert np.allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-5)
+    theirs = faiss.IndexIVFScalarQuantizer(
+        index.quantizer, vectors.shape[1], lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    )
+    theirs.train(vectors)
+    ranges = [faiss.vector_to_array(each.sq.trained) for each in (index, theirs)]
+    assert np.array_equal(*ranges)
+    # As near to their lists' centres as with k-means of FAISS, and no list is left empty.
+    kmeans = faiss.Kmeans(vectors.shape[1], lists, niter=8, spherical=True, seed=1)
+    kmeans.train(vectors)
+    near = index.quantizer.search(vectors, 1)
+    assert near[0].mean() >= (vectors @ kmeans.centroids.T).max(axis=1).mean() - 0.01
+    assert len(np.unique(near[1])) == lists
+
+
+def test_vectors_that_are_all_the_same_can_be_trained_on():
+    vectors = np.tile(np.eye(1, 8, dtype=np.float32), (200, 1))
+    index = inverted_training.trained(vectors, 3, None, lambda: None)
+    index.add(vectors)
+    assert index.ntotal == 200 and np.isfinite(index.quantizer.reconstruct_n(0, 3)).all()
+
+
+def test_a_search_in_a_scope_finds_what_came_later_only_within_it(large):
+    table, _, _ = large
+    later = clustered(400, seed=21)
+    grown = table_of(
+        np.concatenate([table.crop_ids, pack_ids(20, np.arange(400))]),
+        np.concatenate([table.vectors, later]),
+        table.folder,
+    )
+    index = VectorIndex(grown, flat_rows=100, exact_rows=10)
+    assert len(index._ivf._missing) == 400
+    first = len(table.crop_ids)
+    for rows in (
+        np.arange(0, len(grown), 7),
+        np.arange(first + 100, first + 200),
+        np.arange(100),
+        np.zeros(0, np.intp),
+    ):
+        found = index.near(later[:5], np.full(5, 0.6), rows)
+        for near in found:
+            assert np.isin(near, rows).all() and len(np.unique(near)) == len(near)
+            assert np.isin(rows[rows >= first], near).all()
+
+
+@pytest.mark.parametrize("damage", ["model", "truncated", "garbage", "ids"])
+def test_an_inverted_file_that_does_not_fit_is_not_used(large, tmp_path, damage):
+    table, _, exact = large
+    folder = tmp_path / "ivf"
+    shutil.copytree(table.folder, folder)
+    (file,), (ids,) = folder.glob("i*.faiss"), folder.glob("i*.ids")
+    if damage == "truncated":
+        file.write_bytes(file.read_bytes()[:1000])
+    elif damage == "garbage":
+        (folder / "ivf.json").write_text("{]")
+    elif damage == "ids":
+        ids.write_bytes(ids.read_bytes()[::-1])
+    model = "another" if damage == "model" else MODEL
+    other = VectorTable(model, 1, table.crop_ids, table.track_ids, table.vectors, folder)
+    index = VectorIndex(other, flat_rows=100, exact_rows=10)
+    assert index.kind == "exact"
+    assert pairs(index.search(QUERIES, 5)) == pairs(exact.search(QUERIES, 5))
+
+
+def test_very_large_tables_get_shorter_codes_and_keep_their_recall(monkeypatch):
+    monkeypatch.setattr(inverted, "PQ_ROWS", 1000)
+    table = table_of(pack_ids(1, np.arange(8000)), clustered(8000))
+    approximate = VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+    assert approximate.kind == "IndexIVFPQ"
+    truth = VectorIndex(table).range_search(QUERIES, 0.85)
+    assert recall(approximate.range_search(QUERIES, 0.85), truth) >= 0.99
