@@ -17,7 +17,7 @@ from panorama import registering
 from panorama.arguments import checked
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import UsageError
+from panorama.errors import ModelError, UsageError
 from panorama.library_models import LibraryModels
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
@@ -266,23 +266,12 @@ class Library:
             BadImage, BadBox: a picture cannot serve; nothing is registered.
             EntityError: the name cannot serve.
         """
-        images, unlike = registering.listed(images), registering.listed(unlike)
-        pictures = registering.read_pictures(images, trim=box is None)
-        rivals = registering.read_pictures(unlike)
-        told = registering.first_only([*pictures, *rivals]) + registering.passed_over([*images, *unlike])
-        if box is not None:
-            if find or len(pictures) != 1:
-                raise UsageError(
-                    f"--box cuts one image and stands without --find; {len(pictures)} were given"
-                )
-            pictures = [registering.cut_box(pictures[0], box)]
-        if find:
-            pictures = [registering.find_region(p, self.proposer) for p in pictures]
-        if not pictures and not rivals:
+        given = registering.given(images, unlike, box, find, lambda: self.proposer)
+        if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        if not pictures and name.strip() not in self._store.entities():
+        if not given.pictures and name.strip() not in self._store.entities():
             raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
-        return replace(self._add({name: (pictures, rivals)})[0], warnings=told)
+        return self._add({name: given})[0]
 
     def register_from_video(
         self, name: str, video: File, seconds: float, box: str | Sequence[int] | None
@@ -295,34 +284,40 @@ class Library:
         from panorama.archive import file_of
 
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
-        return self._add({name: ([picture], [])})[0]
+        return self._add({name: registering.Given([picture], [])})[0]
 
     def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
-        album = {
-            name: (registering.read_pictures(images), registering.read_pictures(rivals))
-            for name, images, rivals in registering.album_folders(Path(folder))
-        }
-        told = {
-            name: registering.first_only([*pictures, *rivals])
-            + registering.passed_over_in_album(Path(folder), name)
-            for name, (pictures, rivals) in album.items()
-        }
-        made = zip(self._add(album), told.values(), strict=True)
-        return [replace(entity, warnings=lines) for entity, lines in made]
+        return self._add(registering.given_album(Path(folder)))
 
-    def _add(
-        self, album: Mapping[str, tuple[list[registering.Picture], list[registering.Picture]]]
-    ) -> list[Entity]:
+    def _add(self, album: Mapping[str, registering.Given]) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
         self._models.remember()
         ready = {
-            name: registering.exemplars(pictures, self.embedder)
-            + registering.exemplars(rivals, self.embedder, negative=True)
-            for name, (pictures, rivals) in album.items()
+            name: registering.exemplars(given.pictures, self.embedder)
+            + registering.exemplars(given.rivals, self.embedder, negative=True)
+            for name, given in album.items()
         }
         self._store.add_album(ready)
-        return [self.entity(name) for name in ready]
+        return [
+            replace(self.entity(name), warnings=(*given.told, *self._unlike(name)))
+            for name, given in album.items()
+        ]
+
+    def _unlike(self, name: str) -> tuple[str, ...]:
+        """Remarks on examples of an entity that are unlike its others; none where nothing is calibrated."""
+        from panorama import vetting
+
+        known = self._store.exemplars(name)
+        if len(known) <= vetting.LEAST_ALIKE:
+            return ()
+        exit = self.embedder.exits
+        try:
+            calibration = self.calibrations[-1]
+        except ModelError:
+            return ()
+        album = self.snapshot().album(self.embedder.hash, exit)
+        return vetting.unlike_remarks(known, album, self.embedder.cohort()[-1], calibration)
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
+from panorama.margins import margin_remark
 from panorama.models.base import Embedder, Proposer
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves
 from panorama.regions import parse_box
@@ -55,6 +56,59 @@ class Picture:
     rgb: NDArray[np.uint8]
     source: str
     first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given to register one entity by.
+
+    Attributes:
+        pictures, rivals: examples, and look-alikes that it is not.
+        told: remarks for people on them.
+    """
+
+    pictures: Sequence[Picture]
+    rivals: Sequence[Picture]
+    told: tuple[str, ...] = ()
+
+
+def given(
+    images: Images, unlike: Images, box: str | Sequence[int] | None, find: bool, finder: Callable[[], Proposer]
+) -> Given:
+    """Examples and look-alikes as the user named them, read and cut.
+
+    Args:
+        images, unlike, box, find: see `Library.register`.
+        finder: gives what finds things, where `find` asks for it.
+
+    Raises:
+        UsageError: a box for several pictures, or something that is no picture.
+        BadImage, BadBox: a picture cannot serve.
+    """
+    images, unlike = listed(images), listed(unlike)
+    pictures, rivals = read_pictures(images, trim=box is None), read_pictures(unlike)
+    told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
+    if box is not None:
+        if find or len(pictures) != 1:
+            raise UsageError(f"--box cuts one image and stands without --find; {len(pictures)} were given")
+        return Given([cut_box(pictures[0], box)], rivals, told)
+    if find:
+        return Given([find_region(picture, finder()) for picture in pictures], rivals, told)
+    return Given(pictures, rivals, told + wide_margins(pictures))
+
+
+def given_album(folder: Path) -> dict[str, Given]:
+    """The same of an album, by the names of its subfolders.
+
+    Raises:
+        BadImage: no such folder, one without pictures, or a picture that cannot serve.
+    """
+    album = {}
+    for name, images, unlike in album_folders(folder):
+        pictures, rivals = read_pictures(images), read_pictures(unlike)
+        told = first_only([*pictures, *rivals]) + passed_over_in_album(folder, name)
+        album[name] = Given(pictures, rivals, told + wide_margins(pictures))
+    return album
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
@@ -154,6 +208,12 @@ def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
         for picture in pictures
         if picture.first
     )
+
+
+def wide_margins(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line for each picture most of which is one colour around what it shows."""
+    remarks = (margin_remark(picture.rgb, picture.source) for picture in pictures)
+    return tuple(remark for remark in remarks if remark is not None)
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:

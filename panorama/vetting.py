@@ -1,0 +1,74 @@
+"""Examples of one entity enter, as vectors; a line about each that is unlike the others leaves."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.lines import one_line
+from panorama.query.decide import Calibration, cohort_level, normalise
+from panorama.store import Album, Exemplar
+
+LEAST_ALIKE = 3
+"""Examples that must surely be alike before another is told to be unlike them."""
+
+
+def odd_ones(
+    vectors: NDArray[np.float32], cohort: NDArray[np.float32], calibration: Calibration
+) -> list[int]:
+    """Places of the examples that are surely unlike all others, where more than half surely are alike.
+
+    Other sides of a thing are often as unlike as other things. So nothing is said where no majority agrees.
+
+    Args:
+        vectors: (P, dim) of one entity's examples at one exit.
+        cohort: (N, dim) of strangers at that exit.
+    """
+    pairs = normalise(vectors @ vectors.T, cohort_level(vectors, cohort))
+    score = calibration.score((pairs + pairs.T) / 2)  # (P, P)
+    np.fill_diagonal(score, 0.0)
+    alike = _largest_group(score >= calibration.high)
+    if len(alike) < LEAST_ALIKE or 2 * len(alike) <= len(vectors):
+        return []
+    return np.flatnonzero(score.max(axis=1) < calibration.low).tolist()
+
+
+def _largest_group(linked: NDArray[np.bool_]) -> set[int]:
+    """The most places that hang together by links (P, P)."""
+    left, best = set(range(len(linked))), set[int]()
+    while left:
+        group, edge = set[int](), {left.pop()}
+        while edge:
+            group |= edge
+            edge = {int(other) for place in edge for other in np.flatnonzero(linked[place])} - group
+        left -= group
+        best = max(best, group, key=len)
+    return best
+
+
+def unlike_remarks(
+    known: Sequence[Exemplar], album: Album, cohort: NDArray[np.float32], calibration: Calibration
+) -> tuple[str, ...]:
+    """A line for each example of an entity that looks like another thing than most of its examples.
+
+    Args:
+        known: the pictures of the entity.
+        album: with their vectors, at the exit of the cohort and the calibration.
+    """
+    source_of = {e.exemplar_id: e for e in known if not e.negative}
+    there = np.flatnonzero(np.isin(album.exemplar_ids, list(source_of)))
+    if len(there) <= LEAST_ALIKE:
+        return ()
+    odd = album.exemplar_ids[there][odd_ones(album.vectors[there], cohort, calibration)]
+    return tuple(_unlike(source_of[number]) for number in odd.tolist())
+
+
+def _unlike(example: Exemplar) -> str:
+    source, entity = one_line(example.source), one_line(example.entity)
+    return (
+        f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for {entity}; "
+        f"if it shows something else: panorama exemplars {shlex.quote(entity)} --remove {example.exemplar_id}"
+    )

@@ -1,0 +1,51 @@
+"""Examples that are unlike the others of their entity are told: one wrong picture gives wrong answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes import thing_picture
+
+import panorama
+from panorama.query.decide import Calibration
+from panorama.vetting import odd_ones
+
+NOBODY = np.zeros((0, 3), np.float32)
+"""Without strangers a normalised similarity is the inner product itself."""
+HALVES = Calibration(centre=0.5, slope=20.0, low=0.2, high=0.8, near_best=0.5)
+"""Accepts from an inner product of 0.57 on, rejects below 0.43."""
+
+X, Y, Z = np.eye(3, dtype=np.float32)
+NEAR_X = (X + 0.3 * Y) / np.linalg.norm(X + 0.3 * Y)
+BETWEEN = (X + 1.73 * Z) / np.linalg.norm(X + 1.73 * Z)  # an inner product of 0.5 with X: undecided
+
+
+@pytest.mark.parametrize(
+    ("vectors", "odd"),
+    [
+        ([X, NEAR_X, X, Z], [3]),
+        ([Z, X, NEAR_X, X], [0]),
+        ([X, NEAR_X, X, X, Y * -1, Z], [4, 5]),
+        ([X, NEAR_X, X], []),
+        ([X, NEAR_X, X, BETWEEN], []),  # undecided is not unlike
+        ([X, NEAR_X, Z], []),  # two alike are no majority to judge a third by
+        ([X, X, X, Y, Y, Y], []),  # two sides of one thing
+        ([X, Y, Z, -X], []),
+    ],
+)
+def test_only_what_is_surely_unlike_a_majority_that_is_surely_alike_is_odd(vectors, odd):
+    assert odd_ones(np.stack(vectors), NOBODY, HALVES) == odd
+
+
+def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_proposer):
+    """One wrong picture among five good ones was taken without a word; what it showed was then accepted."""
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.put_setting("embedder", "color-bands")
+        reds = [thing_picture("red")[:, k:] for k in range(4)]
+        assert library.register("it's red", reds).warnings == ()
+        [told] = library.register("it's red", thing_picture("blue")).warnings
+        wrong = library.exemplars("it's red")[-1]
+        assert told.startswith("array 1 looks unlike the other examples of it's red")
+        assert told.endswith(f"""panorama exemplars 'it'"'"'s red' --remove {wrong.exemplar_id}""")
+        library.remove_exemplar(wrong.exemplar_id)
+        assert library.register("it's red", reds[0]).warnings == ()
