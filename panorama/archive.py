@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -219,12 +219,6 @@ def replaced(videos: pa.Table) -> list[bool]:
         except VideoError:  # missing, or not to be read: told by itself
             found.append(False)
     return found
-
-
-def camera_of(name: str) -> str:
-    """The camera of a video: the folder that it lies in, '' for one that lies in none."""
-    parent = PurePosixPath(name).parent
-    return "" if str(parent) == "." else str(parent)
 
 
 def file_state(path: Path) -> tuple[int, int]:

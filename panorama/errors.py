@@ -128,5 +128,9 @@ def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:
     """What to say of choices spelled nearly so, as " Did you mean 'a' or 'b'?"; '' where there are none."""
     spelled = {choice.lower(): choice for choice in choices}
-    found = [spelled[n] for n in difflib.get_close_matches(name.lower(), list(spelled), n=3, cutoff=least)]
+    wanted = name.lower()
+    # First what has the same file name or is the end of the path given: who knows a file forgets its folder.
+    same = [n for n in spelled if f"/{n}".endswith(f"/{wanted}") or f"/{wanted}".endswith(f"/{n}")]
+    close = difflib.get_close_matches(wanted, list(spelled), n=3, cutoff=least)
+    found = [spelled[n] for n in dict.fromkeys([*same, *close])][:3]
     return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""

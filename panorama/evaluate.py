@@ -11,12 +11,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
+from panorama.errors import UsageError, near
+from panorama.lines import counted
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -75,7 +76,30 @@ def read_truth(path: Path) -> dict[str, Truth]:
 
 
 def _intervals(raw: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, list[tuple[int, int]]]:
-    return {video: [(int(first), int(last)) for first, last in spans] for video, spans in raw.items()}
+    return {video: [_interval(video, span) for span in spans] for video, spans in raw.items()}
+
+
+def _interval(video: str, span: Any) -> tuple[int, int]:
+    pair = isinstance(span, list) and len(span) == 2
+    if not (pair and all(type(frame) is int for frame in span) and 0 <= span[0] <= span[1]):
+        raise ValueError(
+            f"of {video!r} a list of [first frame, last frame] is expected, as [[0, 119]]; it has {span}"
+        )
+    return span[0], span[1]
+
+
+def not_there(library: Library, truths: Mapping[str, Truth]) -> str | None:
+    """What to say of videos that the truth names and the library has not; nothing is judged by them."""
+    videos = library.videos().column("video").to_pylist()
+    named = {video for truth in truths.values() for video in (*truth.visible, *truth.ignore)}
+    lacking = sorted(named - set(videos))
+    if not lacking:
+        return None
+    more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    return (
+        f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library, "
+        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], videos)} See: panorama videos"
+    )
 
 
 def average_precision(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:

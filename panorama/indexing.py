@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from panorama.archive import (
     FAILED,
@@ -14,7 +15,6 @@ from panorama.archive import (
     FileOutcome,
     Hooks,
     IndexReport,
-    camera_of,
     embed_missing,
     file_state,
     lost,
@@ -22,6 +22,7 @@ from panorama.archive import (
 from panorama.errors import VideoError, VideoOpenError
 from panorama.ingest import Indexer
 from panorama.models.base import Embedder
+from panorama.naming import folder_camera
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
 from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
@@ -203,14 +204,15 @@ class _Run:
                 elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+        root = str(video.root.resolve())
         row = VideoRow(
             name=video.name,
             uri=uri,
-            root=str(video.root.resolve()),
+            root=root,
             content_hash=content_hash(video.path),
             size=size,
             mtime_ns=mtime_ns,
-            camera=camera_of(video.name),
+            camera=folder_camera(str(Path(root, video.name)), root, video.name),
         )
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:

@@ -24,8 +24,8 @@ def margin_remark(rgb: NDArray[np.uint8], source: str) -> str | None:
         return None
     share = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (rgb.shape[0] * rgb.shape[1])
     return (
-        f"{one_line(source)}: {share:.0%} of it is one colour around what it shows, and it is compared as it is; "
-        f"better cut it: --box {','.join(map(str, box))} or --find"
+        f"{one_line(source)}: {share:.0%} of it is one colour around what it shows, and it is compared as it "
+        f"is; better cut it: --box {','.join(map(str, box))} or --find"
     )
 
 
@@ -39,7 +39,9 @@ def inside_margin(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int] | None:
     ring = np.concatenate([rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]])  # (N, 3)
     colour = np.median(ring, axis=0).astype(np.int16)
     # Row by row: the whole picture in 16 bits would take twice its memory.
-    differs = np.stack([(np.abs(row.astype(np.int16) - colour) > _LIKE_THE_MARGIN).any(axis=1) for row in rgb])
+    differs = np.stack(
+        [(np.abs(row.astype(np.int16) - colour) > _LIKE_THE_MARGIN).any(axis=1) for row in rgb]
+    )
     rows = np.flatnonzero(differs.mean(axis=1) > _SPECKS)
     columns = np.flatnonzero(differs.mean(axis=0) > _SPECKS)
     if not len(rows) or not len(columns):

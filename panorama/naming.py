@@ -151,6 +151,21 @@ def usual_stamp(path: str) -> Told:
     return Told(None, tuple(sorted(parts.items())))
 
 
+def folder_camera(uri: str, root: str, name: str) -> str:
+    """The camera of a video that no pattern tells: the folder that it lies in, from what was indexed on.
+
+    Of what lies there directly it is the folder indexed: who indexes cam1 and cam2 has two cameras.
+
+    Args:
+        uri: where the file lies.
+        root: what was indexed; of a file that was named, its folder.
+        name: of the video, for one that a link leads to.
+    """
+    place, top = PurePath(uri), PurePath(root)
+    folder = place.relative_to(top).parent if place.is_relative_to(top) else PurePath(name).parent
+    return top.name if folder == PurePath() else folder.as_posix()
+
+
 def _unix(parts: dict[str, str], zone: timezone | ZoneInfo) -> float:
     if "s" in parts:
         return float(parts["s"])

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from panorama.errors import UsageError
+from panorama.lines import counted
 from panorama.models.training.split import CHOOSE, JUDGE, LEARN
 
 TABLE = "pictures.csv"
@@ -93,8 +94,9 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
     things = sorted({p.thing for p in pictures})
     if len(things) < LEAST_THINGS:
         raise UsageError(
-            f"{len(things)} identities are too few: at least {LEAST_THINGS}, two to learn from, two to "
-            "choose by and two to judge by; add footage, folders, or widen the query"
+            f"{counted(len(things), 'identity is', 'identities are')} too few: at least "
+            f"{LEAST_THINGS}, two to learn from, two to choose by and two to judge by; "
+            "add footage, folders, or widen the query"
         )
     for count in range(max(1, round(HELD_SHARE * len(tries))), (len(tries) + 1) // 2):
         parts = _by_clip(pictures, set(tries[:count]), set(tries[count : 2 * count]))

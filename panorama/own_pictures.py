@@ -70,7 +70,26 @@ def passed_over(folders: Sequence[Path]) -> list[str]:
         if loose:
             count = counted(len(loose), "picture")
             lines.append(f"left out of {folder}: {count} in none of its folders, as {loose[0].name}")
+        lines += _taken_together(folder, [p for p in inside if is_picture_file(p)])
     return lines
+
+
+def _taken_together(folder: Path, pictures: Sequence[Path]) -> list[str]:
+    """A line where pictures of several folders count as one thing: a tree of kinds was given."""
+    below: dict[str, set[str]] = {}
+    for parts in (p.relative_to(folder).parts for p in pictures):
+        if len(parts) > 2:
+            below.setdefault(parts[0], set()).add(parts[1])
+    together = {name: sorted(inner) for name, inner in sorted(below.items()) if len(inner) > 1}
+    if not together:
+        return []
+    name, inner = next(iter(together.items()))
+    more = f", and so in {len(together) - 1} more" if len(together) > 1 else ""
+    return [
+        f"all pictures in {folder / name} count as one thing, {name!r}, though they lie in folders of "
+        f"their own ({', '.join(inner[:2])}{', ...' if len(inner) > 2 else ''}){more}; "
+        f"where those are the things: --folders {folder / name}"
+    ]
 
 
 def told_apart(folders: Sequence[Path]) -> dict[Path, str]:

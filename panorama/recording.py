@@ -6,12 +6,12 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.errors import UsageError, unknown
 from panorama.lines import counted
-from panorama.naming import NamePattern, Told, usual_stamp
+from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.video import recorded_at
 
@@ -240,20 +240,15 @@ def _recorded(row: RecordedRow, rule: RecordingRule, zone: ZoneInfo) -> tuple[Re
     named = pattern.read(row.uri) if pattern is not None else None
     fits = pattern is None or named is not None
     camera = named.camera if named is not None else told.camera
-    before = replace(row.recorded, camera=_folder(row) if camera is None else camera)
+    before = replace(
+        row.recorded, camera=folder_camera(row.uri, row.root, row.name) if camera is None else camera
+    )
     if rule.time_from == NONE or before.time_from == BY_HAND:
         return before, fits
     unix = recorded_at(Path(row.uri)) if rule.time_from == METADATA else told.unix(zone)
     if unix is None:
         return Recorded(before.camera), fits
     return Recorded(before.camera, unix, rule.zone, rule.time_from), fits
-
-
-def _folder(row: RecordedRow) -> str:
-    """The folder that a video lies in, below what was indexed; '' for one that lies in none."""
-    place, root = PurePath(row.uri), PurePath(row.root)
-    parent = place.relative_to(root).parent if place.is_relative_to(root) else PurePath(row.name).parent
-    return "" if parent == PurePath() else parent.as_posix()
 
 
 def _source(rule: RecordingRule) -> str:

@@ -73,7 +73,11 @@ class Given:
 
 
 def given(
-    images: Images, unlike: Images, box: str | Sequence[int] | None, find: bool, finder: Callable[[], Proposer]
+    images: Images,
+    unlike: Images,
+    box: str | Sequence[int] | None,
+    find: bool,
+    finder: Callable[[], Proposer],
 ) -> Given:
     """Examples and look-alikes as the user named them, read and cut.
 

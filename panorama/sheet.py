@@ -169,7 +169,17 @@ def write_sheet(
     if not tiles:
         told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
         cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
-    _, data = cv2.imencode(out.suffix.lower(), sheet[:, :, ::-1])
+    write_picture(sheet, out)
+    return report
+
+
+def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:
+    """Write a picture (H, W, 3), whole or not at all; the file's suffix says the format.
+
+    Raises:
+        LibraryWriteError: the file cannot be written.
+    """
+    _, data = cv2.imencode(out.suffix.lower(), rgb[:, :, ::-1])
     partial = out.with_name(f".{out.name}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +189,6 @@ def write_sheet(
         with suppress(OSError):  # the folder may be none
             partial.unlink(missing_ok=True)
         raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
-    return report
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:

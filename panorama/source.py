@@ -93,7 +93,7 @@ class SnapshotVectors:
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
             self._indexes[exit] = VectorIndex(table, build=exit == first, wait=wait)
             wait()
-        self._kept.places(self._snapshot).prepare()
+        self._kept.places(self._snapshot).prepare(wait)
 
     def album(self, exit: int) -> Album:
         return self._snapshot.album(self._embedder.hash, exit)

@@ -69,6 +69,7 @@ def unlike_remarks(
 def _unlike(example: Exemplar) -> str:
     source, entity = one_line(example.source), one_line(example.entity)
     return (
-        f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for {entity}; "
-        f"if it shows something else: panorama exemplars {shlex.quote(entity)} --remove {example.exemplar_id}"
+        f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for "
+        f"{entity}; if it shows something else: panorama exemplars {shlex.quote(entity)} "
+        f"--remove {example.exemplar_id}"
     )

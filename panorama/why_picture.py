@@ -10,8 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError
-from panorama.sheet import check_sheet_suffix, clock
+from panorama.sheet import check_sheet_suffix, clock, write_picture
 from panorama.why import Likeness, Step, Why
 
 Rgb = NDArray[np.uint8]
@@ -47,12 +46,7 @@ def write_why(why: Why, out: Path) -> None:
         LibraryWriteError: the file cannot be written.
     """
     check_sheet_suffix(out)
-    _, data = cv2.imencode(out.suffix.lower(), draw_why(why)[:, :, ::-1])
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(data.tobytes())
-    except OSError as exc:
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    write_picture(draw_why(why), out)
 
 
 def draw_why(why: Why) -> Rgb:

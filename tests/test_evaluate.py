@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from panorama.errors import UsageError
-from panorama.evaluate import RANKED_FRAMES, Truth, average_precision, read_truth, score_entities
+from panorama.evaluate import RANKED_FRAMES, Truth, average_precision, not_there, read_truth, score_entities
 
 
 def test_a_perfect_ranking_has_average_precision_one() -> None:
@@ -73,3 +73,23 @@ def test_a_video_the_library_lacks_is_not_counted() -> None:
     truth = {"van": Truth(visible={"elsewhere": [(0, 5)]}, ignore={})}
     (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
     assert score.recall == 0 and score.false_frames == 6
+
+
+def test_videos_of_the_truth_that_the_library_lacks_are_told_with_near_names() -> None:
+    """A truth with bare file names was judged in silence: F1 0 for things that had been found."""
+    lacking = {"van": Truth({"gate/a": [(0, 5)], "b": [(0, 5)]}, {"else": [(0, 1)]})}
+    told = not_there(FakeLibrary(), lacking)  # type: ignore[arg-type]
+    assert told is not None and told.startswith("2 videos of the truth are not in the library")
+    assert "'else' and 1 more" in told
+    told = not_there(FakeLibrary(), {"van": Truth({"gate/a": [(0, 5)]}, {})})  # type: ignore[arg-type]
+    assert told is not None and "'gate/a'. Did you mean 'a'?" in told
+    assert not_there(FakeLibrary(), {"van": Truth({"a": [(0, 5)]}, {"b": []})}) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spans", ["[0, 119]", "[[50, 20]]", "[[0]]", "[[0, 1.5]]", "[[-3, 4]]", '["0-9"]'])
+def test_an_interval_that_is_none_is_refused_and_shown(spans: str, tmp_path: Path) -> None:
+    """[[50, 20]] counted as nowhere, in silence; [0, 119] gave 'cannot unpack non-iterable int object'."""
+    path = tmp_path / "truth.json"
+    path.write_text('{"van": {"visible": {"a.mp4": ' + spans + "}}}")
+    with pytest.raises(UsageError, match=r"of 'a.mp4' a list of \[first frame, last frame\] is expected"):
+        read_truth(path)

@@ -422,6 +422,27 @@ def test_a_video_that_the_query_brings_too_is_refused(
         assert "share" in tuned(apart, tmp_path / "net2", library)
 
 
+def test_a_tree_of_kinds_is_told_to_count_as_one_thing_each(tmp_path: Path) -> None:
+    """Fruit/Apple, Fruit/Kiwi and so on were all learned as one thing, 'Fruit', without a word."""
+    for place in (
+        "fruit/apple/1",
+        "fruit/kiwi/1",
+        "fruit/pear/1",
+        "milk/1",
+        "juice/first/1",
+        "rest/a/1",
+        "rest/b/1",
+    ):
+        path = tmp_path / "own" / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), np.zeros((8, 8, 3), np.uint8))
+    own = tmp_path / "own"
+    [told] = passed_over([own])
+    assert told.startswith(f"all pictures in {own / 'fruit'} count as one thing, 'fruit'")
+    assert "(apple, kiwi, ...), and so in 1 more;" in told and told.endswith(f"--folders {own / 'fruit'}")
+    assert passed_over([own / "fruit"]) == []
+
+
 def test_a_folder_that_holds_a_model_is_not_written_into(alike_things: Path, tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "model.safetensors").write_bytes(b"mine")

@@ -186,6 +186,19 @@ def test_what_moves_is_told_from_what_does_not() -> None:
     assert not moves(png(WIDE, exif(1))) and not moves(webp(WIDE, exif(1))) and not moves(b"RIFF")
 
 
+def test_a_gif_whose_pictures_tell_no_delay_moves_all_the_same() -> None:
+    """Only blocks that tell a delay were counted, wherever their three bytes stood."""
+    screen = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + bytes(6)
+    picture = b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\0"
+    coloured = b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0x80) + bytes(6) + b"\x02\x02\x44\x01\0"
+    remark = b"\x21\xfe\x08" + 2 * b"\x21\xf9\x04," + b"\0"
+    assert moves(screen + picture + picture + b";")
+    assert moves(screen + coloured + remark + picture + b";")
+    assert not moves(screen + remark + coloured + b";")
+    whole = screen + picture + b";"
+    assert not any(moves(whole[:length]) for length in range(6, len(whole) + 1))
+
+
 class Pil:
     """What is used of a picture of PIL: its mode, what it becomes in another, and what its file said."""
 

@@ -225,3 +225,18 @@ def test_erasing_leaves_no_copy(store: Store, monkeypatch: pytest.MonkeyPatch) -
     PlaceTables(store.snapshot()).prepare()
     store.remove_video("a.mp4", erase=True)
     assert not accelerators.folder_of(store.path).exists()
+
+
+def test_making_ready_stands_back_between_pieces_of_a_file(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was one block of five seconds at a million crops, in which queries waited for the processor."""
+    fill_unsorted(store, "1.mp4", np.random.default_rng(3))
+    monkeypatch.setattr(accelerators, "PIECE_ROWS", 50)
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    waited: list[int] = []
+    PlaceTables(store.snapshot()).prepare(lambda: waited.append(1))
+    assert len(waited) >= 600 // 50 + 3  # of the frames, and one for each other table
+    waited.clear()
+    PlaceTables(store.snapshot()).prepare(lambda: waited.append(1))
+    assert not waited  # all is kept

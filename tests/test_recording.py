@@ -14,7 +14,7 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.errors import UsageError
-from panorama.naming import NamePattern, usual_stamp
+from panorama.naming import NamePattern, folder_camera, usual_stamp
 from panorama.recording import RecordingRule, local_zone
 from panorama.store import Recorded
 from panorama.video import recorded_at
@@ -183,7 +183,7 @@ def test_indexing_stores_times_and_cameras_and_says_whose_it_could_not_tell(
         "gate_20260301-101500": ("gate", "2026-03-01 10:15:00"),
         "gate_20260301-101600": ("gate", "2026-03-01 10:16:00"),
         "yard_20260301-101500": ("yard", "2026-03-01 10:15:00"),
-        "odd": ("", None),
+        "odd": ("archive", None),
     }
     assert clocks(library) == expected
     again = library.index(tmp_path / "archive")
@@ -196,18 +196,18 @@ def test_times_are_set_anew_without_decoding_and_those_set_by_hand_stay(
     library: panorama.Library, tmp_path: Path
 ) -> None:
     library.index(tmp_path / "archive", model="color-bands")
-    assert clocks(library)["odd"] == ("", None)
+    assert clocks(library)["odd"] == ("archive", None)
     for path in (tmp_path / "archive").iterdir():
         path.unlink()  # nothing can be decoded any more
     assert library.date(recording=RULE).changed == 3
     assert library.date(["odd.mp4"], start="2026-03-01 12:00", zone="UTC").changed == 1
-    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00")
+    assert clocks(library)["odd"] == ("archive", "2026-03-01 12:00:00")
     moved = RecordingRule("{camera}_{utc:%Y%m%d-%H%M%S}", "Europe/Berlin")
     assert library.date(recording=moved).changed == 3
     assert clocks(library)["gate_20260301-101500"] == ("gate", "2026-03-01 11:15:00")
-    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00")
+    assert clocks(library)["odd"] == ("archive", "2026-03-01 12:00:00")
     assert library.date(["odd.mp4"], start="").changed == 1
-    assert clocks(library)["odd"] == ("", None)
+    assert clocks(library)["odd"] == ("archive", None)
 
 
 def test_indexed_anew_with_other_settings_a_video_keeps_its_time(
@@ -218,7 +218,36 @@ def test_indexed_anew_with_other_settings_a_video_keeps_its_time(
     library.index(tmp_path / "archive", model="color-bands")
     library.date(["odd.mp4"], start="2026-03-01 12:00:00.5", zone="Asia/Tokyo")
     library.index(tmp_path / "archive", settings=IngestSettings(every=2))
-    assert clocks(library)["odd"] == ("", "2026-03-01 12:00:00.500000")
+    assert clocks(library)["odd"] == ("archive", "2026-03-01 12:00:00.500000")
+
+
+def test_folders_that_are_indexed_themselves_are_cameras_of_their_own(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """`index cam1 cam2` gave both the camera '', so that counts per camera were those of all together."""
+    write_film(tmp_path / "cam1" / "day.mp4", [Thing("red", 0, 10)], frames=12)
+    write_film(tmp_path / "cam2" / "day.mp4", [Thing("blue", 0, 10)], frames=12)
+    write_film(tmp_path / "cam2" / "left" / "day.mp4", [Thing("green", 0, 10)], frames=12)
+    expected = {"day": "cam1", "cam2/day": "cam2", "left/day": "left"}
+    library.index([tmp_path / "cam1", tmp_path / "cam2"], model="color-bands")
+    assert {video: camera for video, (camera, _) in clocks(library).items()} == expected
+    library.date(recording=RecordingRule(zone="UTC", camera_from="folder"))
+    assert {video: camera for video, (camera, _) in clocks(library).items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "root", "name", "camera"),
+    [
+        ("/v/gate/a.mp4", "/v", "gate/a.mp4", "gate"),
+        ("/v/gate/a.mp4", "/v/gate", "a.mp4", "gate"),
+        ("/v/north/gate/a.mp4", "/v", "north/gate/a.mp4", "north/gate"),
+        ("/elsewhere/a.mp4", "/v", "gate/a.mp4", "gate"),  # a link
+        ("/elsewhere/a.mp4", "/v", "a.mp4", "v"),
+        ("/a.mp4", "/", "a.mp4", ""),
+    ],
+)
+def test_the_camera_is_the_folder_that_a_video_lies_in(uri: str, root: str, name: str, camera: str) -> None:
+    assert folder_camera(uri, root, name) == camera
 
 
 def test_a_pattern_that_fits_nothing_is_refused_before_anything_is_indexed(

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import numpy as np
 
-from panorama.cli.common import json_option, opened, print_rows
+from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import UsageError
-from panorama.evaluate import read_truth, score_entities
+from panorama.evaluate import not_there, read_truth, score_entities
 from panorama.library import Library
 
 
@@ -50,6 +50,8 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
     from panorama import judging
 
     truths = read_truth(path)
+    if lacking := not_there(library, truths):
+        say(lacking)
     return {
         "entities": [asdict(s) for s in score_entities(library, truths)],
         "absent": asdict(judging.own_clips_out(library, truths)),

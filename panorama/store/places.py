@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,10 +73,10 @@ class PlaceTables:
             wanted = set(_files(snapshot))
             self._open = {file: rows for file, rows in before._open.items() if file in wanted}
 
-    def prepare(self) -> None:
-        """Make what look-ups read, and delete what they no longer read."""
+    def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
+        """Make what look-ups read, and delete what they no longer read; `wait` is called between pieces."""
         for table in COLUMNS:
-            self._tables(table)
+            self._tables(table, wait)
         forget_others(self.snapshot.root, _files(self.snapshot))
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
@@ -127,11 +128,11 @@ class PlaceTables:
                 self._open[table, path] = found
         return True
 
-    def _tables(self, table: str) -> list[SortedRows]:
+    def _tables(self, table: str, wait: Callable[[], None] = lambda: None) -> list[SortedRows]:
         found = []
         for path in self.snapshot.files[table]:
             if (table, path) not in self._open:
-                self._open[table, path] = open_rows(self.snapshot.root, path, table)
+                self._open[table, path] = open_rows(self.snapshot.root, path, table, wait)
             found.append(self._open[table, path])
         return found
 

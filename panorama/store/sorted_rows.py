@@ -10,7 +10,7 @@ asked for. Like the files they are made from they never change, and they may be 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from panorama.store.layout import INDEX, write_atomically
 from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 1
+PIECE_ROWS = 1 << 16
+"""Rows read between two looks at whether a query is waiting."""
 SMALL_ROWS = 4096
 """Files of so few rows, which the next compaction replaces, are read as they are."""
 
@@ -96,18 +98,19 @@ def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
     return found
 
 
-def open_rows(root: Path, path: str, table: str) -> SortedRows:
+def open_rows(root: Path, path: str, table: str, wait: Callable[[], None] = lambda: None) -> SortedRows:
     """The columns of one Parquet file; made, and kept where it is worth it, if they are not there.
 
     Args:
         root: the library's directory.
         table: whose file it is, one of COLUMNS.
+        wait: called between pieces of the making.
     """
     kept = _kept(root, path, table)
     found = _mapped(kept, COLUMNS[table])
     if found is not None:
         return found
-    made = _read(path, table)
+    made = _read(path, table, wait)
     if len(made.keys) <= SMALL_ROWS:
         return made
     # No room or no permission: answers do not depend on it.
@@ -140,7 +143,7 @@ def _mapped(path: Path, kind: np.dtype) -> SortedRows | None:
     return SortedRows(raw[: 8 * count].view(np.int64), raw[8 * count :].view(kind))
 
 
-def _read(path: str, table: str) -> SortedRows:
+def _read(path: str, table: str, wait: Callable[[], None] = lambda: None) -> SortedRows:
     kind = COLUMNS[table]
     names = list(kind.names or ())
     key = ["segment", "frame"] if table == "frames" else ["track_id"]
@@ -148,13 +151,14 @@ def _read(path: str, table: str) -> SortedRows:
         rows = np.empty(file.metadata.num_rows, kind)
         ids = np.empty(len(rows), np.int64)
         start = 0
-        for batch in file.iter_batches(1 << 16, columns=list(dict.fromkeys([*key, *names]))):
+        for batch in file.iter_batches(PIECE_ROWS, columns=list(dict.fromkeys([*key, *names]))):
             stop = start + len(batch)
             found = _numbers(batch, key[0])
             ids[start:stop] = found if len(key) == 1 else frame_ids(found, _numbers(batch, key[1]))
             for name in names:
                 rows[name][start:stop] = _numbers(batch, name)
             start = stop
+            wait()
     seconds = rows["time" if "time" in names else "start_time"]
     if not _ascending(ids, seconds):
         order = np.lexsort((seconds, ids))
