@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -216,6 +217,27 @@ def test_a_copy_that_is_cut_short_is_made_again(store: Store, monkeypatch: pytes
     for path in accelerators.folder_of(store.path).iterdir():
         path.write_bytes(path.read_bytes()[:-3])
     assert told(PlaceTables(store.snapshot()).places(wanted)) == before and before
+
+
+def test_copies_of_before_an_older_catalog_was_put_back_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that has the name of an earlier one was looked up in that one's copy."""
+    monkeypatch.setattr(accelerators, "SMALL_ROWS", 0)
+    path = tmp_path / "library"
+    Store.create(path).close()
+    shutil.copytree(path, tmp_path / "backup")
+    with Store.open(path) as store:
+        fill_unsorted(store, "1.mp4", np.random.default_rng(1))
+        PlaceTables(store.snapshot()).prepare()
+    shutil.rmtree(path / "data")
+    shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
+    with Store.open(path) as store:
+        fill_unsorted(store, "2.mp4", np.random.default_rng(2))
+        wanted = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
+        found = told(PlaceTables(store.snapshot()).places(wanted))
+        shutil.rmtree(path / "index")
+        assert found == told(PlaceTables(store.snapshot()).places(wanted)) and found
 
 
 def test_erasing_leaves_no_copy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

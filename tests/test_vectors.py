@@ -195,6 +195,26 @@ def test_replaced_and_removed_videos_leave_the_table(store):
     np.testing.assert_array_equal(loaded(store).vectors, expected)
 
 
+def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_path):
+    """A backup over a library whose index/ stayed: what came next got the vectors of what had been there."""
+    index(store, "a.mp4", seed=1)
+    path = store.path
+    store.close()
+    shutil.copytree(path, tmp_path / "backup", ignore=shutil.ignore_patterns("index"))
+    with Store.open(path) as later:
+        index(later, "b.mp4", seed=2)
+        loaded(later)
+    (file,) = (path / "index").rglob("g1.vectors")
+    (file.parent / "i1.faiss").write_bytes(b"an index over those rows")
+    shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
+    with Store.open(path) as restored:
+        index(restored, "c.mp4", seed=3)
+        expected = np.concatenate([unit_vectors(3, 1), unit_vectors(3, 3)])
+        np.testing.assert_array_equal(loaded(restored).vectors, expected)
+        np.testing.assert_array_equal(loaded(restored).vectors, expected)
+        assert not list((path / "index").rglob("*1.*")), "the old rows are gone, and the index"
+
+
 def test_rows_of_dead_segments_in_compacted_files_are_left_out(store):
     for k in range(3):
         index(store, f"{k}.mp4", seed=k)

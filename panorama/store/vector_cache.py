@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.store.layout import INDEX, write_atomically
+from panorama.store.layout import INDEX, mark_of, write_atomically
 from panorama.store.locks import held
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "vectors")
 _SAMPLE_BYTES = 4096
@@ -68,11 +68,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows [start, stop) of the cache came from one file; a crop that came before is left out."""
+    """Rows [start, stop) of the cache came from one file; a crop that came before is left out.
+
+    `mark` is the file's, see `mark_of`: another one may have its number by now.
+    """
 
     file_id: int
     start: int
     stop: int
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
         return Rows.concat([], dim)
     folder = cache_folder(snapshot.root, model_hash, exit)
     found = _open(folder, model_hash, exit, dim)
-    if found is None or not _serves(found[0], files, snapshot):
+    if found is None or _of_others(found[0], files) or not _serves(found[0], files, snapshot):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with held(folder / "lock"):
@@ -135,12 +139,22 @@ def _serves(manifest: Manifest, files: Sequence[DataFile], snapshot: Snapshot) -
     return rows >= LEAST_USE * manifest.rows or snapshot.data_version < manifest.data_version
 
 
+def _of_others(manifest: Manifest, files: Sequence[DataFile]) -> bool:
+    """Whether rows came from another file of that number, as before an older catalog was put back."""
+    marks = {part.file_id: part.mark for part in manifest.parts}
+    return any(marks.get(file.file_id) not in (None, mark_of(file.path)) for file in files)
+
+
 def _update(
     folder: Path, snapshot: Snapshot, model_hash: str, exit: int, dim: int, files: Sequence[DataFile]
 ) -> tuple[Manifest, Rows] | None:
     """The cache after adding what it lacks; None for a snapshot older than what the cache serves."""
     fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
     found = _open(folder, model_hash, exit, dim)  # again, now that nobody else changes it
+    if found is not None and _of_others(found[0], files):
+        for old in folder.glob("i[0-9]*"):  # the index over those rows, too
+            old.unlink(missing_ok=True)
+        found = None
     if found is None:
         return _write(folder, fresh, files, {})
     manifest, rows = found
@@ -177,7 +191,7 @@ def _write(
                 for out, column in zip(outs, (fresh.crop_ids, fresh.track_ids, fresh.vectors), strict=True):
                     out.write(np.ascontiguousarray(column).data)
                 stop += len(fresh)
-            parts.append(Part(file.file_id, start, stop))
+            parts.append(Part(file.file_id, start, stop, mark_of(file.path)))
     done = replace(manifest, parts=tuple(parts))
     mapped = _map(folder, done)
     done = replace(done, check=_checksum(mapped))
