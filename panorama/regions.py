@@ -93,16 +93,13 @@ def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regi
     """Greedy non-maximum suppression: best score first, overlaps above `max_iou` dropped."""
     order = np.argsort(-regions.scores, kind="stable")
     boxes = regions.boxes_xyxy[order]
-    over = iou(boxes, boxes) > max_iou
     alive = np.ones(len(order), np.bool_)
-    kept: list[int] = []
-    for i in range(len(order)):
-        if limit is not None and len(kept) == limit:
-            break
-        if alive[i]:
-            kept.append(i)
-            alive &= ~over[i]
-    return regions[order[np.array(kept, np.intp)]]
+    # Few pairs overlap. They come by the better box: when it is its turn, those before it have decided on it.
+    better, worse = np.nonzero(iou(boxes, boxes) > max_iou)
+    for one, other in zip(better.tolist(), worse.tolist(), strict=True):
+        if one < other and alive[one]:
+            alive[other] = False
+    return regions[order[alive][:limit]]
 
 
 def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:

@@ -7,11 +7,12 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import MAX_SIDE, View, ViewKeeper, appearances, view_quality, whole_box
+from panorama.crops import MAX_SIDE, View, ViewKeeper, appearances, view_quality, whole_boxes
 from panorama.regions import Regions
 from panorama.tracking import Track, Tracker
 from panorama.video import VideoFrame
@@ -104,22 +105,26 @@ class SegmentBuilder:
         looks = appearances(small, regions.boxes_xyxy * factors)
         owners, ended = self._tracker.update(frame.index, frame.time_seconds, regions, looks)
         offered: list[tuple[ViewKeeper, View]] = []
-        for track, box, score in zip(owners, regions.boxes_xyxy, regions.scores.tolist(), strict=True):
-            keeper = self._keepers.setdefault(track.local_id, ViewKeeper(self._crops_per_track))
-            view = self._view(frame, box, score)
+        for track, view in zip(owners, self._views(frame, regions), strict=True):
+            keeper = self._keepers.get(track.local_id)
+            if keeper is None:
+                keeper = self._keepers[track.local_id] = ViewKeeper(self._crops_per_track)
             if keeper.wants(view.time_seconds, view.quality):
                 keeper.offer(view)
                 offered.append((keeper, view))
         self._develop(offered)
         yield from self._finished(ended, len(self._clock))
 
-    def _view(self, frame: VideoFrame, box: NDArray[np.float32], score: float) -> View:
+    def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
+        """A view of every region; its picture is made when it is asked for."""
+        boxes = regions.boxes_xyxy
         width, height = self._size
-        x1, y1, x2, y2 = box.tolist()
-        pixels = whole_box(box, width, height)
-        at_edge = min(x1, y1, width - x2, height - y2) <= EDGE_PIXELS
-        quality = view_quality(frame.luma_part(pixels), at_edge, score)
-        return View(frame.index, frame.time_seconds, box, quality, lambda: frame.part(pixels, MAX_SIDE))
+        near = boxes[:, :2].min(axis=1), width - boxes[:, 2], height - boxes[:, 3]
+        at_edge = np.minimum(np.minimum(*near[:2]), near[2]) <= EDGE_PIXELS
+        facts = at_edge.tolist(), regions.scores.tolist(), whole_boxes(boxes, width, height)
+        for box, touches, score, pixels in zip(boxes, *facts, strict=True):
+            quality = view_quality(frame.luma_part(pixels), touches, score)
+            yield View(frame.index, frame.time_seconds, box, quality, partial(frame.part, pixels, MAX_SIDE))
 
     def _develop(self, offered: list[tuple[ViewKeeper, View]]) -> None:
         """Make the pictures of views that have been kept for some looks: most are soon outdone by another."""

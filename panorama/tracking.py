@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -51,6 +51,7 @@ class Track:
         local_id: number within the segment, from 1.
         frames, times, scores: of the samples in which it was seen.
         corners: x1, y1, x2, y2 of every sample, one after the other.
+        last_box_xyxy: of the last sample.
         held_until: (frame, time) up to which nothing in the picture changed since the last sample.
         velocity: pixels a second across and down; size changes are mostly box noise and left out.
     """
@@ -60,13 +61,9 @@ class Track:
     times: array[float] = field(default_factory=lambda: array("d"))
     scores: array[float] = field(default_factory=lambda: array("f"))
     corners: array[float] = field(default_factory=lambda: array("f"))
+    last_box_xyxy: list[float] = field(default_factory=list)
     held_until: tuple[int, float] | None = None
     velocity: tuple[float, float] = (0.0, 0.0)
-
-    @property
-    def last_box_xyxy(self) -> list[float]:
-        """The box of the last sample."""
-        return self.corners[-4:].tolist()
 
     @property
     def last_seen_seconds(self) -> float:
@@ -96,14 +93,15 @@ class Track:
     def end_hold(self) -> None:
         """Make the last unchanged frame, if there is one, a sample with the box that stood still."""
         if self.held_until is not None:
-            self._append(*self.held_until, self.corners[-4:], self.scores[-1])
+            self._append(*self.held_until, self.last_box_xyxy, self.scores[-1])
             self.held_until = None
 
-    def _append(self, frame: int, time_seconds: float, corners: Iterable[float], score: float) -> None:
+    def _append(self, frame: int, time_seconds: float, box_xyxy: list[float], score: float) -> None:
         self.frames.append(frame)
         self.times.append(time_seconds)
-        self.corners.extend(corners)
+        self.corners.extend(box_xyxy)
         self.scores.append(score)
+        self.last_box_xyxy = box_xyxy
 
 
 class Tracker:
@@ -179,9 +177,9 @@ class Tracker:
     finish = cut
 
     def _end(self, over: Callable[[Track], bool]) -> list[Track]:
-        is_over = [over(t) for t in self._live]
-        ended = [t for t, o in zip(self._live, is_over, strict=True) if o]
+        ended = [track for track in self._live if over(track)]
         if ended:
+            is_over = [over(track) for track in self._live]
             self._live = [t for t, o in zip(self._live, is_over, strict=True) if not o]
             self._looks = self._looks[~np.array(is_over)]
         return ended
@@ -190,14 +188,17 @@ class Tracker:
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
     ) -> dict[int, int]:
         """Number of a region to the place of its track among the live ones."""
-        last = np.array([t.last_box_xyxy for t in self._live], np.float32)  # (T, 4)
-        shifts = np.array([t.shift(time_seconds) for t in self._live], np.float32)  # (T, 2)
+        known = [
+            (*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None) for t in self._live
+        ]
+        state = np.array(known, np.float32)  # (T, 7)
+        last, shifts = state[:, :4], state[:, 4:6]
         predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)
         places = np.concatenate([predicted, last])  # (2T, 4): both at once, most of the time is ceremony
         overlap = _either(np.maximum, iou(places, regions.boxes_xyxy))  # (T, N)
         cosine = self._looks @ appearance.T  # (T, N)
         # What stood where nothing changed and is seen again now must look the same: often something came by.
-        stood = np.array([t.held_until is not None for t in self._live])[:, None]  # (T, 1)
+        stood = state[:, 6:] > 0  # (T, 1)
         jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
         least = np.where(stood, self.settings.stood_cosine, self.settings.min_cosine)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)

@@ -86,7 +86,7 @@ class ChangeGate:
             self._learn_noise(step)
         strength, drift = self._difference(cells - self._reference)
         difference = max(float(strength.max()), drift)
-        changed = cut or drift >= self.threshold or bool(lasting(strength, self.threshold).any())
+        changed = cut or drift >= self.threshold or lasts(strength, self.threshold)
         if changed:
             self._reference = cells
         return GateResult(changed, cut, difference)
@@ -104,19 +104,19 @@ class ChangeGate:
         """Each cell's difference over the noise, and the light's drift, on the same scale."""
         measured = sorted(self._noise)[len(self._noise) // 3] if self._noise else NOISE_FLOOR
         measured = min(measured, NOISE_CEILING)
-        noise = np.clip(self._cell_noise, max(measured, NOISE_FLOOR), NOISE_CEILING)
+        noise = np.minimum(np.maximum(self._cell_noise, max(measured, NOISE_FLOOR)), NOISE_CEILING)
         drift = abs(float(signed.mean())) * self.threshold / LIGHT_STEP
         return np.asarray(np.abs(signed) / noise, np.float32), drift
 
 
-def lasting(strength: NDArray[np.float32], threshold: float) -> NDArray[np.bool_]:
-    """(h, w) cells that changed: by much, or together with a neighbour."""
-    over = strength >= threshold
-    if not over.any():
-        return over
-    ones = np.ones((3, 3), np.uint8)
-    together = cv2.filter2D(over.astype(np.uint8), -1, ones, borderType=cv2.BORDER_CONSTANT) >= 2
-    return np.asarray(over & (together | (strength >= LONE_FACTOR * threshold)))
+def lasts(strength: NDArray[np.float32], threshold: float) -> bool:
+    """Whether some cell (h, w) changed: by much, or together with a neighbour."""
+    strongest = float(strength.max())
+    if not threshold <= strongest < LONE_FACTOR * threshold:
+        return strongest >= threshold  # the strongest cell alone tells: most samples end here
+    over = (strength >= threshold).view(np.uint8)
+    neighbours = cv2.filter2D(over, -1, np.ones((3, 3), np.uint8), borderType=cv2.BORDER_CONSTANT)
+    return bool((neighbours[over > 0] >= 2).any())
 
 
 def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:

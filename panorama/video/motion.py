@@ -137,8 +137,8 @@ class MotionProposer:
         for (x, y, w, h), area, part in components(mask, MIN_AREA_SHARE * height * width):
             window = np.s_[y : y + h, x : x + w]
             outline = cv2.morphologyEx(part, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
-            edges_before, edges_now = (edges_in(p, window) for p in (self._mean, small))
-            if cv2.mean(edges_before, outline)[0] > GHOST_EDGE_RATIO * cv2.mean(edges_now, outline)[0]:
+            edges_before, edges_now, *_ = cv2.mean(edges_in(self._mean, small, window), outline)
+            if edges_before > GHOST_EDGE_RATIO * edges_now:
                 # The outline lies in the background, not in the frame: what stood there has left.
                 self._mean[window][part > 0] = small[window][part > 0]
                 continue
@@ -183,7 +183,7 @@ def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tu
     before = background[::3, ::3].ravel() - MID_GREY
     now = small[::3, ::3].ravel() - MID_GREY
     gain, offset = 1.0, _median(now[::2] - before[::2])
-    products = np.stack([np.ones_like(now), before, now, before * before, before * now])  # (5, P)
+    products = np.array([np.ones_like(now), before, now, before * before, before * now])  # (5, P)
     for limit in LIGHT_INLIER:
         same = np.abs(now - (gain * before + offset)) < limit
         sums: list[float] = (products @ same.astype(np.float32)).tolist()
@@ -237,17 +237,20 @@ def components(
 
 
 def edge_strength(small: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(h, w) float32 sum of absolute Sobel responses."""
+    """(h, w) or (h, w, C) float32 sum of absolute Sobel responses."""
     across, down = cv2.Sobel(small, cv2.CV_32F, 1, 0), cv2.Sobel(small, cv2.CV_32F, 0, 1)
     return np.asarray(np.abs(across) + np.abs(down), np.float32)
 
 
-def edges_in(small: NDArray[np.float32], window: tuple[slice, slice]) -> NDArray[np.float32]:
-    """`edge_strength` of a window alone, the pixels beside it taken into account."""
+def edges_in(
+    before: NDArray[np.float32], now: NDArray[np.float32], window: tuple[slice, slice]
+) -> NDArray[np.float32]:
+    """(h, w, 2) `edge_strength` of two pictures in a window, the pixels beside it taken into account."""
     y, x = window
     top, left = min(y.start, 1), min(x.start, 1)
-    wider = edge_strength(small[y.start - top : y.stop + 1, x.start - left : x.stop + 1])
-    return wider[top : top + y.stop - y.start, left : left + x.stop - x.start]
+    wider = np.s_[y.start - top : y.stop + 1, x.start - left : x.stop + 1]
+    both = edge_strength(np.asarray(cv2.merge([before[wider], now[wider]]), np.float32))
+    return both[top : top + y.stop - y.start, left : left + x.stop - x.start]
 
 
 class Texture:
