@@ -63,9 +63,7 @@ def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.ui
     return rgb[y1:y2, x1:x2]
 
 
-def whole_boxes(
-    boxes_xyxy: NDArray[np.floating], width: int, height: int
-) -> list[tuple[int, int, int, int]]:
+def whole_boxes(boxes_xyxy: NDArray[np.floating], width: int, height: int) -> list[tuple[int, int, int, int]]:
     """Boxes (N, 4) in whole pixels inside a picture, at least one pixel in each direction."""
     size = np.array([width, height])
     starts = np.minimum(np.maximum(np.floor(boxes_xyxy[:, :2]), 0), size - 1)

@@ -118,10 +118,9 @@ class SegmentBuilder:
     def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
         """A view of every region; its picture is made when it is asked for."""
         boxes = regions.boxes_xyxy
-        width, height = self._size
-        near = boxes[:, :2].min(axis=1), width - boxes[:, 2], height - boxes[:, 3]
-        at_edge = np.minimum(np.minimum(*near[:2]), near[2]) <= EDGE_PIXELS
-        facts = at_edge.tolist(), regions.scores.tolist(), whole_boxes(boxes, width, height)
+        margins = np.concatenate([boxes[:, :2], np.array(self._size, np.float32) - boxes[:, 2:]], axis=1)
+        at_edge = margins.min(axis=1) <= EDGE_PIXELS  # (N,)
+        facts = at_edge.tolist(), regions.scores.tolist(), whole_boxes(boxes, *self._size)
         for box, touches, score, pixels in zip(boxes, *facts, strict=True):
             quality = view_quality(frame.luma_part(pixels), touches, score)
             yield View(frame.index, frame.time_seconds, box, quality, partial(frame.part, pixels, MAX_SIDE))

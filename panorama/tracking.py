@@ -177,9 +177,9 @@ class Tracker:
     finish = cut
 
     def _end(self, over: Callable[[Track], bool]) -> list[Track]:
-        ended = [track for track in self._live if over(track)]
+        is_over = [over(t) for t in self._live]
+        ended = [t for t, o in zip(self._live, is_over, strict=True) if o]
         if ended:
-            is_over = [over(track) for track in self._live]
             self._live = [t for t, o in zip(self._live, is_over, strict=True) if not o]
             self._looks = self._looks[~np.array(is_over)]
         return ended
@@ -188,9 +188,7 @@ class Tracker:
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
     ) -> dict[int, int]:
         """Number of a region to the place of its track among the live ones."""
-        known = [
-            (*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None) for t in self._live
-        ]
+        known = [(*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None) for t in self._live]
         state = np.array(known, np.float32)  # (T, 7)
         last, shifts = state[:, :4], state[:, 4:6]
         predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)

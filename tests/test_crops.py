@@ -18,6 +18,7 @@ from panorama.crops import (
     decode_picture,
     encode_jpeg,
     view_quality,
+    whole_boxes,
 )
 from panorama.errors import BadImage
 from panorama.registering import read_picture
@@ -99,6 +100,13 @@ def test_a_box_is_cut_half_open_and_stays_inside() -> None:
     assert np.array_equal(cut(picture, np.array([2, 3, 10, 9])), picture[3:9, 2:10])
     assert cut(picture, np.array([-5, -5, 500, 500])).shape == picture.shape
     assert cut(picture, np.array([29.9, 19.9, 40, 40])).shape == (1, 1, 3)
+
+
+def test_boxes_are_rounded_outwards_and_kept_inside() -> None:
+    boxes = np.array([[1.2, 2.8, 3.0, 4.1], [-5, -5, 500, 500], [29.9, 19.9, 40, 40], [40, 40, 50, 50]])
+    assert whole_boxes(boxes, 30, 20) == [(1, 2, 3, 5), (0, 0, 30, 20), (29, 19, 30, 20), (29, 19, 30, 20)]
+    assert whole_boxes(np.array([[7.0, 3.0, 7.0, 3.0]]), 30, 20) == [(7, 3, 8, 4)]  # at least one pixel
+    assert whole_boxes(np.zeros((0, 4)), 30, 20) == []
 
 
 def test_a_sharp_whole_large_view_is_better() -> None:

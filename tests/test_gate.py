@@ -12,7 +12,7 @@ from places import FOOTAGE, NO_FOOTAGE
 
 from panorama.errors import UsageError
 from panorama.video import ChangeGate, open_video
-from panorama.video.gate import motion_residual
+from panorama.video.gate import lasts, motion_residual
 
 RNG = np.random.default_rng(7)
 
@@ -61,6 +61,22 @@ def test_flicker_of_a_single_cell_is_no_change_and_a_strong_spot_is() -> None:
         picture = scene(720, 1280)
         picture[320:336, 640:656] += strength  # exactly one cell of 16 x 16 pixels
         assert gate.update(seen(picture)).changed is changed
+
+
+def test_a_change_is_two_cells_that_touch_or_one_by_twice_as_much() -> None:
+    def strength(*cells: tuple[int, int, float]) -> np.ndarray:
+        grid = np.zeros((5, 7), np.float32)
+        for row, column, value in cells:
+            grid[row, column] = value
+        return grid
+
+    assert not lasts(strength(), 6.0)
+    assert not lasts(strength((2, 2, 5.9), (2, 3, 5.9)), 6.0)
+    assert not lasts(strength((2, 2, 11.9)), 6.0)
+    assert not lasts(strength((2, 2, 7.0), (2, 4, 7.0)), 6.0)
+    assert not lasts(strength((2, 2, 7.0), (2, 3, 5.9)), 6.0)
+    assert lasts(strength((0, 0, 6.0), (1, 1, 6.0)), 6.0)
+    assert lasts(strength((4, 6, 12.0)), 6.0)
 
 
 def test_slow_light_change_is_not_lost() -> None:
