@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -213,6 +214,41 @@ def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_pa
         np.testing.assert_array_equal(loaded(restored).vectors, expected)
         np.testing.assert_array_equal(loaded(restored).vectors, expected)
         assert not list((path / "index").rglob("*1.*")), "the old rows are gone, and the index"
+
+
+def test_crops_are_told_from_those_of_the_same_numbers_before_an_older_catalog_was_put_back(store, tmp_path):
+    """Where files are counted differently after it, no file has the number of another, but crops have."""
+    index(store, "a.mp4", seed=1, tracks=30)
+    path = store.path
+    store.close()
+    shutil.copytree(path, tmp_path / "backup", ignore=shutil.ignore_patterns("index"))
+    with Store.open(path) as later:
+        index(later, "b.mp4", seed=2)
+        loaded(later)
+    shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
+    with Store.open(path) as restored:
+        index(restored, "c.mp4", seed=3, exits=(2, 1))
+        expected = np.concatenate([unit_vectors(30, 1), unit_vectors(3, 3)])
+        np.testing.assert_array_equal(loaded(restored).vectors, expected)
+        np.testing.assert_array_equal(loaded(restored).vectors, expected)
+
+
+def test_no_crop_is_lost_where_only_small_files_are_compacted(store):
+    """Their crops were in the cache already, but under files that are not listed any more."""
+    index(store, "large.mp4", seed=1, tracks=400)
+    for k in range(4):
+        index(store, f"{k}.mp4", seed=k + 2)
+    before = loaded(store)
+    (files,) = store.snapshot().embeddings.values()
+    store.compact(target_bytes=2 * Path(files[0].path).stat().st_size - 2)
+    (merged,) = store.snapshot().embeddings.values()
+    assert [file.file_id for file in merged][0] == files[0].file_id and len(merged) == 2
+    for _ in range(2):
+        table = loaded(store)
+        np.testing.assert_array_equal(table.crop_ids, before.crop_ids)
+        np.testing.assert_array_equal(table.vectors, before.vectors)
+    index(store, "next.mp4", seed=9)
+    assert len(loaded(store)) == len(before) + 3
 
 
 def test_rows_of_dead_segments_in_compacted_files_are_left_out(store):

@@ -29,6 +29,8 @@ _KINDS = ("crops", "tracks", "vectors")
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
 _MOST_SAMPLES = 1024
+SAME_COSINE = 0.95
+"""Two vectors of one crop are more alike, in whatever format of numbers they were computed."""
 LEAST_USE = 0.8
 """A cache is written anew when less than this share of its rows is still wanted."""
 
@@ -151,12 +153,13 @@ def _update(
     """The cache after adding what it lacks; None for a snapshot older than what the cache serves."""
     fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
     found = _open(folder, model_hash, exit, dim)  # again, now that nobody else changes it
-    if found is not None and _of_others(found[0], files):
+    if found is not None and (_of_others(found[0], files) or _contradicted(*found, files)):
         for old in folder.glob("i[0-9]*"):  # the index over those rows, too
             old.unlink(missing_ok=True)
         found = None
+    none = np.zeros(0, np.int64)
     if found is None:
-        return _write(folder, fresh, files, {})
+        return _write(folder, fresh, files, {}, none)
     manifest, rows = found
     if _serves(manifest, files, snapshot):
         return found
@@ -166,18 +169,51 @@ def _update(
     known = {part.file_id: rows[part.start : part.stop] for part in manifest.parts}
     kept = sum(len(known[file_id]) for file_id in wanted & known.keys())
     if kept < LEAST_USE * manifest.rows:
-        return _write(folder, fresh, files, known)
+        return _write(folder, fresh, files, known, none)
     newer = replace(manifest, data_version=snapshot.data_version)
-    return _write(folder, newer, [file for file in files if file.file_id not in known], {})
+    have = np.concatenate([none, *(rows.crop_ids for file_id, rows in known.items() if file_id in wanted)])
+    return _write(folder, newer, [file for file in files if file.file_id not in known], {}, have)
+
+
+def _contradicted(manifest: Manifest, rows: Rows, files: Sequence[DataFile]) -> bool:
+    """Whether a file that is not in the cache has other vectors of crops that one no longer listed had.
+
+    So it is where an older catalog was put back and files were counted differently since: crops have the
+    numbers of others then. What compaction merged says the same of them.
+    """
+    wanted = {file.file_id for file in files}
+    spans = [np.arange(part.start, part.stop) for part in manifest.parts if part.file_id not in wanted]
+    places = np.concatenate([np.zeros(0, np.intp), *spans])
+    places = places[np.argsort(rows.crop_ids[places], kind="stable")]
+    ids = rows.crop_ids[places]
+    known = {part.file_id for part in manifest.parts}
+    for file in files:
+        if not len(ids) or file.file_id in known or not _among(_crop_ids(file), ids).any():
+            continue
+        for new in _read([file]):
+            both = new[_among(new.crop_ids, ids)]
+            old = rows.vectors[places[np.searchsorted(ids, both.crop_ids)]]
+            if (np.einsum("nd,nd->n", old, both.vectors) < SAME_COSINE).any():
+                return True
+    return False
 
 
 def _write(
-    folder: Path, manifest: Manifest, files: Sequence[DataFile], known: Mapping[int, Rows]
+    folder: Path,
+    manifest: Manifest,
+    files: Sequence[DataFile],
+    known: Mapping[int, Rows],
+    have: NDArray[np.int64],
 ) -> tuple[Manifest, Rows]:
-    """Append the rows of `files`, taken from `known` where there, and make them count."""
+    """Append the rows of `files`, taken from `known` where there, and make them count.
+
+    Args:
+        have: crops that listed files before these hold. Those of files that are not listed any more do not
+            count: compaction wrote them into one of `files`.
+    """
     parts = list(manifest.parts)
     paths = [folder / f"g{manifest.generation}.{kind}" for kind in _KINDS]
-    first = _first_of_each(_map(folder, manifest).crop_ids, files, known)
+    first = _first_of_each(have, files, known)
     with contextlib.ExitStack() as stack:
         outs = [stack.enter_context(path.open("ab")) for path in paths]
         for out, width in zip(outs, (8, 8, 4 * manifest.dim), strict=True):
