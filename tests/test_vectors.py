@@ -242,7 +242,7 @@ def test_no_crop_is_lost_where_only_small_files_are_compacted(store):
     (files,) = store.snapshot().embeddings.values()
     store.compact(target_bytes=2 * Path(files[0].path).stat().st_size - 2)
     (merged,) = store.snapshot().embeddings.values()
-    assert [file.file_id for file in merged][0] == files[0].file_id and len(merged) == 2
+    assert merged[0].file_id == files[0].file_id and len(merged) == 2
     for _ in range(2):
         table = loaded(store)
         np.testing.assert_array_equal(table.crop_ids, before.crop_ids)
