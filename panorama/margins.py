@@ -17,15 +17,20 @@ _SPECKS = 0.01
 """Share of a row or column that may differ all the same: dust, and what JPEG makes of it."""
 
 
-def margin_remark(rgb: NDArray[np.uint8], source: str) -> str | None:
-    """What to say of a picture (H, W, 3) most of which is one colour around what it shows."""
+def margin_remark(rgb: NDArray[np.uint8], source: str, corner_xy: tuple[int, int] = (0, 0)) -> str | None:
+    """What to say of a picture (H, W, 3) most of which is one colour around what it shows.
+
+    Args:
+        corner_xy: where it lies in the picture that a box is to cut.
+    """
     box = inside_margin(rgb)
     if box is None:
         return None
     share = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (rgb.shape[0] * rgb.shape[1])
+    cut = (place + corner_xy[i % 2] for i, place in enumerate(box))
     return (
         f"{one_line(source)}: {share:.0%} of it is one colour around what it shows, and it is compared as it "
-        f"is; better cut it: --box {','.join(map(str, box))} or --find"
+        f"is; better cut it: --box {','.join(map(str, cut))} or --find"
     )
 
 

@@ -214,11 +214,20 @@ def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
     """
     if picture.shape[2] == 3:
         return picture
-    if trim and picture[:, :, 3].any():
-        x, y, width, height = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
-        picture = picture[y : y + height, x : x + width]
+    if trim:
+        x1, y1, x2, y2 = seen_box(picture)
+        picture = picture[y1:y2, x1:x2]
     alpha = picture[:, :, 3:].astype(np.float32) / 255
     return np.asarray(picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
+
+
+def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
+    """x1, y1, x2, y2 of a picture without margins that are transparent all through; all of one that is so."""
+    height, width, channels = picture.shape
+    if channels == 3 or not picture[:, :, 3].any():
+        return 0, 0, width, height
+    x, y, wide, high = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
+    return x, y, x + wide, y + high
 
 
 def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:

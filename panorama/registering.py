@@ -21,7 +21,7 @@ from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.margins import margin_remark
 from panorama.models.base import Embedder, Proposer
-from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves
+from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
 from panorama.video import VIDEO_SUFFIXES, open_video
@@ -51,11 +51,14 @@ class Picture:
 
     Attributes:
         first: whether it is the first of several, in a file that moves.
+        corner_xy: its corner in the picture as given, of which transparent margins were cut off. Boxes count
+            in pixels of that.
     """
 
     rgb: NDArray[np.uint8]
     source: str
     first: bool = False
+    corner_xy: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
     Raises:
         BadImage: another shape or type, too small, or blank.
     """
-    return checked(Picture(np.ascontiguousarray(laid_flat(given_pixels(given, source), trim)), source))
+    return _flat(given_pixels(given, source), source, trim)
 
 
 def picture_files(paths: Iterable[Path | str]) -> list[Path]:
@@ -216,7 +219,7 @@ def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
 
 def wide_margins(pictures: Iterable[Picture]) -> tuple[str, ...]:
     """A line for each picture most of which is one colour around what it shows."""
-    remarks = (margin_remark(picture.rgb, picture.source) for picture in pictures)
+    remarks = (margin_remark(picture.rgb, picture.source, picture.corner_xy) for picture in pictures)
     return tuple(remark for remark in remarks if remark is not None)
 
 
@@ -273,7 +276,13 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
         data = path.read_bytes()
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return checked(Picture(decode_picture(data, str(path), trim), str(path), moves(data)))
+    return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
+
+
+def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
+    """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
+    corner = seen_box(pixels)[:2] if trim else (0, 0)
+    return checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first, corner))
 
 
 def checked(picture: Picture) -> Picture:

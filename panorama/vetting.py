@@ -15,13 +15,16 @@ from panorama.store import Album, Exemplar
 LEAST_ALIKE = 3
 """Examples that must surely be alike before another is told to be unlike them."""
 
+MOST = 0.75
+"""Share of the examples that must be alike: two of five good ones are often unlike the rest."""
+
 
 def odd_ones(
     vectors: NDArray[np.float32], cohort: NDArray[np.float32], calibration: Calibration
 ) -> list[int]:
-    """Places of the examples that are surely unlike all others, where more than half surely are alike.
+    """Places of the examples that are surely unlike all others, where MOST surely are alike.
 
-    Other sides of a thing are often as unlike as other things. So nothing is said where no majority agrees.
+    Other sides of a thing are often as unlike as other things. So nothing is said where fewer agree.
 
     Args:
         vectors: (P, dim) of one entity's examples at one exit.
@@ -31,7 +34,7 @@ def odd_ones(
     score = calibration.score((pairs + pairs.T) / 2)  # (P, P)
     np.fill_diagonal(score, 0.0)
     alike = _largest_group(score >= calibration.high)
-    if len(alike) < LEAST_ALIKE or 2 * len(alike) <= len(vectors):
+    if len(alike) < LEAST_ALIKE or len(alike) < MOST * len(vectors):
         return []
     return np.flatnonzero(score.max(axis=1) < calibration.low).tolist()
 

@@ -62,3 +62,17 @@ def test_registering_tells_of_a_wide_margin_and_how_to_cut_it(tmp_path, fake_pro
         assert told.startswith("shot.png: 92% of it is one colour") and "--box 30,20,70,60 or --find" in told
         assert library.register("cut", "shot.png", box="30,20,70,60").warnings == ()
         assert [len(entity.warnings) for entity in library.register_album("album")] == [1]
+
+
+def test_the_box_that_is_told_counts_transparent_margins_that_were_cut_off(tmp_path, fake_proposer):
+    """The box was told without them, but cuts the picture as given: it named a place beside the thing."""
+    card = np.zeros((140, 260, 4), np.uint8)
+    card[25:125, 40:240, :3] = framed(100, 200, THING)
+    card[45:85, 70:110, :3] = cv2.resize(thing_picture("red"), (40, 40))
+    card[25:125, 40:240, 3] = 255
+    cv2.imwrite(str(tmp_path / "card.png"), cv2.cvtColor(card, cv2.COLOR_RGBA2BGRA))
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.put_setting("embedder", "color-bands")
+        for given in (tmp_path / "card.png", card):
+            [told] = library.register("red", given).warnings
+            assert "--box 70,45,110,85 or --find" in told

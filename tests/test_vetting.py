@@ -25,7 +25,9 @@ BETWEEN = (X + 1.73 * Z) / np.linalg.norm(X + 1.73 * Z)  # an inner product of 0
     [
         ([X, NEAR_X, X, Z], [3]),
         ([Z, X, NEAR_X, X], [0]),
-        ([X, NEAR_X, X, X, Y * -1, Z], [4, 5]),
+        ([X, NEAR_X, X, X, X, X, Y * -1, Z], [6, 7]),
+        ([X, NEAR_X, X, X, Y * -1, Z], []),  # varied pictures of one thing, rather than two wrong ones
+        ([X, NEAR_X, X, Y, Z], []),
         ([X, NEAR_X, X], []),
         ([X, NEAR_X, X, BETWEEN], []),  # undecided is not unlike
         ([X, NEAR_X, Z], []),  # two alike are no majority to judge a third by

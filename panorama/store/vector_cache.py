@@ -23,7 +23,7 @@ from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "vectors")
 _SAMPLE_BYTES = 4096
