@@ -149,9 +149,8 @@ def _train_proposer(
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
     plan = read_recipe(recipe)
     changed = {n: v for n, v in (("steps", options.steps), ("threads", options.threads)) if v is not None}
-    for part in (plan, plan.get("elder", {})):
-        if "training" in part:  # one that is not there is told by `train`
-            part["training"] |= changed
+    if "training" in plan:  # one that is not there is told by `train`
+        plan["training"] |= changed
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume)
     model = out / "model"

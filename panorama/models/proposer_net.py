@@ -93,6 +93,9 @@ class Head(nn.Module):
 class ProposerNet(nn.Module):
     """A residual trunk, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
 
+    The pyramid hands down what the deeper levels know and then up again what the finer ones have made of it
+    (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels.
+
     Args:
         widths: channels at strides 2, 4, 8, 16 and 32.
         depths: residual blocks at strides 4, 8, 16 and 32.
@@ -112,8 +115,32 @@ class ProposerNet(nn.Module):
             before = width
         self.context = Context(before)
         self.laterals = nn.ModuleList(ConvUnit(width, pyramid, 1) for width in stages[1:])
+        self.settle = ConvUnit(pyramid, pyramid)
         self.smooth = nn.ModuleList(ConvUnit(pyramid, pyramid) for _ in STRIDES)
+        self.ascend = nn.ModuleList(ConvUnit(pyramid, pyramid, stride=2) for _ in STRIDES[1:])
         self.heads = nn.ModuleList(Head(pyramid) for _ in STRIDES)
+
+    def part(self, level: int, x: Tensor) -> Tensor:
+        """One part of the trunk: pictures to stride 8 (level 0), that to stride 16, and that to stride 32.
+
+        Args:
+            level: 0, 1 or 2.
+            x: (B, 3, H, W), prepared by `prepare`, H and W multiples of 32; else what the part before gave.
+        """
+        if level == 0:
+            x = self.stages[0](self.stem(x))  # (B, 32, H/4, W/4)
+        x = self.stages[level + 1](x)
+        return self.context(x) if level == 2 else x
+
+    def pyramid(self, trunk: Sequence[Tensor]) -> list[Tensor]:
+        """Pyramid features at strides 8, 16 and 32, from the trunk's."""
+        inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
+        inner[1] = self.settle(inner[1] + F.interpolate(inner[2], scale_factor=2.0, mode="nearest"))
+        inner[0] = inner[0] + F.interpolate(inner[1], scale_factor=2.0, mode="nearest")
+        levels = [self.smooth[0](inner[0])]
+        for level in (1, 2):
+            levels.append(self.smooth[level](inner[level] + self.ascend[level - 1](levels[-1])))
+        return levels
 
     def features(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Trunk features and pyramid features at strides 8, 16 and 32.
@@ -121,16 +148,10 @@ class ProposerNet(nn.Module):
         Args:
             x: (B, 3, H, W), prepared by `prepare`; H and W multiples of 32.
         """
-        x = self.stages[0](self.stem(x))  # (B, 32, H/4, W/4)
-        trunk = []
-        for stage in self.stages[1:]:
-            x = stage(x)
-            trunk.append(x)
-        trunk[-1] = self.context(trunk[-1])
-        inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
-        for level in (1, 0):
-            inner[level] = inner[level] + F.interpolate(inner[level + 1], scale_factor=2.0, mode="nearest")
-        return trunk, [smooth(p) for smooth, p in zip(self.smooth, inner, strict=True)]
+        trunk: list[Tensor] = []
+        for level in range(len(STRIDES)):
+            trunk.append(self.part(level, trunk[-1] if trunk else x))
+        return trunk, self.pyramid(trunk)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Objectness logits (B, N) and boxes in pixels of the input (B, N, 4), N over the three levels."""

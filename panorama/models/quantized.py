@@ -276,10 +276,14 @@ class Proposer8:
         heads: Any = net.heads
         scales = [*scales[1:-1], joined]
         # Levels are added up: all have the scale of the largest sum.
-        shared = max(scale_of(f"smooth.{level}:in") for level in range(len(scales)))
+        sums = ["settle:in", *(f"smooth.{level}:in" for level in range(len(scales)))]
+        shared = max(scale_of(name) for name in sums)
         self._laterals = [Conv8(u.conv, s, shared) for u, s in zip(laterals, scales, strict=True)]
+        self._settle = Conv8(net.settle.conv, shared, shared)
         smooth = [scale_of(f"smooth.{level}") for level in range(len(scales))]
         self._smooth = [Conv8(u.conv, shared, s) for u, s in zip(smoothing, smooth, strict=True)]
+        ascend: Any = net.ascend
+        self._ascend = [Conv8(u.conv, s, shared) for u, s in zip(ascend, smooth, strict=False)]
         self._towers = [
             (Conv8(head.score_tower.conv, s, FLOAT), Conv8(head.box_tower.conv, s, FLOAT))
             for head, s in zip(heads, smooth, strict=True)
@@ -296,13 +300,16 @@ class Proposer8:
             trunk.append(x)
         levels = [*trunk[1:-1], self._join(_pooled(self._narrow(trunk[-1])))]
         inner = [lateral(level) for lateral, level in zip(self._laterals, levels, strict=True)]
-        for level in (1, 0):
-            above = F.interpolate(inner[level + 1], scale_factor=2.0, mode="nearest")
-            inner[level] = _added(inner[level], above)
+        inner[1] = self._settle(_added(inner[1], _doubled(inner[2])))
+        inner[0] = _added(inner[0], _doubled(inner[1]))
         raw, shapes = [], []
-        for head, conv, towers, p in zip(self._own, self._smooth, self._towers, inner, strict=True):
+        finer = inner[0]
+        for level, (head, towers) in enumerate(zip(self._own, self._towers, strict=True)):
             self.rest()
-            p = conv(p)
+            p = inner[level]
+            if level:
+                p = _added(p, self._ascend[level - 1](finer))
+            p = finer = self._smooth[level](p)
             shapes.append((p.shape[2], p.shape[3]))
             raw.append(head.outputs(*(tower(p) for tower in towers)))
         return self._net.boxes_of(torch.cat(raw, 1), shapes)
@@ -347,6 +354,11 @@ def _largest(values: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:
     for shift in range(1, 5):
         out = np.maximum(out, padded[shift : len(padded) - 4 + shift])
     return np.moveaxis(out, 0, axis)
+
+
+def _doubled(x: Tensor) -> Tensor:
+    """A map at twice its height and width."""
+    return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 def _added(a: Tensor, b: Tensor) -> Tensor:

@@ -29,9 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--out", type=Path, required=True, help="log, cache, checkpoints and the model folder"
     )
     parser.add_argument("--recipe", type=Path, help="default: that of the shipped model")
-    parser.add_argument(
-        "--start", help="a proposer to begin with; default: what the recipe says, [elder] or random weights"
-    )
+    parser.add_argument("--start", help="a proposer of the same shape to begin with; default: random weights")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
     parser.add_argument(
         "--judge", action="store_true", help="only judge: --out/model, or the shipped one without it"

@@ -20,9 +20,7 @@ from panorama.errors import ModelError
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
 from panorama.models.proposer_training.compose import compose
-from panorama.models.proposer_training.elder import ELDER, Elder, keep_elder
-from panorama.models.proposer_training.export import averaged
-from panorama.models.proposer_training.slim import slim
+from panorama.models.proposer_training.parts import CLAMP, Translation, alone, match_loss
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
@@ -38,7 +36,7 @@ PLAN: dict[str, tuple[str, ...]] = {
     "store": (),
     "phase": (),
     "training": (
-        *("seed", "steps", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay", "clip"),
+        *("seed", "steps", "parts", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay", "clip"),
         *("average", "threads", "log_every", "save_every"),
     ),
 }
@@ -74,8 +72,6 @@ class Batches(Dataset[dict[str, Any]]):
         cv2.setNumThreads(1)
         self.store = open_store(self.data, self.cache, self.recipe["store"], print)
         self.teacher = Teacher(self.data / "teachers" / "yolox_nano.onnx")
-        begun = self.recipe.get("elder", {}).get("share", 0.0) > 0
-        self.elder = Elder(self.cache.parent / ELDER) if begun else None
         self.ready = True
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -92,8 +88,6 @@ class Batches(Dataset[dict[str, Any]]):
         samples = [compose(rng, self.store, height, width, phase) for rng in rngs]
         images = np.stack([sample.image for sample in samples])
         answer = self.teacher(images)
-        if self.elder is not None:
-            answer = self.elder.join(answer, images, self.recipe["elder"]["share"])
         boxes, real = padded([sample.boxes for sample in samples])
         silent, _ = padded([sample.silent for sample in samples])
         return {
@@ -135,7 +129,7 @@ class Hints(nn.Module):
         """Mean squared difference from the teacher's standardised features, more where it sees a thing."""
         losses = []
         for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
-            difference = (change(a).float() - norm(b.float()).clamp(-6, 6)).square().mean(1, keepdim=True)
+            difference = (change(a).float() - norm(b.float()).clamp(-CLAMP, CLAMP)).square().mean(1, keepdim=True)
             losses.append((difference * weight).sum() / weight.sum())
         return torch.stack(losses).mean()
 
@@ -147,6 +141,7 @@ class Run:
     net: ProposerNet
     average: ProposerNet
     hints: Hints
+    translation: Translation
     optimisers: list[torch.optim.Optimizer]
     step: int = 0
 
@@ -161,10 +156,12 @@ def start(recipe: dict[str, Any]) -> Run:
     average = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
     average.load_state_dict(net.state_dict())
     hints = Hints([*shape["widths"][2:], *[shape["pyramid"]] * 3]).to(memory_format=torch.channels_last)
+    translation = Translation(shape["widths"][2:]).to(memory_format=torch.channels_last)
+    scaffold = nn.ModuleList([hints, translation])
     optimisers = make_optimisers(
-        net, hints, training["rate"], training["matrix_rate"], weight_decay=training["weight_decay"]
+        net, scaffold, training["rate"], training["matrix_rate"], weight_decay=training["weight_decay"]
     )
-    return Run(net, average, hints, optimisers)
+    return Run(net, average, hints, translation, optimisers)
 
 
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, float]:
@@ -175,14 +172,20 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * share
     images = prepare(batch["images"])
+    apart = run.step < training["parts"]
     with mixed("cpu"):
-        trunk, pyramid = run.net.features(images)
+        if apart:
+            trunk = run.translation(batch["features"])
+            made, pyramid = alone(run.net, images, trunk)
+        else:
+            trunk, pyramid = run.net.features(images)
         logits, boxes = run.net.decode(pyramid)
         shapes = [(p.shape[2], p.shape[3]) for p in pyramid]
         centres, strides = grid(shapes)
         scores = batch["teacher_scores"].split([h * w for h, w in shapes], 1)
         attention = [1 + 8 * s.reshape(-1, 1, h, w) for s, (h, w) in zip(scores, shapes, strict=True)]
         hint = run.hints([*trunk, *pyramid], batch["features"], attention * 2)
+        match = match_loss(made, trunk, attention) if apart else torch.zeros(())
     found = assign(logits.detach().sigmoid(), boxes.detach(), centres, strides, batch["boxes"], batch["real"])
     score_loss, box_loss = detection_loss(
         logits.float(),
@@ -193,15 +196,16 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         silence(centres, batch["silent"]),
         weights["silent"],
     )
-    loss = weights["score"] * score_loss + weights["box"] * box_loss + weights["hint"] * hint
+    loss = weights["score"] * score_loss + weights["box"] * box_loss + weights["hint"] * hint + match
     loss.backward()
-    norm = nn.utils.clip_grad_norm_([*run.net.parameters(), *run.hints.parameters()], training["clip"])
+    learning = [p for module in (run.net, run.hints, run.translation) for p in module.parameters()]
+    norm = nn.utils.clip_grad_norm_(learning, training["clip"])
     for optimiser in run.optimisers:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
     run.step += 1
     update_average(run.average, run.net, min(training["average"], (1 + run.step) / (10 + run.step)))
-    losses = {"loss": loss, "score": score_loss, "box": box_loss, "hint": hint, "norm": norm}
+    losses = {"loss": loss, "score": score_loss, "box": box_loss, "hint": hint, "match": match, "norm": norm}
     return {name: float(value.detach()) for name, value in losses.items()}
 
 
@@ -215,10 +219,15 @@ def update_average(average: nn.Module, net: nn.Module, keep: float) -> None:
             mine.copy_(new)
 
 
+def _modules(run: Run) -> list[tuple[str, nn.Module]]:
+    """What a checkpoint holds weights of."""
+    return [(name, getattr(run, name)) for name in ("net", "average", "hints", "translation")]
+
+
 def save_checkpoint(run: Run, path: Path) -> None:
     """Everything needed to go on, as safetensors, written beside and renamed."""
     tensors = {"step": torch.tensor(run.step)}
-    for name, module in (("net", run.net), ("average", run.average), ("hints", run.hints)):
+    for name, module in _modules(run):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
     tensors |= state_tensors(run.optimisers)
     beside = path.with_suffix(".partial")
@@ -234,7 +243,7 @@ def load_checkpoint(run: Run, path: Path) -> None:
     """
     tensors = load_file(path)
     try:
-        for name, module in (("net", run.net), ("average", run.average), ("hints", run.hints)):
+        for name, module in _modules(run):
             prefix = f"{name}."
             module.load_state_dict(
                 {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
@@ -247,47 +256,20 @@ def load_checkpoint(run: Run, path: Path) -> None:
     run.step = int(tensors["step"])
 
 
-def begin_from(run: Run, elder: Elder) -> None:
-    """Give a fresh run the weights of another network, or what of them fits into a narrower one.
+def begin_from(run: Run, name: str) -> None:
+    """Give a fresh run the weights of a proposer of the same shape.
 
     Raises:
-        ModelError: the recipe's network is wider or deeper than that one.
+        ModelError: there is no such proposer, or its network is of another shape.
     """
-    slim(elder.net, run.net)
+    folder = open_model(name, "proposer")
+    weights = {key: value.float() for key, value in folder.tensors().items()}
+    counters = {k: v for k, v in run.net.state_dict().items() if k.endswith("num_batches_tracked")}
+    try:
+        run.net.load_state_dict({**counters, **weights})
+    except RuntimeError as exc:
+        raise ModelError(f"{folder.path} is of another network than the recipe's: {exc}") from exc
     run.average.load_state_dict(run.net.state_dict())
-
-
-def ancestor(
-    recipe: dict[str, Any], data: Path, out: Path, resume: bool, start_from: str | None
-) -> Elder | None:
-    """The network to begin with: the one named, or the recipe's elder, which is trained first if need be.
-
-    Raises:
-        ModelError: there is no such proposer, the recipe does not say how to train its elder, or `out` holds
-            one of another shape.
-    """
-    if start_from is not None:
-        folder = open_model(start_from, "proposer")
-        weights = {key: value.float() for key, value in folder.tensors().items()}
-        keep_elder(weights, folder.recipe["network"], out / ELDER)
-    elif "elder" not in recipe:
-        return None
-    elif not (out / ELDER).is_file():
-        plan = {**recipe["elder"], "store": recipe["store"]}
-        check_plan(plan, "the recipe's [elder]")
-        folder_of_elder = out / "elder"
-        train(plan, data, folder_of_elder, resume and (folder_of_elder / CHECKPOINT).is_file())
-        keep_elder(averaged(folder_of_elder / CHECKPOINT), plan["network"], out / ELDER)
-    elder = Elder(out / ELDER)
-    wanted = recipe.get("elder", {}).get("network")
-    if start_from is None and wanted is not None and elder.net.shape != _shape(wanted):
-        raise ModelError(f"{out / ELDER} is of another network than the recipe's elder; use another --out")
-    return elder
-
-
-def _shape(network: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """What `ProposerNet.shape` will be of a recipe's table."""
-    return tuple(network["widths"]), tuple(network["depths"]), network["pyramid"]
 
 
 def train(
@@ -296,8 +278,7 @@ def train(
     """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
 
     Args:
-        start_from: a proposer's name or folder whose weights to begin with; None for what the recipe says:
-            random ones, or those of an `[elder]` that is trained before.
+        start_from: a proposer's name or folder whose weights to begin with; None for random ones.
 
     Raises:
         ModelError: the recipe or the data folder is incomplete, or `resume` finds nothing to resume.
@@ -306,13 +287,12 @@ def train(
     training = recipe["training"]
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
-    if resume and not any((folder / CHECKPOINT).is_file() for folder in (out, out / "elder")):
+    if resume and not (out / CHECKPOINT).is_file():
         raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
-    elder = ancestor(recipe, data, out, resume, start_from)
     run = start(recipe)
-    if elder is not None:
-        begin_from(run, elder)
-    if resume and (out / CHECKPOINT).is_file():
+    if start_from is not None:
+        begin_from(run, start_from)
+    if resume:
         load_checkpoint(run, out / CHECKPOINT)
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()

@@ -1,0 +1,72 @@
+"""A network and the teacher's inner maps enter; what each part makes of those maps alone leaves.
+
+A part that learns behind others that know nothing yet learns from noise. Here each part of the trunk is given
+what the teacher has at that depth, translated into the network's own channels, and is to give what the teacher
+has at the next; so all parts learn at once, each from good inputs, as in block-wise distillation (Wang et al.
+2018; Li et al. 2020). Afterwards each stands on the one before it, and the translations are thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from panorama.models.proposer_net import ProposerNet
+from panorama.models.proposer_training.teachers import TAP_WIDTHS
+
+CLAMP = 6.0
+"""Standard deviations at which the teacher's features are cut off: few values hold most of the variance."""
+
+
+class Translation(nn.Module):
+    """The teacher's trunk at strides 8, 16 and 32 in the network's channels, as if its own parts had made it.
+
+    Args:
+        widths: of the network's trunk at these strides.
+    """
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        pairs = list(zip(TAP_WIDTHS, widths, strict=False))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(b, affine=False, momentum=0.01) for b, _ in pairs)
+        self.maps = nn.ModuleList(nn.Conv2d(b, a, 1) for b, a in pairs)
+
+    def forward(self, theirs: Sequence[Tensor]) -> list[Tensor]:
+        """Maps (B, width, h, w), at least 0, of the teacher's (B, C, h, w), level by level."""
+        return [
+            change(norm(level.float()).clamp(-CLAMP, CLAMP)).relu()
+            for norm, change, level in zip(self.norms, self.maps, theirs, strict=False)
+        ]
+
+
+def alone(
+    net: ProposerNet, pictures: Tensor, translated: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What each part of the trunk gives from a good input, and the pyramid from a good trunk.
+
+    Args:
+        pictures: (B, 3, H, W), prepared.
+        translated: of three levels, from `Translation`.
+    """
+    inputs = [pictures, *translated[:-1]]
+    trunk = [net.part(level, x) for level, x in enumerate(inputs)]
+    return trunk, net.pyramid(translated)
+
+
+def match_loss(trunk: Sequence[Tensor], translated: Sequence[Tensor], attention: Sequence[Tensor]) -> Tensor:
+    """Squared difference of each part's output from what the next one is given, per unit of its variance.
+
+    The translations are no part of it: else they would shrink to what is easily matched.
+
+    Args:
+        trunk, translated: maps (B, C, h, w) of each level.
+        attention: weights (B, 1, h, w) of each level.
+    """
+    losses = []
+    for mine, wanted, weight in zip(trunk, translated, attention, strict=True):
+        wanted = wanted.detach().float()
+        difference = (mine.float() - wanted).square().mean(1, keepdim=True)
+        losses.append((difference * weight).sum() / weight.sum() / wanted.var().clamp_min(1e-3))
+    return torch.stack(losses).mean()
