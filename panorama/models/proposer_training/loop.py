@@ -36,8 +36,8 @@ PLAN: dict[str, tuple[str, ...]] = {
     "store": (),
     "phase": (),
     "training": (
-        *("seed", "steps", "parts", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay", "clip"),
-        *("average", "threads", "log_every", "save_every"),
+        *("seed", "steps", "parts", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay"),
+        *("clip", "average", "threads", "log_every", "save_every"),
     ),
 }
 """Tables of a recipe that a training needs, and what each must say."""
@@ -129,7 +129,8 @@ class Hints(nn.Module):
         """Mean squared difference from the teacher's standardised features, more where it sees a thing."""
         losses = []
         for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
-            difference = (change(a).float() - norm(b.float()).clamp(-CLAMP, CLAMP)).square().mean(1, keepdim=True)
+            wanted = norm(b.float()).clamp(-CLAMP, CLAMP)
+            difference = (change(a).float() - wanted).square().mean(1, keepdim=True)
             losses.append((difference * weight).sum() / weight.sum())
         return torch.stack(losses).mean()
 

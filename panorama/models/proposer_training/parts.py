@@ -1,9 +1,10 @@
 """A network and the teacher's inner maps enter; what each part makes of those maps alone leaves.
 
-A part that learns behind others that know nothing yet learns from noise. Here each part of the trunk is given
-what the teacher has at that depth, translated into the network's own channels, and is to give what the teacher
-has at the next; so all parts learn at once, each from good inputs, as in block-wise distillation (Wang et al.
-2018; Li et al. 2020). Afterwards each stands on the one before it, and the translations are thrown away.
+A part that learns behind others that know nothing yet learns from noise. Here each part of the trunk is
+given what the teacher has at that depth, translated into the network's own channels, and is to give what the
+teacher has at the next; so all parts learn at once, each from good inputs, as in block-wise distillation
+(Wang et al. 2018; Li et al. 2020). Afterwards each stands on the one before it, and the translations are
+thrown away.
 """
 
 from __future__ import annotations
