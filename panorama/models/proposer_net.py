@@ -33,16 +33,37 @@ class ConvUnit(nn.Module):
             self.norm = nn.Identity()
 
 
-class Residual(nn.Module):
-    """Two dense 3x3 convolutions around a shortcut: at these widths quicker than depthwise ones."""
+class Bottleneck(nn.Module):
+    """A 1x1 and a dense 3x3 convolution around a shortcut: at these widths quicker than depthwise ones."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.first = ConvUnit(width, width)
+        self.first = ConvUnit(width, width, 1)
         self.second = ConvUnit(width, width, relu=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(x + self.second(self.first(x)), inplace=True)
+
+
+class CrossStage(nn.Module):
+    """Half of the channels pass through bottlenecks, half go around them, and both are joined (CSPNet, 2019).
+
+    Many thin layers explain more of a teacher's features than few wide ones of as many products.
+    """
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        half = width // 2
+        self.through = ConvUnit(width, half, 1)
+        self.around = ConvUnit(width, half, 1)
+        self.blocks = nn.ModuleList(Bottleneck(half) for _ in range(depth))
+        self.join = ConvUnit(2 * half, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.through(x)
+        for block in self.blocks:
+            inner = block(inner)
+        return self.join(torch.cat([inner, self.around(x)], 1))
 
 
 class Context(nn.Module):
@@ -91,14 +112,14 @@ class Head(nn.Module):
 
 
 class ProposerNet(nn.Module):
-    """A residual trunk, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
+    """A trunk of cross stages, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
 
     The pyramid hands down what the deeper levels know and then up again what the finer ones have made of it
     (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels.
 
     Args:
         widths: channels at strides 2, 4, 8, 16 and 32.
-        depths: residual blocks at strides 4, 8, 16 and 32.
+        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
         pyramid: channels of the pyramid and the heads.
     """
 
@@ -110,8 +131,10 @@ class ProposerNet(nn.Module):
         self.stages = nn.ModuleList()
         before = stem
         for width, depth in zip(stages, depths, strict=True):
-            blocks = [ConvUnit(before, width, stride=2), *(Residual(width) for _ in range(depth))]
-            self.stages.append(nn.Sequential(*blocks))
+            stage: list[nn.Module] = [ConvUnit(before, width, stride=2)]
+            if depth:
+                stage.append(CrossStage(width, depth))
+            self.stages.append(nn.Sequential(*stage))
             before = width
         self.context = Context(before)
         self.laterals = nn.ModuleList(ConvUnit(width, pyramid, 1) for width in stages[1:])

@@ -28,7 +28,7 @@ KINDS: tuple[type[nn.Module], ...] = (
     network.ConvNorm,
     network.Residual,
     proposer_net.ConvUnit,
-    proposer_net.Residual,
+    proposer_net.Bottleneck,
 )
 """The layers whose ranges are measured."""
 
@@ -168,6 +168,46 @@ class _Scales:
         return self._ranges[name] / BYTE
 
 
+class CrossStage8:
+    """Half of the channels through bottlenecks, half around them, and both joined.
+
+    Args:
+        name: of the module in its network.
+        stage: folded.
+        scale_in: what a byte of the input stands for.
+        scale_of: of each layer by name.
+
+    Attributes:
+        scale_out: what a byte of the output stands for.
+    """
+
+    def __init__(self, name: str, stage: proposer_net.CrossStage, scale_in: float, scale_of: _Scales) -> None:
+        scale = scale_of(f"{name}.through")
+        self._through = Conv8(stage.through.conv, scale_in, scale)
+        # What is joined lies side by side in one map of bytes, so both halves have one scale: the larger.
+        last = f"{name}.blocks.{len(stage.blocks) - 1}"
+        shared = max(scale_of(f"{name}.around"), scale_of(last))
+        self._blocks: list[Residual8] = []
+        for place, block in enumerate(stage.blocks):
+            assert isinstance(block, proposer_net.Bottleneck)
+            inner, after = f"{name}.blocks.{place}", shared
+            if place < len(stage.blocks) - 1:
+                after = scale_of(inner)
+            middle = scale_of(f"{inner}.first")
+            convs = [Conv8(block.first.conv, scale, middle), Conv8(block.second.conv, middle, after)]
+            self._blocks.append(Residual8(convs, scale))
+            scale = after
+        self._around = Conv8(stage.around.conv, scale_in, shared)
+        self.scale_out = scale_of(f"{name}.join")
+        self._join = Conv8(stage.join.conv, shared, self.scale_out)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        inner = self._through(x)
+        for block in self._blocks:
+            inner = block(inner)
+        return self._join(torch.cat([inner, self._around(x)], 1))
+
+
 class Trunk8:
     """PanoramaNet's trunk: pictures (B, side, side, 3) of bytes to unit vectors.
 
@@ -253,19 +293,18 @@ class Proposer8:
         ones = torch.ones(3)
         scale = scale_of("stem")
         self._stem = Stem8(net.stem.conv, zero * ones, spread * ones, scale)
-        self._stages: list[list[Conv8 | Residual8]] = []
+        self._stages: list[list[Conv8 | CrossStage8]] = []
         scales: list[float] = []
         stages: Any = net.stages
         for number, stage in enumerate(stages):
-            layers: list[Conv8 | Residual8] = []
+            layers: list[Conv8 | CrossStage8] = []
             for place, module in enumerate(stage):
                 name = f"stages.{number}.{place}"
-                if isinstance(module, proposer_net.Residual):
-                    convs = [module.first.conv, module.second.conv]
-                    layers.append(_residual(name, convs, scale, scale_of, ("first", "second")))
+                if isinstance(module, proposer_net.CrossStage):
+                    layers.append(CrossStage8(name, module, scale, scale_of))
                 else:
                     layers.append(Conv8(module.conv, scale, scale_of(name)))
-                scale = scale_of(name)
+                scale = layers[-1].scale_out
             self._stages.append(layers)
             scales.append(scale)
         narrow, joined = scale_of("context.narrow"), scale_of("context.join")
