@@ -18,7 +18,8 @@ from panorama.models import precision as precision_module
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import ENVIRONMENT, choose, why_no_int8
 from panorama.models.proposer import PanoramaProposer
-from panorama.models.quantized import FLOAT, Conv8, Stem8, _pooled, largest_weight
+from panorama.models.proposer8 import _pooled
+from panorama.models.quantized import FLOAT, Conv8, Stem8, largest_weight
 from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ranges
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import iou

@@ -18,8 +18,8 @@ from panorama.models.device import choose_device, send
 from panorama.models.late import cohort_of, net_hash
 from panorama.models.network import EXITS, Trunk, macs_per_exit
 from panorama.models.precision import Precision, choose, why_no_int8
-from panorama.models.quantized import KINDS, Trunk8
 from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
+from panorama.models.trunk8 import KINDS, Trunk8
 from panorama.models.weights import ModelFolder
 
 BATCH = 96

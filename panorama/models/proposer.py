@@ -18,8 +18,8 @@ from panorama.models.base import Image, Proposer
 from panorama.models.device import choose_device, send
 from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, ProposalSettings
 from panorama.models.precision import Precision, choose, why_no_int8
+from panorama.models.proposer8 import KINDS, Proposer8
 from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
-from panorama.models.quantized import KINDS, Proposer8
 from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
 from panorama.models.registry import DEFAULT_PROPOSER
 from panorama.models.weights import ModelFolder, open_model
