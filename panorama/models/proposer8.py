@@ -36,22 +36,18 @@ class CrossStage8:
     def __init__(self, name: str, stage: proposer_net.CrossStage, scale_in: float, scale_of: Scales) -> None:
         scale = scale_of(f"{name}.through")
         self._through = Conv8(stage.through.conv, scale_in, scale)
-        # What is joined lies side by side in one map of bytes, so both halves have one scale: the larger.
-        last = f"{name}.blocks.{len(stage.blocks) - 1}"
-        shared = max(scale_of(f"{name}.around"), scale_of(last))
         self._blocks: list[Residual8] = []
         for place, block in enumerate(stage.blocks):
             assert isinstance(block, proposer_net.Bottleneck)
-            inner, after = f"{name}.blocks.{place}", shared
-            if place < len(stage.blocks) - 1:
-                after = scale_of(inner)
-            middle = scale_of(f"{inner}.first")
+            inner = f"{name}.blocks.{place}"
+            middle, after = scale_of(f"{inner}.first"), scale_of(inner)
             convs = [Conv8(block.first.conv, scale, middle), Conv8(block.second.conv, middle, after)]
             self._blocks.append(Residual8(convs, scale))
             scale = after
-        self._around = Conv8(stage.around.conv, scale_in, shared)
+        around = scale_of(f"{name}.around")
+        self._around = Conv8(stage.around.conv, scale_in, around)
         self.scale_out = scale_of(f"{name}.join")
-        self._join = Conv8(stage.join.conv, shared, self.scale_out)
+        self._join = Conv8(_of_one_scale(stage.join.conv, scale, around), scale, self.scale_out)
 
     def __call__(self, x: Tensor, rest: Callable[[], None]) -> Tensor:
         """(B, width, H, W) bytes to as many; `rest` is called before each layer."""
@@ -61,6 +57,21 @@ class CrossStage8:
             inner = block(inner)
         rest()
         return self._join(torch.cat([inner, self._around(x)], 1))
+
+
+def _of_one_scale(join: nn.Conv2d, through: float, around: float) -> nn.Conv2d:
+    """The convolution of both halves as if a byte of the second stood for what one of the first does.
+
+    What went through several sums is many times larger than what went around them. One scale for both would
+    leave the second a few bytes; instead its weights bear the ratio.
+    """
+    half = join.in_channels // 2
+    scaled = nn.Conv2d(join.in_channels, join.out_channels, 1)
+    scaled.weight.data = join.weight.detach().float().clone()
+    scaled.weight.data[:, half:] *= around / through
+    assert join.bias is not None
+    scaled.bias = nn.Parameter(join.bias.detach().float().clone())
+    return scaled
 
 
 class Proposer8:
