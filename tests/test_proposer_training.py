@@ -244,7 +244,7 @@ def test_one_command_builds_the_cache_trains_and_exports(footage: Path, tmp_path
     for needed in ("onnx", "onnxruntime"):
         pytest.importorskip(needed, reason="the teacher needs panorama-video[teachers]")
     text = (content_dir("embeddings") / "proposer" / "recipe.toml").read_text(encoding="utf-8")
-    smaller = {"steps = 5000": "steps = 2", "parts = 2000": "parts = 1", "batch = 16": "batch = 2"}
+    smaller = {"steps = 7300": "steps = 2", "parts = 3500": "parts = 1", "batch = 16": "batch = 2"}
     smaller |= {"garments = 1200": "garments = 2"}
     smaller |= {"objects = 3000": "objects = 8", "frames_a_clip = 50": "frames_a_clip = 1"}
     smaller |= {"caltech101 = 6354": "caltech101 = 5", "grocery = 3000": "grocery = 5"}
