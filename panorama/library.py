@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -299,25 +299,27 @@ class Library:
             for name, given in album.items()
         }
         self._store.add_album(ready)
+        unlike = self._unlike(ready)
         return [
-            replace(self.entity(name), warnings=(*given.told, *self._unlike(name)))
+            replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
             for name, given in album.items()
         ]
 
-    def _unlike(self, name: str) -> tuple[str, ...]:
-        """Remarks on examples of an entity that are unlike its others; none where nothing is calibrated."""
+    def _unlike(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Remarks on examples of entities that are unlike their others; none where nothing is calibrated."""
         from panorama import vetting
 
-        known = self._store.exemplars(name)
-        if len(known) <= vetting.LEAST_ALIKE:
-            return ()
-        exit = self.embedder.exits
+        examples = {name: self._store.exemplars(name) for name in names}
+        many = {name: known for name, known in examples.items() if len(known) > vetting.LEAST_ALIKE}
+        if not many:
+            return {}
         try:
             calibration = self.calibrations[-1]
         except ModelError:
-            return ()
-        album = self.snapshot().album(self.embedder.hash, exit)
-        return vetting.unlike_remarks(known, album, self.embedder.cohort()[-1], calibration)
+            return {}
+        album = self.snapshot().album(self.embedder.hash, self.embedder.exits)
+        cohort = self.embedder.cohort()[-1]
+        return {n: vetting.unlike_remarks(known, album, cohort, calibration) for n, known in many.items()}
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""

@@ -196,15 +196,21 @@ def test_replaced_and_removed_videos_leave_the_table(store):
     np.testing.assert_array_equal(loaded(store).vectors, expected)
 
 
-def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_path):
-    """A backup over a library whose index/ stayed: what came next got the vectors of what had been there."""
-    index(store, "a.mp4", seed=1)
+def backed_up_and_gone_on(store, backup):
+    """Copies a library without its index/, then indexes another video and fills the cache; where it lies."""
     path = store.path
     store.close()
-    shutil.copytree(path, tmp_path / "backup", ignore=shutil.ignore_patterns("index"))
+    shutil.copytree(path, backup, ignore=shutil.ignore_patterns("index"))
     with Store.open(path) as later:
         index(later, "b.mp4", seed=2)
         loaded(later)
+    return path
+
+
+def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_path):
+    """A backup over a library whose index/ stayed: what came next got the vectors of what had been there."""
+    index(store, "a.mp4", seed=1)
+    path = backed_up_and_gone_on(store, tmp_path / "backup")
     (file,) = (path / "index").rglob("g1.vectors")
     (file.parent / "i1.faiss").write_bytes(b"an index over those rows")
     shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
@@ -219,12 +225,7 @@ def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_pa
 def test_crops_are_told_from_those_of_the_same_numbers_before_an_older_catalog_was_put_back(store, tmp_path):
     """Where files are counted differently after it, no file has the number of another, but crops have."""
     index(store, "a.mp4", seed=1, tracks=30)
-    path = store.path
-    store.close()
-    shutil.copytree(path, tmp_path / "backup", ignore=shutil.ignore_patterns("index"))
-    with Store.open(path) as later:
-        index(later, "b.mp4", seed=2)
-        loaded(later)
+    path = backed_up_and_gone_on(store, tmp_path / "backup")
     shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
     with Store.open(path) as restored:
         index(restored, "c.mp4", seed=3, exits=(2, 1))

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from panorama.models import proposer_net
 from panorama.models.quantized import FLOAT, Conv8, Residual8, Scales, Stem8, go_on
@@ -143,8 +142,8 @@ class Proposer8:
             trunk.append(x)
         levels = [*trunk[1:-1], self._join(_pooled(self._narrow(trunk[-1])))]
         inner = [lateral(level) for lateral, level in zip(self._laterals, levels, strict=True)]
-        inner[1] = self._settle(_added(inner[1], _doubled(inner[2])))
-        inner[0] = _added(inner[0], _doubled(inner[1]))
+        inner[1] = self._settle(_added(inner[1], proposer_net.doubled(inner[2])))
+        inner[0] = _added(inner[0], proposer_net.doubled(inner[1]))
         raw, shapes = [], []
         finer = inner[0]
         for level, (head, towers) in enumerate(zip(self._own, self._towers, strict=True)):
@@ -178,11 +177,6 @@ def _largest(values: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:
     for shift in range(1, 5):
         out = np.maximum(out, padded[shift : len(padded) - 4 + shift])
     return np.moveaxis(out, 0, axis)
-
-
-def _doubled(x: Tensor) -> Tensor:
-    """A map at twice its height and width."""
-    return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 def _added(a: Tensor, b: Tensor) -> Tensor:

@@ -158,8 +158,8 @@ class ProposerNet(nn.Module):
     def pyramid(self, trunk: Sequence[Tensor]) -> list[Tensor]:
         """Pyramid features at strides 8, 16 and 32, from the trunk's."""
         inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
-        inner[1] = self.settle(inner[1] + F.interpolate(inner[2], scale_factor=2.0, mode="nearest"))
-        inner[0] = inner[0] + F.interpolate(inner[1], scale_factor=2.0, mode="nearest")
+        inner[1] = self.settle(inner[1] + doubled(inner[2]))
+        inner[0] = inner[0] + doubled(inner[1])
         levels = [self.smooth[0](inner[0])]
         for level in (1, 2):
             levels.append(self.smooth[level](inner[level] + self.ascend[level - 1](levels[-1])))
@@ -206,6 +206,11 @@ class ProposerNet(nn.Module):
             if isinstance(module, ConvUnit):
                 module.fold()
         return self
+
+
+def doubled(x: Tensor) -> Tensor:
+    """A map at twice its height and width."""
+    return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 def prepare(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -20,7 +20,7 @@ from panorama.errors import ModelError
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
 from panorama.models.proposer_training.compose import compose
-from panorama.models.proposer_training.parts import CLAMP, Translation, alone, match_loss
+from panorama.models.proposer_training.parts import CLAMP, Translation, alone, difference, match_loss
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
@@ -130,8 +130,7 @@ class Hints(nn.Module):
         losses = []
         for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
             wanted = norm(b.float()).clamp(-CLAMP, CLAMP)
-            difference = (change(a).float() - wanted).square().mean(1, keepdim=True)
-            losses.append((difference * weight).sum() / weight.sum())
+            losses.append(difference(change(a), wanted, weight))
         return torch.stack(losses).mean()
 
 

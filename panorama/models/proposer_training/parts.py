@@ -56,6 +56,12 @@ def alone(
     return trunk, net.pyramid(translated)
 
 
+def difference(mine: Tensor, wanted: Tensor, weight: Tensor) -> Tensor:
+    """Mean squared difference of maps (B, C, h, w), its places weighted by (B, 1, h, w)."""
+    squared = (mine.float() - wanted).square().mean(1, keepdim=True)
+    return (squared * weight).sum() / weight.sum()
+
+
 def match_loss(trunk: Sequence[Tensor], translated: Sequence[Tensor], attention: Sequence[Tensor]) -> Tensor:
     """Squared difference of each part's output from what the next one is given, per unit of its variance.
 
@@ -68,6 +74,5 @@ def match_loss(trunk: Sequence[Tensor], translated: Sequence[Tensor], attention:
     losses = []
     for mine, wanted, weight in zip(trunk, translated, attention, strict=True):
         wanted = wanted.detach().float()
-        difference = (mine.float() - wanted).square().mean(1, keepdim=True)
-        losses.append((difference * weight).sum() / weight.sum() / wanted.var().clamp_min(1e-3))
+        losses.append(difference(mine, wanted, weight) / wanted.var().clamp_min(1e-3))
     return torch.stack(losses).mean()
