@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from store_samples import MODEL, clustered, pairs, table_of, unit_vectors
 
 from panorama.store import inverted, inverted_training, pack_ids
-from panorama.store.vectors import Neighbours, Restriction, VectorIndex, VectorTable
+from panorama.store.vectors import Neighbours, Restriction, VectorIndex
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,23 @@ def test_rows_that_came_later_and_rows_that_went_are_respected(large, tmp_path):
     assert recall(approximate.range_search(queries, 0.85), exact.range_search(queries, 0.85)) >= 0.99
 
 
+def test_codes_of_other_vectors_do_not_stand_for_crops_of_the_same_numbers(large, tmp_path):
+    """After an older catalog was put back, crops got the numbers of others, whose codes stayed."""
+    table, _, _ = large
+    folder = tmp_path / "ivf"
+    shutil.copytree(table.folder, folder)
+    vectors = table.vectors.copy()
+    others = clustered(1000, seed=22, clusters=12)
+    vectors[3000:4000] = others
+    changed = table_of(table.crop_ids, vectors, folder)
+    approximate, exact = VectorIndex(changed, flat_rows=100, exact_rows=10), VectorIndex(changed)
+    assert approximate.kind != "exact"
+    assert recall(approximate.search(others[:40], 10), exact.search(others[:40], 10)) >= 0.99
+    found, truth = approximate.range_search(others[:40], 0.85), exact.range_search(others[:40], 0.85)
+    assert recall(found, truth) >= 0.99 and len(truth) > 500
+    assert approximate._ivf is not None and approximate._ivf.worn
+
+
 def test_building_again_adds_what_is_missing(large, tmp_path):
     table, _, _ = large
     folder = tmp_path / "ivf"
@@ -248,20 +266,20 @@ def test_a_search_in_a_scope_finds_what_came_later_only_within_it(large):
             assert np.isin(rows[rows >= first], near).all()
 
 
-@pytest.mark.parametrize("damage", ["model", "truncated", "garbage", "ids"])
+@pytest.mark.parametrize("damage", ["model", "truncated", "garbage", "rows"])
 def test_an_inverted_file_that_does_not_fit_is_not_used(large, tmp_path, damage):
     table, _, exact = large
     folder = tmp_path / "ivf"
     shutil.copytree(table.folder, folder)
-    (file,), (ids,) = folder.glob("i*.faiss"), folder.glob("i*.ids")
+    (file,), (rows,) = folder.glob("i*.faiss"), folder.glob("i*.rows")
     if damage == "truncated":
         file.write_bytes(file.read_bytes()[:1000])
     elif damage == "garbage":
         (folder / "ivf.json").write_text("{]")
-    elif damage == "ids":
-        ids.write_bytes(ids.read_bytes()[::-1])
+    elif damage == "rows":
+        rows.write_bytes(rows.read_bytes()[::-1])
     model = "another" if damage == "model" else MODEL
-    other = VectorTable(model, 1, table.crop_ids, table.track_ids, table.vectors, folder)
+    other = dataclasses.replace(table, model_hash=model, folder=folder)
     index = VectorIndex(other, flat_rows=100, exact_rows=10)
     assert index.kind == "exact"
     assert pairs(index.search(QUERIES, 5)) == pairs(exact.search(QUERIES, 5))

@@ -22,6 +22,7 @@ from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.scoring import TrackRows
 from panorama.store import Album
+from panorama.store.vector_cache import prints_of
 from panorama.store.vectors import VectorIndex, VectorTable
 
 DIM = 16
@@ -83,7 +84,7 @@ class Library:
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> VectorTable:
         rows = self.index.table.rows_of(crop_ids)
         table = self.index.table
-        return VectorTable("one", 1, crop_ids, table.track_ids[rows], table.vectors[rows])
+        return VectorTable("one", 1, crop_ids, table.track_ids[rows], table.prints[rows], table.vectors[rows])
 
 
 def unit(vectors: NDArray) -> NDArray[np.float32]:
@@ -104,7 +105,7 @@ def make(seed: int, tracks: int, shuffled: bool = False, flat: bool = False) -> 
     if shuffled:
         order = rng.permutation(len(owners))
         owners, vectors, crop_ids = owners[order], vectors[order], crop_ids[order]
-    table = VectorTable("one", 1, crop_ids, owners, vectors)
+    table = VectorTable("one", 1, crop_ids, owners, prints_of(vectors), vectors)
     exemplars = unit(np.repeat(things[:4], 2, axis=0) + 0.05 * rng.normal(size=(8, DIM)))
     album = Album(
         ("a", "b", "c"),

@@ -35,7 +35,10 @@ _SET_META = """
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
 _DISK_FULL = "the disk is full; free some space and run the same command again"
-_BUMP = "UPDATE counters SET value = value + 1 WHERE name = :name RETURNING value"
+_BUMP = """
+UPDATE counters SET value = CASE WHEN value < :now THEN :now ELSE value + 1 END
+WHERE name = :name RETURNING value
+"""
 
 
 class Transaction:
@@ -76,8 +79,12 @@ class Transaction:
             self._connection.execute(sa.text(sql), list(many))
 
     def bump(self, counter: str) -> int:
-        """Say that something that can change an answer has changed: 'data', 'album' or 'settings'."""
-        return int(self.scalar(_BUMP, name=counter))
+        """Say that something that can change an answer has changed: 'data', 'album' or 'settings'.
+
+        Versions are milliseconds since 1970 where the clock lets them rise: counted, they would come again
+        where an older catalog was put back, for other contents.
+        """
+        return int(self.scalar(_BUMP, name=counter, now=time.time_ns() // 1_000_000))
 
 
 def _statement(sql: str, values: Mapping[str, Any]) -> sa.TextClause:

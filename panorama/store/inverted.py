@@ -46,6 +46,9 @@ FIRST_LISTS = 4
 FIRST_SHARE = 0.1
 """It gives up where this share of the lists holds fewer."""
 
+ROW = np.dtype([("crop_id", np.int64), ("print", np.uint64)])
+"""What a code is known by: the crop, and the vector (see `prints_of`)."""
+
 SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64
 _SAMPLE_QUERIES = 256
@@ -65,21 +68,27 @@ class _Facts:
     model_hash: str
     generation: int
     trained_rows: int
-    ids_check: int
+    rows_check: int
     probes: tuple[int, ...]
     margin: float
 
 
 class InvertedFile:
-    """An inverted file over crop vectors; its numbers are places in its own list of crop ids."""
+    """An inverted file over crop vectors; its numbers are places in its own list of rows (N,) of ROW.
 
-    def __init__(self, table: VectorTable, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
+    A code counts for the crop of its number as long as that has the vector which the code was made of.
+    """
+
+    def __init__(self, table: VectorTable, index: Any, known: NDArray[np.void], facts: _Facts) -> None:
         self._index = Codes(index)
-        self._ids = ids
+        self._known = known
         self._facts = facts
+        ids, prints = known["crop_id"], known["print"]
         same = len(ids) <= len(table) and np.array_equal(table.crop_ids[: len(ids)], ids)
         self._row_of = np.arange(len(ids)) if same else table.rows_of(ids)
-        self._stale = 0 if same else int((self._row_of < 0).sum())
+        if len(table):
+            self._row_of = np.where(table.prints[self._row_of] == prints, self._row_of, -1)
+        self._stale = int((self._row_of < 0).sum())
         covered = np.zeros(len(table), np.bool_)
         covered[self._row_of[self._row_of >= 0]] = True
         self._missing = np.flatnonzero(~covered)
@@ -91,7 +100,7 @@ class InvertedFile:
     @property
     def worn(self) -> bool:
         """Whether much of the table is missing, or much is in it that the table has no more."""
-        return len(self._missing) > 0.05 * len(self._ids) or self._stale > 0.2 * len(self._ids)
+        return len(self._missing) > 0.05 * len(self._known) or self._stale > 0.2 * len(self._known)
 
     @classmethod
     def load(cls, table: VectorTable) -> InvertedFile | None:
@@ -102,15 +111,15 @@ class InvertedFile:
             raw = json.loads((table.folder / "ivf.json").read_text())
             known = {field.name: raw[field.name] for field in fields(_Facts)}
             facts = _Facts(**{**known, "probes": tuple(raw["probes"])})
-            ids = np.fromfile(table.folder / f"i{facts.generation}.ids", np.int64)
-            if facts.model_hash != table.model_hash or zlib.crc32(ids.data) != facts.ids_check:
+            rows = np.fromfile(table.folder / f"i{facts.generation}.rows", ROW)
+            if facts.model_hash != table.model_hash or zlib.crc32(rows.data) != facts.rows_check:
                 return None
             index = faiss.read_index(str(table.folder / f"i{facts.generation}.faiss"), faiss.IO_FLAG_MMAP)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError):
             return None
-        if index.ntotal != len(ids) or index.d != table.dim:
+        if index.ntotal != len(rows) or index.d != table.dim:
             return None
-        return cls(table, index, ids, facts)
+        return cls(table, index, rows, facts)
 
     @classmethod
     def build(
@@ -128,23 +137,27 @@ class InvertedFile:
             and n < 2 * old._facts.trained_rows
         ):
             path = table.folder / f"i{old._facts.generation}.faiss"
-            index, rows, ids = faiss.read_index(str(path)), old._missing, old._ids
+            index, rows, known = faiss.read_index(str(path)), old._missing, old._known
             facts: _Facts | None = old._facts
         else:
-            index, rows, ids, facts = _trained(table, wait), np.arange(n), np.zeros(0, np.int64), None
+            index, rows, known, facts = _trained(table, wait), np.arange(n), np.zeros(0, ROW), None
         generation = 0 if old is None else old._facts.generation
         for start in range(0, max(len(rows), 1), SAVE_ROWS):
             part = rows[start : start + SAVE_ROWS]
             _add(index, table, part, wait)
-            ids = np.concatenate([ids, table.crop_ids[part]])
+            added = np.empty(len(part), ROW)
+            added["crop_id"], added["print"] = table.crop_ids[part], table.prints[part]
+            known = np.concatenate([known, added])
             generation += 1
             facts = replace(
-                facts or _measure(index, table, wait), ids_check=zlib.crc32(ids.data), generation=generation
+                facts or _measure(index, table, wait),
+                rows_check=zlib.crc32(known.data),
+                generation=generation,
             )
             if table.folder is not None:
-                _save(table.folder, index, ids, facts)
+                _save(table.folder, index, known, facts)
         assert facts is not None
-        return cls(table, index, ids, facts)
+        return cls(table, index, known, facts)
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
@@ -307,11 +320,11 @@ def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts
     return _Facts(table.model_hash, 0, n, 0, tuple(probes), margin)
 
 
-def _save(folder: Path, index: Any, ids: NDArray[np.int64], facts: _Facts) -> None:
+def _save(folder: Path, index: Any, known: NDArray[np.void], facts: _Facts) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder / "ivf.lock"):
-            write_atomically(folder / f"i{facts.generation}.ids", ids.tobytes())
+            write_atomically(folder / f"i{facts.generation}.rows", known.tobytes())
             temporary = folder / f".tmp-i{facts.generation}.faiss"
             faiss.write_index(index, str(temporary))
             temporary.replace(folder / f"i{facts.generation}.faiss")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,6 @@ from panorama.store.schema import TABLES
 
 DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
 TEMPORARY = ".tmp-"
-MARK_BYTES = 8192
-"""Of the end of a data file, by which it is known again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +49,6 @@ class Place:
 def token_of(file_name: str) -> str:
     """The writer that a data file, finished or not, belongs to."""
     return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
-
-
-def mark_of(path: str | Path) -> str:
-    """What tells a data file from another that came under the same name; 'gone' where there is none.
-
-    Names and numbers are given again where an older catalog was put back. The end of a Parquet file holds
-    what its columns reach to, and some of the rows: files that end alike and are as large are one.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(-min(size, MARK_BYTES), os.SEEK_END)
-            return hashlib.blake2b(file.read() + size.to_bytes(8, "little"), digest_size=8).hexdigest()
-    except FileNotFoundError:
-        return "gone"
 
 
 def sync_folder(folder: Path) -> None:

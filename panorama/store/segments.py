@@ -46,13 +46,18 @@ _IS_LISTED = "SELECT 1 FROM files WHERE path = :path"
 class FileSet:
     """The unlisted files of one writer, under a lock that tells sweeps to leave them alone.
 
+    No name is given twice, so that whatever is made from a file can be kept under its name: numbers are given
+    again where an older catalog was put back, and the part of a name that is drawn is not.
+
     Args:
-        token: what the files' names begin with; no other writer ever has the same.
+        token: no other writer that lives has the same.
+        stem: what the files' names begin with: the token and, unless that was drawn, a hyphen and what was.
     """
 
-    def __init__(self, place: Place, token: str) -> None:
+    def __init__(self, place: Place, token: str, stem: str) -> None:
         self.place = place
         self.token = token
+        self._stem = stem
         self._files: dict[tuple[str, str | None, int | None], TableFile] = {}
         self._dims: dict[tuple[str, str | None, int | None], int | None] = {}
         with write_errors(place.root):
@@ -72,7 +77,7 @@ class FileSet:
             if key not in self._files:
                 suffix = "" if model_hash is None else f"-{file_safe(model_hash)}-e{exit}"
                 form = table_format(table, dim)
-                self._files[key] = TableFile(self.place.data / table, f"{self.token}{suffix}.parquet", form)
+                self._files[key] = TableFile(self.place.data / table, f"{self._stem}{suffix}.parquet", form)
                 self._dims[key] = dim
             return self._files[key].add(columns)
 
@@ -155,7 +160,8 @@ class SegmentWriter:
                     _NEW_SEGMENT, content_hash=content_hash, settings_hash=settings_hash, now=time.time()
                 )
             )
-        self._files = FileSet(place, f"s{self.segment:08d}")
+        token = f"s{self.segment:08d}"
+        self._files = FileSet(place, token, f"{token}-{uuid.uuid4().hex}")
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
@@ -272,7 +278,8 @@ class EmbeddingsWriter:
         self._place = place
         self._model_hash = model_hash
         self._exit = exit
-        self._files = FileSet(place, f"w{uuid.uuid4().hex}")
+        token = f"w{uuid.uuid4().hex}"
+        self._files = FileSet(place, token, token)
         self._done = False
 
     def add(self, crop_id: ArrayLike, track_id: ArrayLike, vectors: NDArray[np.float32]) -> None:

@@ -135,20 +135,23 @@ class DataFile:
     """One Parquet file that the catalog lists.
 
     Attributes:
-        path: absolute.
-        file_id: never reused.
+        path: absolute; its last part is never given to another file, see `FileSet`.
         rows: in the file.
         dead_rows: whether it also holds rows of segments that are not live (see `Snapshot.live_segments`).
         model_hash, exit, dim: of embeddings.
     """
 
     path: str
-    file_id: int
     rows: int
     dead_rows: bool = False
     model_hash: str | None = None
     exit: int | None = None
     dim: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +347,7 @@ def _read_files(
     for table, path in tx.tuples(_FILES):
         files[table].append(folder + path)
     for path, file_id, rows, model_hash, exit, dim in tx.tuples(_EMBEDDINGS):
-        file = DataFile(folder + path, file_id, rows, file_id in dead, model_hash, exit, dim)
+        file = DataFile(folder + path, rows, file_id in dead, model_hash, exit, dim)
         files["embeddings"].append(file.path)
         embeddings[model_hash, exit].append(file)
     return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)

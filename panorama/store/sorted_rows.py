@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.store.layout import INDEX, mark_of, write_atomically
+from panorama.store.layout import INDEX, write_atomically
 from panorama.store.schema import LOCAL_BITS
 
-FORMAT = 1
+FORMAT = 2
 PIECE_ROWS = 1 << 16
 """Rows read between two looks at whether a query is waiting."""
 SMALL_ROWS = 4096
@@ -128,7 +128,7 @@ def forget_others(root: Path, files: Iterable[tuple[str, str]]) -> None:
 
 
 def _kept(root: Path, path: str, table: str) -> Path:
-    return folder_of(root) / f"{table}-{Path(path).stem}-{mark_of(path)}.{FORMAT}"
+    return folder_of(root) / f"{table}-{Path(path).stem}.{FORMAT}"
 
 
 def _mapped(path: Path, kind: np.dtype) -> SortedRows | None:

@@ -1,7 +1,8 @@
 """Vectors of one exit as raw arrays on disk: listed Parquet files enter, memory-mapped rows leave.
 
-The cache is disposable. It is keyed by model hash, exit and the files it was made from; what is missing is
-appended, and anything that does not add up (sizes, checksums, a model) makes it anew from the Parquet files.
+The cache is disposable. It is keyed by model hash, exit and the names of the files it was made from, which
+are never given again; what is missing is appended, and anything that does not add up (sizes, checksums, a
+model) makes it anew from the Parquet files.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.store.layout import INDEX, mark_of, write_atomically
+from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "manifest.json"
-_KINDS = ("crops", "tracks", "vectors")
+_KINDS = ("crops", "tracks", "prints", "vectors")
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
 _MOST_SAMPLES = 1024
-SAME_COSINE = 0.95
-"""Two vectors of one crop are more alike, in whatever format of numbers they were computed."""
+_WEIGHT = 0x9E3779B97F4A7C15
 LEAST_USE = 0.8
 """A cache is written anew when less than this share of its rows is still wanted."""
 
@@ -41,44 +41,53 @@ class Rows:
 
     Attributes:
         crop_ids, track_ids: (N,) int64.
+        prints: (N,) uint64 of the vectors, see `prints_of`.
         vectors: (N, dim) float32.
     """
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
+    prints: NDArray[np.uint64]
     vectors: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.crop_ids)
 
     def __getitem__(self, pick: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
-        return Rows(self.crop_ids[pick], self.track_ids[pick], self.vectors[pick])
+        return Rows(self.crop_ids[pick], self.track_ids[pick], self.prints[pick], self.vectors[pick])
 
     @classmethod
     def concat(cls, parts: Sequence[Rows], dim: int) -> Rows:
         """All rows of several lists, in order."""
-        if not parts:
-            return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, dim), np.float32))
         if len(parts) == 1:
             return parts[0]
         return cls(
-            np.concatenate([p.crop_ids for p in parts]),
-            np.concatenate([p.track_ids for p in parts]),
-            np.concatenate([p.vectors for p in parts]),
+            np.concatenate([np.zeros(0, np.int64), *(p.crop_ids for p in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(p.track_ids for p in parts)]),
+            np.concatenate([np.zeros(0, np.uint64), *(p.prints for p in parts)]),
+            np.concatenate([np.zeros((0, dim), np.float32), *(p.vectors for p in parts)]),
         )
+
+
+def prints_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Numbers (N,) by which vectors (N, dim) are known again: others have others, but for one in 2**64.
+
+    A crop's number does not tell it for good: where an older catalog was put back, another crop gets it.
+    """
+    rows = np.ascontiguousarray(vectors, np.float32)
+    if rows.shape[1] % 2:
+        rows = np.pad(rows, ((0, 0), (0, 1)))
+    weights = np.multiply.accumulate(np.full(rows.shape[1] // 2, _WEIGHT, np.uint64))  # wraps, all odd
+    return np.einsum("nd,d->n", rows.view(np.uint64), weights)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows [start, stop) of the cache came from one file; a crop that came before is left out.
+    """Rows [start, stop) of the cache came from the file of that name, without crops that came before."""
 
-    `mark` is the file's, see `mark_of`: another one may have its number by now.
-    """
-
-    file_id: int
+    file: str
     start: int
     stop: int
-    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +126,7 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
         return Rows.concat([], dim)
     folder = cache_folder(snapshot.root, model_hash, exit)
     found = _open(folder, model_hash, exit, dim)
-    if found is None or _of_others(found[0], files) or not _serves(found[0], files, snapshot):
+    if found is None or not _serves(found[0], files, snapshot):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with held(folder / "lock"):
@@ -132,19 +141,13 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
 
 def _serves(manifest: Manifest, files: Sequence[DataFile], snapshot: Snapshot) -> bool:
     """Whether all rows of `files` are in the cache, and not too many others."""
-    wanted = {file.file_id for file in files}
-    mine = [part for part in manifest.parts if part.file_id in wanted]
+    wanted = {file.name for file in files}
+    mine = [part for part in manifest.parts if part.file in wanted]
     if len(mine) < len(wanted):
         return False
     # A cache that others have brought further than this snapshot is theirs to tidy up.
     rows = sum(part.stop - part.start for part in mine)
     return rows >= LEAST_USE * manifest.rows or snapshot.data_version < manifest.data_version
-
-
-def _of_others(manifest: Manifest, files: Sequence[DataFile]) -> bool:
-    """Whether rows came from another file of that number, as before an older catalog was put back."""
-    marks = {part.file_id: part.mark for part in manifest.parts}
-    return any(marks.get(file.file_id) not in (None, mark_of(file.path)) for file in files)
 
 
 def _update(
@@ -153,10 +156,6 @@ def _update(
     """The cache after adding what it lacks; None for a snapshot older than what the cache serves."""
     fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
     found = _open(folder, model_hash, exit, dim)  # again, now that nobody else changes it
-    if found is not None and (_of_others(found[0], files) or _contradicted(*found, files)):
-        for old in folder.glob("i[0-9]*"):  # the index over those rows, too
-            old.unlink(missing_ok=True)
-        found = None
     none = np.zeros(0, np.int64)
     if found is None:
         return _write(folder, fresh, files, {}, none)
@@ -165,44 +164,21 @@ def _update(
         return found
     if snapshot.data_version < manifest.data_version:
         return None
-    wanted = {file.file_id for file in files}
-    known = {part.file_id: rows[part.start : part.stop] for part in manifest.parts}
-    kept = sum(len(known[file_id]) for file_id in wanted & known.keys())
+    wanted = {file.name for file in files}
+    known = {part.file: rows[part.start : part.stop] for part in manifest.parts}
+    kept = sum(len(known[name]) for name in wanted & known.keys())
     if kept < LEAST_USE * manifest.rows:
         return _write(folder, fresh, files, known, none)
     newer = replace(manifest, data_version=snapshot.data_version)
-    have = np.concatenate([none, *(rows.crop_ids for file_id, rows in known.items() if file_id in wanted)])
-    return _write(folder, newer, [file for file in files if file.file_id not in known], {}, have)
-
-
-def _contradicted(manifest: Manifest, rows: Rows, files: Sequence[DataFile]) -> bool:
-    """Whether a file that is not in the cache has other vectors of crops that one no longer listed had.
-
-    So it is where an older catalog was put back and files were counted differently since: crops have the
-    numbers of others then. What compaction merged says the same of them.
-    """
-    wanted = {file.file_id for file in files}
-    spans = [np.arange(part.start, part.stop) for part in manifest.parts if part.file_id not in wanted]
-    places = np.concatenate([np.zeros(0, np.intp), *spans])
-    places = places[np.argsort(rows.crop_ids[places], kind="stable")]
-    ids = rows.crop_ids[places]
-    known = {part.file_id for part in manifest.parts}
-    for file in files:
-        if not len(ids) or file.file_id in known or not _among(_crop_ids(file), ids).any():
-            continue
-        for new in _read([file]):
-            both = new[_among(new.crop_ids, ids)]
-            old = rows.vectors[places[np.searchsorted(ids, both.crop_ids)]]
-            if (np.einsum("nd,nd->n", old, both.vectors) < SAME_COSINE).any():
-                return True
-    return False
+    have = np.concatenate([none, *(rows.crop_ids for name, rows in known.items() if name in wanted)])
+    return _write(folder, newer, [file for file in files if file.name not in known], {}, have)
 
 
 def _write(
     folder: Path,
     manifest: Manifest,
     files: Sequence[DataFile],
-    known: Mapping[int, Rows],
+    known: Mapping[str, Rows],
     have: NDArray[np.int64],
 ) -> tuple[Manifest, Rows]:
     """Append the rows of `files`, taken from `known` where there, and make them count.
@@ -216,18 +192,19 @@ def _write(
     first = _first_of_each(have, files, known)
     with contextlib.ExitStack() as stack:
         outs = [stack.enter_context(path.open("ab")) for path in paths]
-        for out, width in zip(outs, (8, 8, 4 * manifest.dim), strict=True):
+        for out, width in zip(outs, (8, 8, 8, 4 * manifest.dim), strict=True):
             out.truncate(manifest.rows * width)  # what an append that was killed left behind
         stop = manifest.rows
         for file in files:
             start = stop
-            for rows in [known[file.file_id]] if file.file_id in known else _read([file]):
+            for rows in [known[file.name]] if file.name in known else _read([file]):
                 keep, first = first[: len(rows)], first[len(rows) :]
                 fresh = rows if keep.all() else rows[keep]
-                for out, column in zip(outs, (fresh.crop_ids, fresh.track_ids, fresh.vectors), strict=True):
+                columns = fresh.crop_ids, fresh.track_ids, fresh.prints, fresh.vectors
+                for out, column in zip(outs, columns, strict=True):
                     out.write(np.ascontiguousarray(column).data)
                 stop += len(fresh)
-            parts.append(Part(file.file_id, start, stop, mark_of(file.path)))
+            parts.append(Part(file.name, start, stop))
     done = replace(manifest, parts=tuple(parts))
     mapped = _map(folder, done)
     done = replace(done, check=_checksum(mapped))
@@ -239,12 +216,12 @@ def _write(
 
 
 def _first_of_each(
-    have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[int, Rows]
+    have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[str, Rows]
 ) -> NDArray[np.bool_]:
     """For the rows of `files`, one after the other: whether the crop has not come before."""
     ids = [have]
     for file in files:
-        ids.append(known[file.file_id].crop_ids if file.file_id in known else _crop_ids(file))
+        ids.append(known[file.name].crop_ids if file.name in known else _crop_ids(file))
     whole = np.concatenate(ids)
     fresh = np.zeros(len(whole), np.bool_)
     fresh[np.unique(whole, return_index=True)[1]] = True
@@ -275,10 +252,11 @@ def _map(folder: Path, manifest: Manifest) -> Rows:
     n = manifest.rows
     if not n:
         return Rows.concat([], manifest.dim)
-    crops, tracks, vectors = (folder / f"g{manifest.generation}.{kind}" for kind in _KINDS)
+    crops, tracks, prints, vectors = (folder / f"g{manifest.generation}.{kind}" for kind in _KINDS)
     return Rows(
         _mapped(crops, np.dtype(np.int64), (n,)),
         _mapped(tracks, np.dtype(np.int64), (n,)),
+        _mapped(prints, np.dtype(np.uint64), (n,)),
         _mapped(vectors, np.dtype(np.float32), (n, manifest.dim)),
     )
 
@@ -294,8 +272,8 @@ def _next(folder: Path) -> int:
 
 
 def _checksum(rows: Rows) -> int:
-    """Of all ids and of a sample of the vectors: reading gigabytes would cost more than it protects."""
-    check = zlib.crc32(rows.track_ids.data, zlib.crc32(rows.crop_ids.data))
+    """Of all numbers and of a sample of the vectors: reading gigabytes would cost more than it protects."""
+    check = zlib.crc32(rows.prints.data, zlib.crc32(rows.track_ids.data, zlib.crc32(rows.crop_ids.data)))
     if len(rows):
         flat = rows.vectors.reshape(-1).view(np.uint8)
         every = max(_SAMPLE_EVERY, len(flat) // _MOST_SAMPLES // _SAMPLE_BYTES * _SAMPLE_BYTES)
@@ -307,10 +285,10 @@ def _checksum(rows: Rows) -> int:
 
 def _select(manifest: Manifest, rows: Rows, files: Sequence[DataFile], snapshot: Snapshot) -> Rows:
     """The rows of `files`, without those of segments that are not live; no copy where they lie together."""
-    wanted = {file.file_id for file in files}
+    wanted = {file.name for file in files}
     spans: list[tuple[int, int]] = []
     for part in manifest.parts:
-        if part.file_id not in wanted or part.start == part.stop:
+        if part.file not in wanted or part.start == part.stop:
             continue
         if spans and spans[-1][1] == part.start:
             spans[-1] = (spans[-1][0], part.stop)
@@ -330,11 +308,9 @@ def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
         with pq.ParquetFile(file.path) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.read_row_group(number, columns=["crop_id", "track_id", "vector"])
-                yield Rows(
-                    group.column("crop_id").to_numpy(),
-                    group.column("track_id").to_numpy(),
-                    vectors_of(group.column("vector")),
-                )
+                vectors = vectors_of(group.column("vector"))
+                crop_ids, track_ids = group.column("crop_id").to_numpy(), group.column("track_id").to_numpy()
+                yield Rows(crop_ids, track_ids, prints_of(vectors), vectors)
 
 
 def _unique(rows: Rows) -> Rows:

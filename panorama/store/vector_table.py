@@ -21,6 +21,7 @@ class VectorTable:
 
     Attributes:
         crop_ids, track_ids: (N,) int64; each crop once.
+        prints: (N,) uint64 by which the vectors are known again, see `prints_of`.
         vectors: (N, dim) float32 of unit length, mapped from disk, read only.
         folder: where accelerators for it may lie.
     """
@@ -29,13 +30,15 @@ class VectorTable:
     exit: int
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
+    prints: NDArray[np.uint64]
     vectors: NDArray[np.float32]
     folder: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         n = len(self.crop_ids)
-        if self.track_ids.shape != (n,) or self.vectors.ndim != 2 or len(self.vectors) != n:
-            raise ValueError(f"{n} crops, but tracks {self.track_ids.shape}, vectors {self.vectors.shape}")
+        numbers = self.track_ids.shape, self.prints.shape
+        if numbers != ((n,), (n,)) or self.vectors.ndim != 2 or len(self.vectors) != n:
+            raise ValueError(f"{n} crops, but tracks and prints {numbers}, vectors {self.vectors.shape}")
 
     def __len__(self) -> int:
         return len(self.crop_ids)
@@ -45,7 +48,7 @@ class VectorTable:
         """The table of a snapshot, from the cache in index/ or from the Parquet files."""
         rows = load_rows(snapshot, model_hash, exit)
         folder = cache_folder(snapshot.root, model_hash, exit)
-        return cls(model_hash, exit, rows.crop_ids, rows.track_ids, rows.vectors, folder)
+        return cls(model_hash, exit, rows.crop_ids, rows.track_ids, rows.prints, rows.vectors, folder)
 
     @property
     def dim(self) -> int:

@@ -36,6 +36,7 @@ from panorama.models.registry import late_embedder
 from panorama.query.decide import cohort_level, least_similarity
 from panorama.source import SnapshotVectors
 from panorama.store import Store
+from panorama.store.inverted import ROW
 
 RUNS = 15
 RANKS = {"rare": 5000, "usual": 500, "common": 0, "nobody": None}
@@ -120,7 +121,7 @@ class Bare:
         self._least = float(least_similarity(calibration.normalised(calibration.low), level).min())
         (path,) = self._table.folder.glob("i*.faiss")
         self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
-        self._ids = np.fromfile(path.with_suffix(".ids"), np.int64)
+        self._ids = np.fromfile(path.with_suffix(".rows"), ROW)["crop_id"]
         codes = source.codes(exit, self._least)
         self._probes = self._index.nlist if codes is None else codes * self._index.nlist // self._index.ntotal
         self._connection = duckdb.connect()

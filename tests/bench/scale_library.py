@@ -128,7 +128,8 @@ def _write(
     store: Store, numbers: list[int], things: Things, embedder: Embedder, size: Size, exits: tuple[int, ...]
 ) -> None:
     """Some videos, listed in one transaction."""
-    files = FileSet(store._place, f"c{uuid.uuid4().hex}")
+    token = f"c{uuid.uuid4().hex}"
+    files = FileSet(store._place, token, token)
     try:
         segments = []
         for number in numbers:
