@@ -153,7 +153,7 @@ class Library:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.archive import IndexReport, dating
+        from panorama.archive import INDEXED, IndexReport, dating
         from panorama.beside.models import beside
         from panorama.indexing import finish, index_paths
         from panorama.ingest import check_depth
@@ -184,7 +184,8 @@ class Library:
             indexer, kept = prepare(self._store, *models, settings, redo, depth)
             report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
         finish(self._store, self.embedder, hooks)
-        told = apply_rule(self._store, rule, {f.video for f in report.files if f.video})
+        fresh = {f.video for f in report.files if f.status == INDEXED}
+        told = apply_rule(self._store, rule, {f.video for f in report.files if f.video}, fresh)
         return replace(report, embedded=report.embedded + embedded, recording=told)
 
     @property

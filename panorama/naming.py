@@ -2,7 +2,7 @@
 
 A pattern is compared with the end of the path, with as many folders as it names. In it stand
 
-    {camera}         the camera's name
+    {camera}         the camera's name; where it stands more than once, the parts are joined by '/'
     %Y %m %d %H ...  local time of the camera; {time:...} around it where it helps the eye
     {utc:...}        the same in UTC
     *                anything within one part of the path
@@ -78,14 +78,14 @@ class NamePattern:
         found = self._regex.fullmatch("/".join(parts))
         if found is None:
             return None
-        camera: str | None = None
+        cameras: dict[str, None] = {}  # a folder and a name that say the same say it once
         stamp: dict[str, str] = {}
         for name, value in zip(self._fields, found.groups(), strict=True):
             if name == "camera":
-                camera = value
+                cameras[value] = None
             elif stamp.setdefault(name, value) != value:
                 return None  # a folder and a name that contradict each other tell nothing
-        return Told(camera, tuple(sorted(stamp.items())), "utc" in self._kinds)
+        return Told("/".join(cameras) or None, tuple(sorted(stamp.items())), "utc" in self._kinds)
 
     def _translated(self, text: str) -> str:
         out = ""

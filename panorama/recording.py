@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.errors import UsageError, unknown
@@ -69,6 +69,7 @@ class RecordingReport:
         unnamed: names of those whose name does not fit the pattern of cameras.
         example: one of the dated and its local time, '' where there is none.
         changed: rows of the library that are other than before.
+        shared: cameras that are several folders, one of which is new, with those folders.
     """
 
     rule: RecordingRule
@@ -77,6 +78,7 @@ class RecordingReport:
     unnamed: tuple[str, ...] = ()
     example: str = ""
     changed: int = 0
+    shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
 
     def lines(self) -> list[str]:
         """The account for people; nothing where nothing was asked for."""
@@ -96,6 +98,11 @@ class RecordingReport:
                 f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
                 f" {self.rule.camera_from!r}, the camera is the folder: {_some(self.unnamed)}"
             )
+        told.extend(
+            f"camera {camera!r} is {counted(len(folders), 'folder')}: {_some([str(f) for f in folders])}; if"
+            f' they are cameras of their own: panorama clock --camera-from "{_telling(folders)}"'
+            for camera, folders in self.shared
+        )
         return told
 
 
@@ -158,15 +165,26 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
         )
 
 
-def apply_rule(store: Store, rule: RecordingRule, videos: Collection[str] | None = None) -> RecordingReport:
+def apply_rule(
+    store: Store,
+    rule: RecordingRule,
+    videos: Collection[str] | None = None,
+    fresh: Collection[str] | None = (),
+) -> RecordingReport:
     """Store what a rule tells of some videos, None for all; times set by hand stay.
 
     A video whose time the rule cannot tell has none afterwards, except under 'none', which tells nothing and
-    changes no time. No video is decoded.
+    changes no time. Where the folder is the camera, it becomes that of all its videos that have none. No
+    video is decoded.
+
+    Args:
+        fresh: those that the library did not hold before, None for all: a folder that shares its camera with
+            another is told when it comes.
     """
     zone = zone_of(rule.zone)
-    rows = [row for row in store.recorded() if videos is None or row.name in videos]
-    changes: dict[str, Recorded] = {}
+    known = store.recorded()
+    rows = [row for row in known if videos is None or row.name in videos]
+    changes = _of_folders(known, rows) if rule.camera_from == FOLDER else {}
     undated, unnamed, example, dated = [], [], "", 0
     for row in rows:
         now, fits = _recorded(row, rule, zone)
@@ -181,7 +199,45 @@ def apply_rule(store: Store, rule: RecordingRule, videos: Collection[str] | None
             dated += 1
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     changed = store.put_recorded(changes)
-    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed)
+    told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
+    shared = _shared(known, changes, fresh) if told else ()
+    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed, shared)
+
+
+def _of_folders(known: Sequence[RecordedRow], rows: Sequence[RecordedRow]) -> dict[str, Recorded]:
+    """Videos without a camera in the folders of `rows`: they were indexed when a folder was none."""
+    folders = {PurePath(row.uri).parent for row in rows}
+    return {
+        row.name: replace(row.recorded, camera=folder_camera(row.uri, row.root, row.name))
+        for row in known
+        if not row.recorded.camera and PurePath(row.uri).parent in folders
+    }
+
+
+def _shared(
+    known: Sequence[RecordedRow], changes: Mapping[str, Recorded], fresh: Collection[str] | None
+) -> tuple[tuple[str, tuple[PurePath, ...]], ...]:
+    """Cameras that are several folders, by more than a date, one of which holds nothing but fresh videos."""
+    folders: dict[str, dict[PurePath, bool]] = {}
+    for row in known:
+        of = folders.setdefault(changes.get(row.name, row.recorded).camera, {})
+        folder = PurePath(row.uri).parent
+        of[folder] = of.get(folder, True) and (fresh is None or row.name in fresh)
+    found = []
+    for camera, of in sorted(folders.items()):
+        # 2026-03-01/gate and 2026-03-02/gate are one camera on two days.
+        several = {tuple(part for part in f.parts if any(map(str.isalpha, part))): f for f in sorted(of)}
+        if camera and len(several) > 1 and any(of.values()):
+            found.append((camera, tuple(several.values())))
+    return tuple(found)
+
+
+def _telling(folders: Sequence[PurePath]) -> str:
+    """The shortest pattern of cameras that tells folders apart."""
+    depth = 1
+    while len({folder.parts[-depth:] for folder in folders}) < len(folders):
+        depth += 1
+    return "{camera}/" * depth + "*"
 
 
 def date_videos(
@@ -199,7 +255,7 @@ def date_videos(
         check_fits(rule, [Path(row.uri) for row in rows])
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, rule, videos)
+        return apply_rule(store, rule, videos, fresh=None)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     rule = RecordingRule(zone=zone)

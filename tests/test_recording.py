@@ -36,6 +36,8 @@ def unix(text: str, zone: str = "UTC") -> float:
          "2026-03-01 10:15"),
         ("%Y-%m-%d/{camera}/%H.%M", "/r/2026-03-01/yard/10.15.mp4", "yard", "2026-03-01 10:15"),
         ("{camera}-%d.%m.%y %I-%M %p", "yard-01.03.26 01-15 pm.avi", "yard", "2026-03-01 13:15"),
+        ("{camera}/{camera}/%Y%m%d-%H*", "north/gate/20260301-10.mkv", "north/gate", "2026-03-01 10:00"),
+        ("{camera}/%Y%m%d/{camera}-%H", "/v/gate/20260301/gate-10.mkv", "gate", "2026-03-01 10:00"),
         ("%Y%j_%H", "2026060_10.mkv", None, "2026-03-01 10:00"),
     ],
 )  # fmt: skip
@@ -233,6 +235,38 @@ def test_folders_that_are_indexed_themselves_are_cameras_of_their_own(
     assert {video: camera for video, (camera, _) in clocks(library).items()} == expected
     library.date(recording=RecordingRule(zone="UTC", camera_from="folder"))
     assert {video: camera for video, (camera, _) in clocks(library).items()} == expected
+
+
+def test_a_camera_that_is_two_folders_is_told_with_what_tells_them_apart(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """site1/cam1 and site2/cam1 were one camera without a word; so are the days of one, and ought to be."""
+    for k, folder in enumerate(("site1/cam1", "site2/cam1", "2026-03-01/gate", "2026-03-02/gate")):
+        write_film(tmp_path / folder / "day.mp4", [Thing("red", 0, 5 + k)], frames=12 + k)
+    report = library.index([tmp_path / "site1/cam1", tmp_path / "2026-03-01"], model="color-bands")
+    assert report.recording is not None and not report.recording.shared
+    report = library.index([tmp_path / "site2/cam1", tmp_path / "2026-03-02"], model="color-bands")
+    assert report.recording is not None
+    (line,) = report.recording.lines()
+    assert line == (
+        f"camera 'cam1' is 2 folders: {tmp_path}/site1/cam1, {tmp_path}/site2/cam1; if they are cameras of"
+        ' their own: panorama clock --camera-from "{camera}/{camera}/*"'
+    )
+    again = library.index([tmp_path / "site2/cam1"], model="color-bands").recording
+    assert again is not None and not again.lines(), "told once"
+    library.date(recording=RecordingRule(zone="UTC", camera_from="{camera}/{camera}/*"))
+    cameras = sorted(camera for camera, _ in clocks(library).values())
+    assert cameras == ["2026-03-01/gate", "2026-03-02/gate", "site1/cam1", "site2/cam1"]
+
+
+def test_no_folder_is_a_camera_for_some_of_its_videos_only(library: panorama.Library, tmp_path: Path) -> None:
+    """Videos indexed when a folder was no camera stayed without one beside others of the folder."""
+    for k in range(2):
+        write_film(tmp_path / "cam1" / f"{k}.mp4", [Thing("red", 0, 5 + k)], frames=12 + k)
+    library.index(tmp_path / "cam1" / "0.mp4", model="color-bands")
+    library._store.put_recorded({"0.mp4": Recorded("")})
+    library.index(tmp_path / "cam1" / "1.mp4", model="color-bands")
+    assert {camera for camera, _ in clocks(library).values()} == {"cam1"}
 
 
 @pytest.mark.parametrize(
