@@ -144,6 +144,7 @@ class _Run:
         self._writer: SegmentWriter | None = None
         self._rows: SegmentRows | None = None
         self._under_way: set[str] = set()
+        self._lost = store.lost_contents()
         self._elsewhere: list[_Elsewhere] = []
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
@@ -194,7 +195,8 @@ class _Run:
             raise VideoOpenError(f"{video.path} has a name that is no text in UTF-8; rename the file")
         size, mtime_ns = file_state(video.path)
         known = self._store.known_file(uri)
-        if known is not None and (known.size, known.mtime_ns) == (size, mtime_ns):
+        whole = known is not None and known.content_hash not in self._lost
+        if known is not None and whole and (known.size, known.mtime_ns) == (size, mtime_ns):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             kept = known.settings_hash in self._kept
             if deeper or kept or known.settings_hash == self._settings_hash:
@@ -233,6 +235,8 @@ class _Run:
 
     def _held(self, content: str) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""
+        if content in self._lost:
+            return None
         if self._indexer.settings.keyframes_only:
             return self._store.live_settings(content)  # a quick look replaces nothing
         live = self._store.live_settings(content)

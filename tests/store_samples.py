@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,14 @@ def jpegs_on_disk(store: Store) -> set[bytes]:
 def data_files(store: Store) -> list[Path]:
     """Everything under data/, finished or not."""
     return sorted(path for path in (store.path / "data").rglob("*") if path.is_file())
+
+
+def data_contents(library: Path) -> dict[str, bytes]:
+    """Every data file by its name without the part that is drawn, in order."""
+    found = sorted((library / "data").rglob("*.parquet"))
+    contents = {re.sub("-[0-9a-f]{32}", "", str(p.relative_to(library))): p.read_bytes() for p in found}
+    assert len(contents) == len(found), "segments have numbers of their own"
+    return contents
 
 
 def lacking(store: Store, model_hash: str, exit: int) -> list[int]:

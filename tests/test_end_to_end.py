@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import resource
@@ -277,7 +278,7 @@ def answer_of(archive):
         return len(library.query(SQL))
 
 
-@pytest.mark.parametrize("table", ["frames", "tracks", "boxes", "crops"])
+@pytest.mark.parametrize("table", ["frames", "tracks", "boxes", "crops", "embeddings"])
 def test_a_damaged_or_missing_data_file_is_one_message(archive, run, table):
     run("index", "v/0.mp4", "--model", "color-bands")
     run("register", "red", "red.png")
@@ -287,11 +288,30 @@ def test_a_damaged_or_missing_data_file_is_one_message(archive, run, table):
         path.unlink()
         if left is not None:
             path.write_bytes(left)
+        shutil.rmtree(archive / "panorama-library" / "index")  # it may hold what the file held
         done = run("query", SQL, "--format", "json")
         assert (done.status, done.out) == (1, "")
-        assert done.err.startswith(f"LibraryDamaged: a file of the table {table} cannot be read")
+        wrong = "is missing" if left is None else "cannot be read"
+        assert done.err.startswith(f"LibraryDamaged: {path}, a data file of '0.mp4', {wrong}"), done.err
         path.write_bytes(whole)
     assert run("query", SQL).status == 0
+
+
+@pytest.mark.parametrize("table", ["frames", "tracks", "boxes", "crops", "embeddings"])
+def test_what_a_lost_data_file_held_comes_back_by_the_command_that_is_told(archive, run, table):
+    run("index", "v/0.mp4", "--model", "color-bands")
+    (path,) = (archive / "panorama-library" / "data" / table).glob("*.parquet")
+    run("index", "v/1.mp4", "--model", "color-bands")
+    run("register", "red", "red.png")
+    expected = run("query", SQL, "--format", "json").out
+    path.unlink()
+    shutil.rmtree(archive / "panorama-library" / "index")
+    told = run("query", SQL).err
+    command = shlex.split(told.partition("anew: panorama ")[2])
+    assert command[-1] == str(archive / "v" / "0.mp4")
+    assert run(*command).status == 0
+    assert len(json.loads(run("query", SQL, "--format", "json").out)) == len(json.loads(expected))
+    assert run("compact").status == 0
 
 
 @pytest.mark.parametrize("left", [b"no catalog at all" * 100, b""])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, write_film
 from numpy.typing import NDArray
+from store_samples import data_contents
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
@@ -43,8 +44,7 @@ def films(folder: Path, count: int = 5) -> Path:
 
 def files_of(library: Path) -> dict[str, str]:
     """Name and digest of every data file."""
-    found = sorted((library / "data").rglob("*.parquet"))
-    return {str(p.relative_to(library)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+    return {name: hashlib.sha256(held).hexdigest() for name, held in data_contents(library).items()}
 
 
 def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[FileOutcome, ...]:

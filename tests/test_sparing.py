@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from clips import MAKERS, Clip, cut_off, damage_packet, write_video
 from fakes import ColoredThings
+from store_samples import data_contents
 
 from panorama.indexing import index_paths
 from panorama.ingest import Indexer, IngestSettings
@@ -290,8 +291,7 @@ def test_a_library_holds_the_same_bytes_as_if_all_had_been_decoded(
             indexer = Indexer(ColorEmbedder(), ColoredThings(), settings)
             outcomes = index_paths(store, indexer, find_videos([folder])).files
         assert [outcome.status for outcome in outcomes] == ["indexed"] * 2
-        files = sorted((tmp_path / name / "data").rglob("*.parquet"))
-        made[name] = {str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files}
+        made[name] = data_contents(tmp_path / name)
     assert made["all"] and made["some"] == made["all"]
 
 

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from panorama.errors import ModelError
 from panorama.models.weights import WEIGHTS, ModelFolder
+from panorama.pixels import PICTURE_SUFFIXES
 
 RANGES = "ranges.json"
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 
 BEYOND = 1e-4
 """Share of a batch's values that may lie beyond its range: a few outliers would cost all others accuracy."""

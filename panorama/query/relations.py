@@ -14,6 +14,7 @@ from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.clock import clock_seconds
 from panorama.query.shapes import Shape, add_shapes
+from panorama.store.lost import check_readable
 
 RELATIONS = (
     *("videos", "frames", "tracks", "detections", "crops", "entities", "zones", "sightings", "moments"),
@@ -261,11 +262,9 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike) -> None
         try:
             connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
         except duckdb.Error as exc:
+            check_readable(snapshot.files.get(table, []))
             said = str(exc).split("\n")[0]
-            raise LibraryDamaged(
-                f"a file of the table {table} cannot be read: {said}; restore it, "
-                "or remove its video and index it again"
-            ) from exc
+            raise LibraryDamaged(f"a file of the table {table} cannot be read: {said}") from exc
 
 
 def quote_text(value: str) -> str:

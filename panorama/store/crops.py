@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.layout import Place
+from panorama.store.lost import open_parquet
 from panorama.store.schema import CROPS, segment_of
 
 _FILES_OF = """
@@ -48,7 +49,7 @@ def read_crops(
         live = np.array([row[0] for row in tx.rows(_LIVE, segments=numbers.tolist())], np.int32)
         paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
     for path in paths:
-        with pq.ParquetFile(place.root / path) as file:
+        with open_parquet(place.root / path) as file:
             for group in range(file.num_row_groups):
                 yield from _group_crops(file, group, live, wanted, batch_size)
 

@@ -22,6 +22,7 @@ from panorama.store import sightings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
+from panorama.store.lost import open_parquet
 from panorama.store.segments import FileSet, list_files
 from panorama.store.sweep import ERASED, sweep
 
@@ -243,7 +244,7 @@ class _Reader:
 
     def rows(self, segment: int) -> Iterator[pa.Table]:
         if self._file is None:
-            self._file = pq.ParquetFile(self._path)
+            self._file = open_parquet(self._path)
         for number in range(self._file.num_row_groups):
             statistics = self._file.metadata.row_group(number).column(0).statistics
             if statistics is not None and not statistics.min <= segment <= statistics.max:

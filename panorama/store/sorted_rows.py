@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
+from panorama.store.lost import open_parquet
 from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 2
@@ -93,9 +93,11 @@ def folder_of(root: Path) -> Path:
 def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
     """The columns of one Parquet file, None where they are not kept although the file is large."""
     found = _mapped(_kept(root, path, table), COLUMNS[table])
-    if found is None and pq.read_metadata(path).num_rows <= SMALL_ROWS:
-        return _read(path, table)
-    return found
+    if found is not None:
+        return found
+    with open_parquet(path) as file:
+        small = file.metadata.num_rows <= SMALL_ROWS
+    return _read(path, table) if small else None
 
 
 def open_rows(root: Path, path: str, table: str, wait: Callable[[], None] = lambda: None) -> SortedRows:
@@ -147,7 +149,7 @@ def _read(path: str, table: str, wait: Callable[[], None] = lambda: None) -> Sor
     kind = COLUMNS[table]
     names = list(kind.names or ())
     key = ["segment", "frame"] if table == "frames" else ["track_id"]
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         rows = np.empty(file.metadata.num_rows, kind)
         ids = np.empty(len(rows), np.int64)
         start = 0

@@ -18,6 +18,7 @@ from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, Us
 from panorama.store import (
     album,
     crops,
+    lost,
     priority,
     recorded,
     rewrite,
@@ -205,6 +206,11 @@ class Store:
         """The settings' hash under which this content is held, None where it is not."""
         with self._place.catalog.read() as tx:
             return videos.live_settings(tx, content_hash)
+
+    def lost_contents(self) -> frozenset[str]:
+        """Hashes of the videos some of whose rows are gone with a data file: they are to be indexed anew."""
+        with self._place.catalog.read() as tx:
+            return lost.lost_contents(tx, self.path)
 
     def attach_video(self, video: VideoRow, settings_hash: str) -> str | None:
         """List a copy, rename or touched file of content that is indexed; its name, or None if it is not.

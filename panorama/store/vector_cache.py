@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
+from panorama.store.lost import open_parquet
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
@@ -229,7 +229,8 @@ def _first_of_each(
 
 
 def _crop_ids(file: DataFile) -> NDArray[np.int64]:
-    return pq.read_table(file.path, columns=["crop_id"], partitioning=None).column("crop_id").to_numpy()
+    with open_parquet(file.path) as parquet:
+        return parquet.read(columns=["crop_id"]).column("crop_id").to_numpy()
 
 
 def _open(folder: Path, model_hash: str, exit: int, dim: int) -> tuple[Manifest, Rows] | None:
@@ -305,7 +306,7 @@ def _live(rows: Rows, snapshot: Snapshot) -> Rows:
 
 def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
     for file in files:
-        with pq.ParquetFile(file.path) as parquet:
+        with open_parquet(file.path) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.read_row_group(number, columns=["crop_id", "track_id", "vector"])
                 vectors = vectors_of(group.column("vector"))
