@@ -7,8 +7,11 @@ from numpy.typing import NDArray
 
 from panorama.lines import one_line
 
-WIDE = 0.6
-"""Share of a picture beside what it shows from which it is told: the thing itself is hardly found by it."""
+WIDE = 0.75
+"""Share of a picture beside what it shows from which it is told: from about there on less is found by it.
+
+Up to 0.7, as of product shots on white, it finds as much as cut to the thing (decision 54).
+"""
 
 _LIKE_THE_MARGIN = 16
 """Values (of 255) by which a pixel may differ from the margin's: what JPEG makes of one colour."""

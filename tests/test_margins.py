@@ -43,6 +43,11 @@ def test_a_margin_is_told_from_its_share_of_the_picture_on():
     assert inside_margin(framed(side, side, (0, 0, side, inside + 1))) is None
 
 
+def test_a_product_shot_on_white_is_not_told():
+    """A carton that fills the picture from top to bottom found more than what was cut from it."""
+    assert inside_margin(framed(100, 100, (31, 2, 69, 98))) is None
+
+
 def test_a_picture_whose_border_is_not_one_colour_has_no_margin():
     noise = np.random.default_rng(0).integers(0, 255, (120, 90, 3), dtype=np.uint8)
     assert inside_margin(noise) is None
