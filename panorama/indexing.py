@@ -25,9 +25,9 @@ from panorama.models.base import Embedder
 from panorama.naming import folder_camera
 from panorama.parcels import DEFECTS, Job, Parcel
 from panorama.pipeline import Line
-from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
+from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
-from panorama.video import Found, FoundVideo, content_hash, open_video
+from panorama.video import Found, FoundVideo, content_hash, content_sample, open_video
 from panorama.writing import SegmentRows
 
 TELL_SECONDS = 0.25
@@ -195,8 +195,8 @@ class _Run:
             raise VideoOpenError(f"{video.path} has a name that is no text in UTF-8; rename the file")
         size, mtime_ns = file_state(video.path)
         known = self._store.known_file(uri)
-        whole = known is not None and known.content_hash not in self._lost
-        if known is not None and whole and (known.size, known.mtime_ns) == (size, mtime_ns):
+        sample = content_sample(video.path)
+        if known is not None and self._is_unchanged(known, size, mtime_ns, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             kept = known.settings_hash in self._kept
             if deeper or kept or known.settings_hash == self._settings_hash:
@@ -214,6 +214,7 @@ class _Run:
             content_hash=content_hash(video.path),
             size=size,
             mtime_ns=mtime_ns,
+            content_sample=sample,
             camera=folder_camera(str(Path(root, video.name)), root, video.name),
         )
         ticket = _Ticket(number, video, row, started)
@@ -232,6 +233,14 @@ class _Run:
                 self._claims.drop(row.content_hash)
         self._under_way.add(row.content_hash)
         return Job(reader, ticket)
+
+    def _is_unchanged(self, known: KnownFile, size: int, mtime_ns: int, sample: str | None) -> bool:
+        """Whether a file is the one that was indexed, and its rows are there."""
+        # Of what was indexed before samples were taken, size and time have to do.
+        same = known.content_sample in (None, sample)
+        return (
+            same and (known.size, known.mtime_ns) == (size, mtime_ns) and known.content_hash not in self._lost
+        )
 
     def _held(self, content: str) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""

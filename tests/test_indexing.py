@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import threading
@@ -65,6 +66,23 @@ def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path) -> None:
         many = index(tmp_path / attempt, [folder])
         assert files_of(tmp_path / attempt) == expected
         assert [(f.video, f.tracks, f.crops) for f in many] == [(f.video, f.tracks, f.crops) for f in one]
+
+
+def test_a_file_written_over_with_one_of_its_size_and_time_is_noticed(tmp_path: Path) -> None:
+    """Recorders that write files of a fixed size, and `cp -p`, left the rows of what had been there."""
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 20, left=5)], frames=30)
+    other = write_film(tmp_path / "other.mp4", [Thing("blue", 0, 20, left=5)], frames=45)
+    size = max(film.stat().st_size, other.stat().st_size)
+    for path in (film, other):
+        path.write_bytes(path.read_bytes().ljust(size, b"\0"))
+    before = film.stat()
+    assert [f.status for f in index(tmp_path / "library", [film])] == ["indexed"]
+    assert [f.status for f in index(tmp_path / "library", [film])] == ["skipped"]
+    film.write_bytes(other.read_bytes())
+    os.utime(film, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (film.stat().st_size, film.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    (again,) = index(tmp_path / "library", [film])
+    assert (again.status, again.frames) == ("indexed", 45)
 
 
 def test_the_shipped_models_write_the_same_bytes_on_a_busy_machine(tmp_path: Path) -> None:

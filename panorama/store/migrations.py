@@ -143,7 +143,9 @@ SIGHTINGS = (
     )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS)
+SAMPLES = ("ALTER TABLE videos ADD COLUMN content_sample TEXT",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -21,7 +21,8 @@ class VideoRow:
         uri: absolute path or address.
         root: the folder that `name` is relative to; its own name goes in front where names collide.
         content_hash: of the file's bytes; copies of a file have the same and share a segment.
-        size, mtime_ns: of the file; while both stay, it is not hashed again.
+        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again.
+        content_sample: digest of some of the file's bytes, None where none was taken.
         camera: name of the camera, '' where unknown.
         width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
         duration: seconds, from the first frame's start to the last one's end.
@@ -47,6 +48,7 @@ class VideoRow:
     decode_note: str | None = None
     time_zone: str | None = None
     time_from: str | None = None
+    content_sample: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -64,10 +66,12 @@ class KnownFile:
     segment: int
     settings_hash: str
     decode_note: str | None = None
+    content_sample: str | None = None
 
 
 _KNOWN = """
-SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note
+SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
+       v.content_sample
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id WHERE v.uri = :uri
 """
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
@@ -91,7 +95,7 @@ FROM videos WHERE segment_id = :segment ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
-    "start_time_unix, decode_note, time_zone, time_from, indexed_at"
+    "start_time_unix, decode_note, time_zone, time_from, content_sample, indexed_at"
 )
 _VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
 _INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
@@ -202,6 +206,7 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         "decode_note": video.decode_note,
         "time_zone": video.time_zone,
         "time_from": video.time_from,
+        "content_sample": video.content_sample,
         "indexed_at": time.time(),
     }
     if video_id is None:
