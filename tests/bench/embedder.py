@@ -99,8 +99,10 @@ def print_speed(net: PanoramaNet, side: int, turns: int) -> None:
     other_low = mobilenet_v3_small(weights=None).eval().to(low).to(memory_format=torch.channels_last)
     crops = list(np.random.default_rng(0).integers(0, 256, (BATCH, 160, 120, 3)).astype(np.uint8))
     work: dict[str, Callable[[], object]] = {}
+    mine = next(net.trunk.parameters()).dtype  # beside 8 bits the network is kept in float32
     for n in range(1, net.exits + 1):
-        work[f"PanoramaNet to exit {n}, network alone"] = partial(net.trunk.exits_out, x.to(low), n, n)
+        alone = f"PanoramaNet to exit {n}, network alone, {str(mine).split('.')[1]}"
+        work[alone] = partial(net.trunk.exits_out, x.to(mine), n, n)
         work[f"PanoramaNet to exit {n}, embed()"] = partial(net.embed, crops, n)
     work["MobileNetV3-small architecture, float32"] = partial(other, x)
     work[f"MobileNetV3-small architecture, {str(low).split('.')[1]}"] = partial(other_low, x.to(low))
