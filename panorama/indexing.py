@@ -245,6 +245,9 @@ class _Run:
     def _held(self, content: str) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""
         if content in self._lost:
+            # Another process may have made its rows anew since, or have erased the file that was missed.
+            self._lost = self._store.lost_contents()
+        if content in self._lost:
             return None
         if self._indexer.settings.keyframes_only:
             return self._store.live_settings(content)  # a quick look replaces nothing

@@ -2,7 +2,7 @@
 
 A pattern is compared with the end of the path, with as many folders as it names. In it stand
 
-    {camera}         the camera's name; where it stands more than once, the parts are joined by '/'
+    {camera}         the camera's name; several are joined by '/', unless all are the same
     %Y %m %d %H ...  local time of the camera; {time:...} around it where it helps the eye
     {utc:...}        the same in UTC
     *                anything within one part of the path
@@ -78,14 +78,16 @@ class NamePattern:
         found = self._regex.fullmatch("/".join(parts))
         if found is None:
             return None
-        cameras: dict[str, None] = {}  # a folder and a name that say the same say it once
+        cameras: list[str] = []
         stamp: dict[str, str] = {}
         for name, value in zip(self._fields, found.groups(), strict=True):
             if name == "camera":
-                cameras[value] = None
+                cameras.append(value)
             elif stamp.setdefault(name, value) != value:
                 return None  # a folder and a name that contradict each other tell nothing
-        return Told("/".join(cameras) or None, tuple(sorted(stamp.items())), "utc" in self._kinds)
+        # A folder and a name that say the same say it once; 1/2/1 and 1/2/2 are two.
+        camera = cameras[0] if len(set(cameras)) == 1 else "/".join(cameras)
+        return Told(camera or None, tuple(sorted(stamp.items())), "utc" in self._kinds)
 
     def _translated(self, text: str) -> str:
         out = ""

@@ -226,18 +226,30 @@ def _shared(
     found = []
     for camera, of in sorted(folders.items()):
         # 2026-03-01/gate and 2026-03-02/gate are one camera on two days.
-        several = {tuple(part for part in f.parts if any(map(str.isalpha, part))): f for f in sorted(of)}
+        several = {tuple(filter(_is_named, f.parts)): f for f in sorted(of)}
         if camera and len(several) > 1 and any(of.values()):
             found.append((camera, tuple(several.values())))
     return tuple(found)
 
 
 def _telling(folders: Sequence[PurePath]) -> str:
-    """The shortest pattern of cameras that tells folders apart."""
-    depth = 1
-    while len({folder.parts[-depth:] for folder in folders}) < len(folders):
-        depth += 1
-    return "{camera}/" * depth + "*"
+    """The shortest pattern of cameras that tells folders apart; no camera is a date."""
+    named: list[bool] = []  # from the innermost folder on
+    told: set[tuple[str, ...]] = set()
+    while len(told) < len(folders):
+        named.append(any(_is_named(_part(folder, len(named))) for folder in folders))
+        told = {tuple(_part(f, k) for k, is_named in enumerate(named) if is_named) for f in folders}
+    return "/".join("{camera}" if is_named else "*" for is_named in reversed(named)) + "/*"
+
+
+def _part(folder: PurePath, level: int) -> str:
+    """The name of a folder or of one that it lies in, '' beyond the outermost."""
+    return folder.parts[-1 - level] if level < len(folder.parts) else ""
+
+
+def _is_named(part: str) -> bool:
+    """Whether a folder's name is more than a date or a number."""
+    return any(map(str.isalpha, part))
 
 
 def date_videos(

@@ -314,6 +314,33 @@ def test_what_a_lost_data_file_held_comes_back_by_the_command_that_is_told(archi
     assert run("compact").status == 0
 
 
+@pytest.mark.parametrize("damage", ["end", "footer", "rows"])
+def test_what_a_data_file_of_its_size_held_comes_back_by_what_is_told(archive, run, damage):
+    """The command that was told skipped its video, or the file was a defect of the program."""
+    run("index", "v/0.mp4", "--model", "color-bands")
+    run("register", "red", "red.png")
+    expected = run("query", SQL, "--format", "json").out
+    (path,) = (archive / "panorama-library" / "data" / "tracks").glob("*.parquet")
+    held = bytearray(path.read_bytes())
+    footer = len(held) - 8 - int.from_bytes(held[-8:-4], "little")
+    spoilt = {
+        "end": range(footer, len(held)),
+        "footer": range(footer, footer + 60, 3),
+        "rows": range(4, footer),
+    }
+    for at in spoilt[damage]:
+        held[at] ^= 0xFF
+    path.write_bytes(held)
+    shutil.rmtree(archive / "panorama-library" / "index")
+    done = run("query", SQL)
+    assert done.err.startswith(f"LibraryDamaged: {path}, a data file of '0.mp4', cannot be read: "), done.err
+    first, _, command = done.err.partition("anew: panorama ")
+    assert first.endswith("delete it and index its video ")
+    path.unlink()
+    assert run(*shlex.split(command)).status == 0
+    assert len(json.loads(run("query", SQL, "--format", "json").out)) == len(json.loads(expected))
+
+
 @pytest.mark.parametrize("left", [b"no catalog at all" * 100, b""])
 def test_a_damaged_catalog_is_one_message(archive, run, left):
     run("index", "v/0.mp4", "--model", "color-bands")

@@ -233,6 +233,23 @@ def test_two_that_index_the_same_videos_share_the_work(tmp_path: Path) -> None:
     assert (counts["videos"], counts["segments"]) == (5, 5)
 
 
+def test_what_a_lost_data_file_held_is_made_anew_by_one_of_two(tmp_path: Path) -> None:
+    """Each looked only at its beginning for what was lost, so the second did the first one's work again."""
+    folder = films(tmp_path / "films")
+    index(tmp_path / "library", [folder])
+    for path in (tmp_path / "library" / "data" / "tracks").iterdir():
+        path.unlink()
+    first, second = Slow(), Counting()
+    hooks = Hooks(on_wait=lambda _: first.go.set())
+    with ThreadPoolExecutor(1) as pool:
+        by_first = pool.submit(index, tmp_path / "library", [folder], proposer=first)
+        assert first.reached.wait(30)
+        by_second = index(tmp_path / "library", [folder], proposer=second, hooks=hooks)
+        outcomes = by_first.result(), by_second
+    indexed = [f.video for o in outcomes for f in o if f.status == "indexed"]
+    assert sorted(indexed) == [f"{n}.mp4" for n in range(5)]
+
+
 KILLED = """
 import sys, time
 from pathlib import Path

@@ -38,6 +38,8 @@ def unix(text: str, zone: str = "UTC") -> float:
         ("{camera}-%d.%m.%y %I-%M %p", "yard-01.03.26 01-15 pm.avi", "yard", "2026-03-01 13:15"),
         ("{camera}/{camera}/%Y%m%d-%H*", "north/gate/20260301-10.mkv", "north/gate", "2026-03-01 10:00"),
         ("{camera}/%Y%m%d/{camera}-%H", "/v/gate/20260301/gate-10.mkv", "gate", "2026-03-01 10:00"),
+        ("{camera}/{camera}/{camera}-%Y%m%d-%H", "1/2/1-20260301-10.mkv", "1/2/1", "2026-03-01 10:00"),
+        ("{camera}/{camera}/{camera}-%Y%m%d-%H", "1/2/2-20260301-10.mkv", "1/2/2", "2026-03-01 10:00"),
         ("%Y%j_%H", "2026060_10.mkv", None, "2026-03-01 10:00"),
     ],
 )  # fmt: skip
@@ -257,6 +259,21 @@ def test_a_camera_that_is_two_folders_is_told_with_what_tells_them_apart(
     library.date(recording=RecordingRule(zone="UTC", camera_from="{camera}/{camera}/*"))
     cameras = sorted(camera for camera, _ in clocks(library).values())
     assert cameras == ["2026-03-01/gate", "2026-03-02/gate", "site1/cam1", "site2/cam1"]
+
+
+def test_cameras_of_two_sites_with_days_between_are_told_apart_by_the_site(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """The pattern that was told made a camera of every day."""
+    for k, folder in enumerate(("site1/2026-03-01/cam1", "site1/2026-03-02/cam1", "site2/2026-03-01/cam1")):
+        write_film(tmp_path / folder / "day.mp4", [Thing("red", 0, 5 + k)], frames=12 + k)
+        report = library.index([tmp_path / folder], model="color-bands").recording
+    assert report is not None
+    (line,) = report.lines()
+    assert line.endswith('--camera-from "{camera}/*/{camera}/*"')
+    library.date(recording=RecordingRule(zone="UTC", camera_from="{camera}/*/{camera}/*"))
+    cameras = sorted(camera for camera, _ in clocks(library).values())
+    assert cameras == ["site1/cam1", "site1/cam1", "site2/cam1"]
 
 
 def test_no_folder_is_a_camera_for_some_of_its_videos_only(library: panorama.Library, tmp_path: Path) -> None:

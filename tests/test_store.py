@@ -16,6 +16,7 @@ from store_samples import FRAMES, MODEL, exemplar, fill, index, jpeg, unit_vecto
 
 import panorama
 from panorama.errors import (
+    LibraryDamaged,
     LibraryNotFound,
     LibraryVersionError,
     LibraryWriteError,
@@ -24,6 +25,7 @@ from panorama.errors import (
 )
 from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, sightings, videos
 from panorama.store.catalog import Catalog
+from panorama.store.lost import ListedFile
 from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from panorama.store.schema import CROPS
 
@@ -292,6 +294,15 @@ def test_versions_change_with_what_can_change_an_answer_and_only_then(store):
     assert moved() == (0, 0, 0)
     assert store.snapshot() is store.snapshot()
     assert len({s.version for s in seen}) == 4
+
+
+def test_a_data_file_that_was_erased_meanwhile_is_not_told_as_lost(store):
+    index(store, "a.mp4")
+    (path,) = store.snapshot().files["tracks"]
+    store.remove_video("a.mp4", erase=True)
+    with pytest.raises(PanoramaError, match="erased or replaced meanwhile") as told:
+        ListedFile(path)
+    assert not isinstance(told.value, LibraryDamaged)
 
 
 def test_versions_rise_whatever_the_clock_says_and_do_not_come_again(store, monkeypatch):

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store.layout import Place
-from panorama.store.lost import open_parquet
+from panorama.store.lost import ListedFile
 from panorama.store.schema import CROPS, segment_of
 
 _FILES_OF = """
@@ -49,13 +48,13 @@ def read_crops(
         live = np.array([row[0] for row in tx.rows(_LIVE, segments=numbers.tolist())], np.int32)
         paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
     for path in paths:
-        with open_parquet(place.root / path) as file:
+        with ListedFile(place.root / path) as file:
             for group in range(file.num_row_groups):
                 yield from _group_crops(file, group, live, wanted, batch_size)
 
 
 def _group_crops(
-    file: pq.ParquetFile,
+    file: ListedFile,
     group: int,
     live: NDArray[np.int32],
     wanted: NDArray[np.int64] | None,
@@ -79,7 +78,7 @@ def _group_crops(
         )
 
 
-def _may_hold(file: pq.ParquetFile, group: int, wanted: NDArray[np.int64]) -> bool:
+def _may_hold(file: ListedFile, group: int, wanted: NDArray[np.int64]) -> bool:
     """Whether the group's smallest and largest crop id admit one of the sorted ids."""
     statistics = file.metadata.row_group(group).column(CROPS.get_field_index("crop_id")).statistics
     if statistics is None:

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from panorama.errors import LibraryDamaged
+from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.store.catalog import Catalog, Transaction
 
 SHOWN_VIDEOS = 5
@@ -23,24 +24,49 @@ SELECT f.path, f.bytes, s.content_hash FROM files f JOIN file_segments fs ON fs.
 JOIN segments s ON s.segment_id = fs.segment_id WHERE f.retired_version IS NULL AND s.state = 'live'
 """
 
+_IS_WANTED = "SELECT bytes FROM files WHERE path = :path AND retired_version IS NULL"
+
 _HELD = """
 SELECT DISTINCT v.name, v.uri FROM videos v JOIN file_segments fs ON fs.segment_id = v.segment_id
 JOIN files f ON f.file_id = fs.file_id WHERE f.path = :path ORDER BY v.name
 """
 
 
-def open_parquet(path: str | Path) -> pq.ParquetFile:
-    """A data file that the catalog lists.
+class ListedFile(pq.ParquetFile):
+    """A data file that the catalog lists; what cannot be read of it is one error.
 
     Raises:
-        LibraryDamaged: it is not there or is no Parquet file.
+        LibraryDamaged: it is not there, is no Parquet file, or what is asked for cannot be read.
     """
+
+    def __init__(self, path: str | Path) -> None:
+        self._listed = Path(path)
+        with _told(self._listed):
+            super().__init__(path)
+
+    def read(self, *args: Any, **options: Any) -> pa.Table:
+        with _told(self._listed):
+            return super().read(*args, **options)
+
+    def read_row_group(self, *args: Any, **options: Any) -> pa.Table:
+        with _told(self._listed):
+            return super().read_row_group(*args, **options)
+
+    def iter_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        with _told(self._listed):
+            yield from super().iter_batches(*args, **options)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        return pq.ParquetFile(path)
+        yield
     except FileNotFoundError as exc:
-        raise damage(Path(path), "is missing") from exc
-    except pa.ArrowInvalid as exc:
-        raise damage(Path(path), f"cannot be read: {str(exc).partition(chr(10))[0]}") from exc
+        raise damage(path, "is missing") from exc
+    except (pa.ArrowInvalid, OSError) as exc:
+        if isinstance(exc, OSError) and exc.errno is not None:
+            raise  # the system's word, not of what is in the file
+        raise damage(path, f"cannot be read: {str(exc).partition(chr(10))[0]}") from exc
 
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
@@ -61,26 +87,32 @@ def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
 def check_readable(paths: Iterable[str]) -> None:
     """Raise LibraryDamaged for the first of some data files that cannot be opened."""
     for path in paths:
-        open_parquet(path).close()
+        ListedFile(path).close()
 
 
-def damage(path: Path, wrong: str) -> LibraryDamaged:
+def damage(path: Path, wrong: str) -> PanoramaError:
     """The error for a data file, `root/data/<table>/<name>`: its videos, and what makes their rows anew."""
     root = path.parents[2]
+    listed = str(path.relative_to(root))
     catalog = Catalog(root, writable=False)
     try:
         with catalog.read() as tx:
-            held = tx.rows(_HELD, path=str(path.relative_to(root)))
+            size = tx.scalar(_IS_WANTED, path=listed)
+            held = tx.rows(_HELD, path=listed)
     finally:
         catalog.close()
+    if size is None:  # erasing deletes files whoever reads them
+        return PanoramaError(f"{path} was erased or replaced meanwhile; run the same command again")
     # Of very many, their folders: a command line has an end.
     named = [row.uri for row in held]
     if len(named) > SHOWN_VIDEOS:
         named = sorted({str(PurePath(uri).parent) for uri in named})
     redo = shlex.join(["panorama", "--library", str(root), "index", *named])
+    # `lost_contents` sees by its size what is lost.
+    first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
     return LibraryDamaged(
-        f"{path}, a data file of {_videos(held)}, {wrong}; put it back from a backup, or index"
-        f" {'it' if len(held) == 1 else 'them'} anew: {redo}"
+        f"{path}, a data file of {_videos(held)}, {wrong}; put it back from a backup, or {first}"
+        f" {'its video' if len(held) == 1 else 'its videos'} anew: {redo}"
     )
 
 

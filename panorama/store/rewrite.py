@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from panorama.store import sightings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
-from panorama.store.lost import open_parquet
+from panorama.store.lost import ListedFile
 from panorama.store.segments import FileSet, list_files
 from panorama.store.sweep import ERASED, sweep
 
@@ -239,12 +238,12 @@ class _Reader:
     def __init__(self, place: Place, source: Source) -> None:
         self._path = place.root / source.path
         self._last = source.live[-1] if source.live else -1
-        self._file: pq.ParquetFile | None = None
+        self._file: ListedFile | None = None
         self._group: tuple[int, pa.Table] | None = None
 
     def rows(self, segment: int) -> Iterator[pa.Table]:
         if self._file is None:
-            self._file = open_parquet(self._path)
+            self._file = ListedFile(self._path)
         for number in range(self._file.num_row_groups):
             statistics = self._file.metadata.row_group(number).column(0).statistics
             if statistics is not None and not statistics.min <= segment <= statistics.max:

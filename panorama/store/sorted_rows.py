@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
-from panorama.store.lost import open_parquet
+from panorama.store.lost import ListedFile
 from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 2
@@ -95,7 +95,7 @@ def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
     found = _mapped(_kept(root, path, table), COLUMNS[table])
     if found is not None:
         return found
-    with open_parquet(path) as file:
+    with ListedFile(path) as file:
         small = file.metadata.num_rows <= SMALL_ROWS
     return _read(path, table) if small else None
 
@@ -149,7 +149,7 @@ def _read(path: str, table: str, wait: Callable[[], None] = lambda: None) -> Sor
     kind = COLUMNS[table]
     names = list(kind.names or ())
     key = ["segment", "frame"] if table == "frames" else ["track_id"]
-    with open_parquet(path) as file:
+    with ListedFile(path) as file:
         rows = np.empty(file.metadata.num_rows, kind)
         ids = np.empty(len(rows), np.int64)
         start = 0

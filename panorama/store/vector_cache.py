@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
-from panorama.store.lost import open_parquet
+from panorama.store.lost import ListedFile
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
@@ -229,7 +229,7 @@ def _first_of_each(
 
 
 def _crop_ids(file: DataFile) -> NDArray[np.int64]:
-    with open_parquet(file.path) as parquet:
+    with ListedFile(file.path) as parquet:
         return parquet.read(columns=["crop_id"]).column("crop_id").to_numpy()
 
 
@@ -306,7 +306,7 @@ def _live(rows: Rows, snapshot: Snapshot) -> Rows:
 
 def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
     for file in files:
-        with open_parquet(file.path) as parquet:
+        with ListedFile(file.path) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.read_row_group(number, columns=["crop_id", "track_id", "vector"])
                 vectors = vectors_of(group.column("vector"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.store.lost import open_parquet
+from panorama.store.lost import ListedFile
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
 from panorama.store.vector_cache import cache_folder, load_rows
@@ -93,7 +93,7 @@ def read_crop_ids(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int
     """Crop and track ids of every crop of a snapshot, with vectors or without, in the order of the files."""
     crop_ids, track_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for path in snapshot.files["crops"]:
-        with open_parquet(path) as file:
+        with ListedFile(path) as file:
             table = file.read(columns=["crop_id", "track_id"])
         crop_ids.append(table.column("crop_id").to_numpy())
         track_ids.append(table.column("track_id").to_numpy())
