@@ -166,8 +166,7 @@ def _swap(
     wait: Callable[[], None] = lambda: None,
 ) -> bool:
     """Write what `sources` hold into one new file and list it instead; False where they changed meanwhile."""
-    token = f"c{uuid.uuid4().hex}"
-    files = FileSet(place, token, token)
+    files = FileSet(place, f"c{uuid.uuid4().hex}")
     ids = [source.file_id for source in sources]
     try:
         for table in _rows_of(place, sources, without_tracks):

@@ -51,13 +51,13 @@ class FileSet:
 
     Args:
         token: no other writer that lives has the same.
-        stem: what the files' names begin with: the token and, unless that was drawn, a hyphen and what was.
+        drawn: what the files' names hold besides the token, where that is not drawn itself.
     """
 
-    def __init__(self, place: Place, token: str, stem: str) -> None:
+    def __init__(self, place: Place, token: str, drawn: str = "") -> None:
         self.place = place
         self.token = token
-        self._stem = stem
+        self._stem = f"{token}-{drawn}" if drawn else token
         self._files: dict[tuple[str, str | None, int | None], TableFile] = {}
         self._dims: dict[tuple[str, str | None, int | None], int | None] = {}
         with write_errors(place.root):
@@ -160,8 +160,7 @@ class SegmentWriter:
                     _NEW_SEGMENT, content_hash=content_hash, settings_hash=settings_hash, now=time.time()
                 )
             )
-        token = f"s{self.segment:08d}"
-        self._files = FileSet(place, token, f"{token}-{uuid.uuid4().hex}")
+        self._files = FileSet(place, f"s{self.segment:08d}", uuid.uuid4().hex)
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
@@ -278,8 +277,7 @@ class EmbeddingsWriter:
         self._place = place
         self._model_hash = model_hash
         self._exit = exit
-        token = f"w{uuid.uuid4().hex}"
-        self._files = FileSet(place, token, token)
+        self._files = FileSet(place, f"w{uuid.uuid4().hex}")
         self._done = False
 
     def add(self, crop_id: ArrayLike, track_id: ArrayLike, vectors: NDArray[np.float32]) -> None:

@@ -128,8 +128,7 @@ def _write(
     store: Store, numbers: list[int], things: Things, embedder: Embedder, size: Size, exits: tuple[int, ...]
 ) -> None:
     """Some videos, listed in one transaction."""
-    token = f"c{uuid.uuid4().hex}"
-    files = FileSet(store._place, token, token)
+    files = FileSet(store._place, f"c{uuid.uuid4().hex}")
     try:
         segments = []
         for number in numbers:
