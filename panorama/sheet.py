@@ -50,6 +50,15 @@ class Hit:
     track_id: int | None = None
     frame: int | None = None
     similarity: float | None = None
+    band: str = ""
+
+    def told(self) -> str:
+        """What it is and how sure, in a line."""
+        parts = [self.entity] if self.entity else []
+        parts += [] if self.score is None else [f"{self.score:.2f}"]
+        parts += [self.band] if self.band else []
+        parts += [] if self.similarity is None else [f"similarity {self.similarity:.2f}"]
+        return "  ".join(parts)
 
 
 def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
@@ -79,6 +88,7 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
                 row.get("track_id"),
                 row.get("frame"),
                 None if row.get("similarity") is None else float(row["similarity"]),
+                str(row.get("band") or ""),
             )
         )
     return hits
@@ -243,11 +253,8 @@ def _path(video: str, paths: Mapping[str, str]) -> str:
 
 
 def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
-    told = [hit.entity] if hit.entity else []
-    told += [] if hit.score is None else [f"{hit.score:.2f}"]
-    told += [] if hit.similarity is None else [f"similarity {hit.similarity:.2f}"]
     font = cv2.FONT_HERSHEY_SIMPLEX
-    cv2.putText(sheet, "  ".join(told)[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
+    cv2.putText(sheet, hit.told()[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
     end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
     place = f"{hit.video[-34 + len(end) :]}  {clock(hit.time_seconds)}{end}"
     cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)

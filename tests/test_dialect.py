@@ -16,9 +16,10 @@ from query_samples import ENTITIES, make_library
 
 from panorama.errors import QueryError
 from panorama.query.branches import MAX_BRANCHES
-from panorama.query.dialect import find_extensions, tokenize
+from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.explain import query_lines
+from panorama.query.extensions import find_extensions
 from panorama.query.relations import Limits, connect
 from panorama.query.rewrite import Rewriter, Rewritten
 from panorama.query.space import PREDICATES
@@ -83,6 +84,16 @@ def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
         ("SELECT frames, video FROM videos", []),
         ("SELECT frames.video FROM frames", []),
         ("SELECT frames + 1 FROM videos", []),
+        ("SELECT frames, band", ["SELECT frames, band"]),
+        ("SELECT frames, band, clock WHERE 1;", ["SELECT frames, band, clock WHERE 1"]),
+        ("SELECT frames, band UNION SELECT tracks, band", ["SELECT frames, band", "SELECT tracks, band"]),
+        ("SELECT * FROM (SELECT frames, band)", ["SELECT frames, band"]),
+        ("SELECT (SELECT frames, camera) FROM videos", []),
+        ("SELECT frames, band + 1 FROM videos", []),
+        ("SELECT frames, band FROM videos WHERE 1", []),
+        ("SELECT frames, FROM videos", []),
+        ("SELECT frames, (SELECT 1 FROM t) FROM videos", []),
+        ("SELECT 1 WHERE EXISTS (SELECT frames, 1 AS a WHERE 1)", []),
         ('SELECT "frames" WHERE 1', []),
         ("FROM videos SELECT frames WHERE duration > 1", []),
         ("FROM (VALUES (1)) t(frames) SELECT frames ORDER BY 1", []),

@@ -187,14 +187,14 @@ def follows_known(query: Query) -> bool:
 
 
 def output_columns(query: Query) -> tuple[str, ...]:
-    """The columns that the shorthand returns, in order."""
+    """The columns that the shorthand returns, in order; one that is named and returned anyway stays there."""
     columns = OUTPUT[query.target]
     if query.target in ("tracks", "crops"):
         if any(item.source != "any" for branch in query.branches for item in branch.seen):
             columns = (*columns, "entity", "score")
         if query.similarity is not None:
             columns = (*columns, "similarity")
-    return columns
+    return tuple(dict.fromkeys((*columns, *(name for name, _ in query.columns))))
 
 
 def _outer(query: Query, inner: str) -> str:
@@ -203,7 +203,7 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    if order is not None and _asks_more(order):
+    if any(_asks_more(text) for text in (order or "", *(name for name, _ in query.columns))):
         source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
     sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:

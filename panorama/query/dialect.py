@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
@@ -13,18 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UsageError
-from panorama.query.space import PREDICATES
-
-TARGETS = ("frames", "moments", "tracks", "crops")
-CALLS = ("similarity", "verify", *PREDICATES)
-
-# What may stand after SELECT frames; anything else (FROM, a comma, an operator) makes `frames` a column.
-_AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
-_SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
-_OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
-_TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
-_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+from panorama.query.extensions import AFTER_TARGET, TAIL, Extension, is_name
 
 _BETWEEN_MOMENTS = ("FOLLOWED", "BEFORE", "DURING", "OVERLAPS")
 _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHERE", "IS", "(", ",")
@@ -63,18 +51,20 @@ class Panorama(DuckDB):
         }
 
         def parse_shorthand(self) -> exp.Expr:
-            """SELECT target [WHERE condition] [ORDER BY ...] [LIMIT n] [OFFSET n]."""
+            """SELECT target [, column ...] [WHERE condition] [ORDER BY ...] [LIMIT n] [OFFSET n]."""
             self._match(TokenType.SELECT)
             self._advance()
             target = self._prev.text.lower()
+            columns = self._parse_columns(target)
             where = None
             if self._match(TokenType.WHERE):
                 where = self._parse_disjunction()
                 if where is None:
                     self.raise_error("Expected a condition after WHERE")
             node = self.expression(Shorthand(this=exp.var(target), where=where))
+            node.meta["columns"] = columns
             while self._curr:
-                if self._curr.token_type in _TAIL:
+                if self._curr.token_type in TAIL:
                     self._parse_tail(node)
                 elif self._curr.text.upper() == "WITH":
                     self._parse_contract(node)
@@ -83,6 +73,29 @@ class Panorama(DuckDB):
                 else:
                     self._refuse_rest()
             return node
+
+        def _parse_columns(self, target: str) -> tuple[tuple[str, int], ...]:
+            """The names behind the target, each with its place."""
+            columns: list[tuple[str, int]] = []
+            while self._match(TokenType.COMMA):
+                name = self._curr
+                if name and is_name(name):
+                    self._advance()
+                    columns.append((name.text.lower(), name.start))
+                    if self._ends_column():
+                        continue
+                self.raise_error(
+                    f"Expected names of columns behind SELECT {target}, as in SELECT {target}, band WHERE"
+                    f" ...; for anything else write SELECT ... FROM (SELECT {target}, band WHERE ...)",
+                    self._curr or self._prev,
+                )
+            return tuple(columns)
+
+        def _ends_column(self) -> bool:
+            """Whether what stands here may follow the name of a column."""
+            if not self._curr or self._curr.token_type in (TokenType.COMMA, *AFTER_TARGET):
+                return True
+            return self._curr.text.upper() in ("WITH", "WITHIN")
 
         def _parse_contract(self, node: exp.Expr) -> None:
             """WITH PRECISION >= 0.95 or WITH RECALL >= 0.9."""
@@ -196,27 +209,6 @@ class Panorama(DuckDB):
             return interval
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """A piece of a statement that DuckDB does not know.
-
-    Attributes:
-        kind: 'shorthand', 'similarity', 'verify' or a predicate of space.
-        first, last: its tokens, [first, last).
-        start, stop: its text, in characters.
-        alone: for a shorthand, whether it is the whole statement, so that it has a default order.
-        grouped: for a shorthand, whether it stands beside UNION, EXCEPT or INTERSECT.
-    """
-
-    kind: str
-    first: int
-    last: int
-    start: int
-    stop: int
-    alone: bool = False
-    grouped: bool = False
-
-
 def tokenize(sql: str) -> list[Token]:
     """The statement's tokens.
 
@@ -303,19 +295,6 @@ def _without_casts(token: Token) -> tuple[Token, ...]:
     )
 
 
-def find_extensions(tokens: list[Token]) -> list[Extension]:
-    """Every extension, in the order of the text; one may lie inside another."""
-    found = []
-    for i, token in enumerate(tokens):
-        if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
-            found.append(_shorthand_span(tokens, i))
-        elif _is_call(tokens, i):
-            last = _closing(tokens, i + 1) + 1
-            stop = tokens[min(last, len(tokens)) - 1].end + 1
-            found.append(Extension(token.text.lower(), i, last, token.start, stop))
-    return found
-
-
 def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.Expr:
     """The shorthand as a tree.
 
@@ -368,128 +347,3 @@ def _glued(token: Token, after: Token) -> bool:
     """Whether a word stands right behind a text, as where the quote in 'it's' ends it."""
     word = after.text[:1].isalpha() and after.token_type != TokenType.STRING
     return token.token_type == TokenType.STRING and after.start == token.end + 1 and word
-
-
-_NO_CALL_AFTER = {
-    *(TokenType.DOT, TokenType.ALIAS, TokenType.FROM, TokenType.JOIN, TokenType.WITH),
-    *(TokenType.IDENTIFIER, TokenType.R_PAREN),
-}
-_WORDS_BEFORE_CALL = ("BY", "BEFORE", "DURING", "OVERLAPS")
-
-
-def _is_call(tokens: list[Token], i: int) -> bool:
-    """Whether a call of the vocabulary stands here, and no relation or CTE that bears its name."""
-    token = tokens[i]
-    named = token.token_type == TokenType.VAR and token.text.lower() in CALLS
-    if not named or i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
-        return False
-    before = tokens[i - 1] if i else None
-    if before is not None and before.token_type in _NO_CALL_AFTER:
-        return False
-    # near(a) behind a name is its alias with columns.
-    if before is not None and before.token_type == TokenType.VAR:
-        return before.text.upper() in _WORDS_BEFORE_CALL
-    after = _closing(tokens, i + 1) + 1
-    return not (
-        after + 1 < len(tokens)
-        and tokens[after].token_type == TokenType.ALIAS
-        and tokens[after + 1].token_type == TokenType.L_PAREN
-    )
-
-
-def _is_shorthand(tokens: list[Token], i: int) -> bool:
-    """Whether the SELECT at `i` opens a shorthand and not a query that has a column of that name."""
-    if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.VAR:
-        return False
-    if tokens[i + 1].text.lower() not in TARGETS or _block_starts_with_from(tokens, i):
-        return False
-    if i + 2 >= len(tokens):
-        return True
-    after = tokens[i + 2]
-    if after.token_type in _AFTER_TARGET or after.text.upper() in ("WITH", "WITHIN"):
-        return True
-    if after.token_type in _SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
-        return True
-    # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
-    if after.token_type == TokenType.R_PAREN:
-        opened = _opening(tokens, i)
-        return opened > 0 and tokens[opened - 1].token_type in _OPENS_QUERY
-    return False
-
-
-def _opening(tokens: list[Token], i: int) -> int:
-    """Index of the bracket around token `i`, -1 where there is none."""
-    depth = 0
-    for j in range(i - 1, -1, -1):
-        kind = tokens[j].token_type
-        if kind in _CLOSE:
-            depth += 1
-        elif kind in _OPEN:
-            if depth == 0:
-                return j
-            depth -= 1
-        elif kind == TokenType.SEMICOLON and depth == 0:
-            return j
-    return -1
-
-
-def _closing(tokens: list[Token], i: int) -> int:
-    """Index of the bracket that closes the one at `i`; the last token where it is never closed."""
-    depth = 0
-    for j in range(i, len(tokens)):
-        if tokens[j].token_type in _OPEN:
-            depth += 1
-        elif tokens[j].token_type in _CLOSE:
-            depth -= 1
-            if depth == 0:
-                return j
-    return len(tokens) - 1
-
-
-def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
-    """Whether SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
-    start = _opening(tokens, i) + 1
-    depth = 0
-    first = start
-    for j in range(start, i):
-        kind = tokens[j].token_type
-        depth += (kind in _OPEN) - (kind in _CLOSE)
-        if depth == 0 and kind in _SET_OPERATIONS:
-            first = j + 1
-    return tokens[first].token_type == TokenType.FROM or any(
-        tokens[j].token_type == TokenType.FROM and _opening(tokens, j) == start - 1 for j in range(first, i)
-    )
-
-
-def _shorthand_span(tokens: list[Token], i: int) -> Extension:
-    """How far the shorthand reaches: to its bracket, a semicolon, a set operation or the end."""
-    depth = 0
-    last = len(tokens)
-    tail = None
-    for j in range(i + 1, len(tokens)):
-        kind = tokens[j].token_type
-        if kind in _OPEN:
-            depth += 1
-        elif kind in _CLOSE:
-            if depth == 0:
-                last = j
-                break
-            depth -= 1
-        elif depth == 0 and (kind == TokenType.SEMICOLON or kind in _SET_OPERATIONS):
-            last = j
-            break
-        elif depth == 0 and kind in _TAIL and tail is None:
-            tail = j
-    follows = last < len(tokens) and tokens[last].token_type in _SET_OPERATIONS
-    grouped = follows or _follows_set_operation(tokens, i)
-    if grouped and tail is not None:
-        last = tail  # ORDER BY and LIMIT belong to the whole set operation
-    whole = _opening(tokens, i) == -1 and not grouped
-    return Extension("shorthand", i, last, tokens[i].start, tokens[last - 1].end + 1, whole, grouped)
-
-
-def _follows_set_operation(tokens: list[Token], i: int) -> bool:
-    j = i - 1
-    while j >= 0 and tokens[j].text.upper() in ("ALL", "DISTINCT", "BY", "NAME"):
-        j -= 1
-    return j >= 0 and tokens[j].token_type in _SET_OPERATIONS

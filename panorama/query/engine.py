@@ -25,9 +25,10 @@ from panorama.query.compile import (
     places_from_files,
     tracks_to_follow,
 )
-from panorama.query.dialect import find_extensions, tokenize
+from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, Step, explain_text, similarity_lines
+from panorama.query.extensions import find_extensions
 from panorama.query.following import Videos, worth_following
 from panorama.query.guard import check_single_select, readable, refuse_by_name
 from panorama.query.handing import (
@@ -52,13 +53,7 @@ from panorama.query.parameters import (
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
-from panorama.query.relations import (
-    MATCHED_COLUMNS,
-    SCHEMA,
-    Limits,
-    SnapshotLike,
-    Tables,
-)
+from panorama.query.relations import MATCHED_COLUMNS, SCHEMA, Limits, SnapshotLike, Tables
 from panorama.query.remarks import refuse_numbers, refuse_zones, remarks
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall
@@ -293,7 +288,7 @@ class Engine:
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(exc, text)
+            error = readable(exc, text, [query.target for query in rewritten.queries])
             place = None if error.position is None else error.position + shift
             raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result

@@ -118,7 +118,8 @@ def _folded(line: str) -> list[str]:
 
 def query_lines(query: Query) -> list[str]:
     """What one shorthand looks for and what is pushed below matching."""
-    lines = [f"SELECT {query.target} ({len(query.branches)} alternative{'s'[: len(query.branches) != 1]})"]
+    asked = ", ".join((query.target, *(name for name, _ in query.columns)))
+    lines = [f"SELECT {asked} ({len(query.branches)} alternative{'s'[: len(query.branches) != 1]})"]
     for branch in query.branches:
         parts = [f"seen: {_seen_text(item)}" for item in branch.seen]
         parts += [f"not seen: {_seen_text(item)}" for item in branch.unseen]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout, near
-from panorama.query.dialect import TARGETS, meant_text
+from panorama.query.dialect import meant_text
+from panorama.query.extensions import TARGETS
+from panorama.query.plan import columns_to_add
 from panorama.query.relations import RELATIONS, SCHEMA
 
 _REFUSED = {
@@ -146,8 +149,12 @@ def check_single_select(
     return None if explained or pivots else statements[0]
 
 
-def readable(error: BaseException, sql: str) -> QueryError:
-    """DuckDB's error, pointing into the statement that DuckDB was given."""
+def readable(error: BaseException, sql: str, targets: Sequence[str] = ()) -> QueryError:
+    """DuckDB's error, pointing into the statement that DuckDB was given.
+
+    Args:
+        targets: of the shorthands that stood in it.
+    """
     text = str(error)
     position = None
     found = _LINE.search(text)
@@ -169,8 +176,9 @@ def readable(error: BaseException, sql: str) -> QueryError:
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
     message = _with_relations(message)
-    hint = _target_hint(message, sql) or _meant_text(message, sql, position)
-    return QueryError(f"{message}{hint}", sql, position)
+    hint = _target_hint(message, sql) or _column_hint(message, targets)
+    hint = hint or _meant_text(message, sql, position)
+    return QueryError(f"{message.rstrip('!') if hint else message}{hint}", sql, position)
 
 
 def _with_relations(message: str) -> str:
@@ -184,16 +192,29 @@ def _with_relations(message: str) -> str:
 def _target_hint(message: str, sql: str) -> str:
     """A word after SELECT that DuckDB takes for a column may have been meant as a shorthand."""
     found = re.match(r'Referenced column "(\w+)" ', message)
-    if found and "FROM clause is missing" in message:
+    if "FROM clause is missing" in message or "* expression without FROM clause" in message:
         words = re.findall(r"\bSELECT\s+(\w+)\s*(?:$|[;)]|WHERE\b|ORDER\b|LIMIT\b|WITH)", sql, re.IGNORECASE)
         meant = next((hint for word in words if (hint := near(word, TARGETS, 0.7))), "")
         relation = next((word for word in words if word.lower() + "s" in RELATIONS), "")
         if relation and not meant:
             meant = f" Or SELECT * FROM {relation.lower()}s WHERE ..."
-        return f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{meant}"
+        more = ", with more columns SELECT frames, band WHERE ..."
+        return (
+            f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{more}{'.' * bool(meant)}{meant}"
+        )
     if found and found[1].lower() == "entity":
         return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
     return ""
+
+
+def _column_hint(message: str, targets: Sequence[str]) -> str:
+    """A column that a shorthand inside the statement could have, but was not asked for."""
+    found = re.match(r'Referenced column "(\w+)" not found|.* does not have a column named "(\w+)"', message)
+    name = (found[1] or found[2]).lower() if found else ""
+    target = next((target for target in targets if name in columns_to_add(target)), None)
+    return (
+        f". A shorthand returns {name} where it is named: SELECT {target}, {name} WHERE ..." if target else ""
+    )
 
 
 def _meant_text(message: str, sql: str, position: int | None) -> str:

@@ -9,7 +9,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token
 
-from panorama.query.dialect import TARGETS, Panorama
+from panorama.query.dialect import Panorama
+from panorama.query.extensions import TARGETS
 from panorama.query.plan import OUTPUT
 from panorama.query.relations import RELATION_COLUMNS, RELATIONS
 
@@ -145,10 +146,10 @@ def _outputs(query: exp.Expr, statement: Statement, depth: int = 0) -> frozenset
     """The columns that a query gives; of a shorthand, all that it may give."""
     if not isinstance(query, exp.Select) or depth > 20 or statement.words & {"recursive"}:
         return None
-    if query.args.get("from_") is None and len(query.expressions) == 1:
-        target = query.expressions[0].alias_or_name.lower()
+    if query.args.get("from_") is None and query.expressions:
+        target, *more = (item.alias_or_name.lower() for item in query.expressions)
         if target in TARGETS:
-            return frozenset(OUTPUT[target]) | {"entity", "score", "similarity"}
+            return frozenset((*OUTPUT[target], *more, "entity", "score", "similarity"))
     found: set[str] = set()
     for item in query.expressions:
         star = item.this if isinstance(item, exp.Column) else item

@@ -80,6 +80,12 @@ def columns_of(target: str) -> tuple[str, ...]:
     return (*OUTPUT[target], *sorted(others - set(OUTPUT[target])))
 
 
+def columns_to_add(target: str) -> tuple[str, ...]:
+    """Every column that may be named behind the target: an interval has no `time` of its own."""
+    intervals = target in OVERLAP_TARGETS
+    return tuple(name for name in columns_of(target) if not (intervals and name == "time"))
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two entities whose boxes a and b satisfy a condition at the same frame.
@@ -199,6 +205,7 @@ class Query:
     Attributes:
         number: distinguishes the shorthands of one statement.
         sql, start: the statement and where the shorthand begins, for errors.
+        columns: names behind the target, each with its place in the statement.
         condition: WHERE as typed, later resolved.
         order, limit, offset: text of the clauses, None where absent.
         alone, grouped: see `dialect.Extension`.
@@ -224,6 +231,7 @@ class Query:
     sql: str
     start: int
     condition: Condition | None
+    columns: tuple[tuple[str, int], ...] = ()
     order: str | None = None
     limit: str | None = None
     offset: str | None = None

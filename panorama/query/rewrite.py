@@ -15,7 +15,8 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import QueryError
 from panorama.query.compile import compile_query
 from panorama.query.conditions import leaves
-from panorama.query.dialect import Extension, find_extensions, parse_shorthand
+from panorama.query.dialect import parse_shorthand
+from panorama.query.extensions import Extension, find_extensions
 from panorama.query.guard import readable
 from panorama.query.parameters import (
     GivenPicture,

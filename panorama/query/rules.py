@@ -23,6 +23,7 @@ from panorama.query.plan import (
     Query,
     Seen,
     columns_of,
+    columns_to_add,
 )
 from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
@@ -61,6 +62,22 @@ def check_names(query: Query, context: Context) -> Query:
         pairs = [name for name in leaf.calls & PREDICATES.keys() if PREDICATES[name].kind == "pair"]
         if pairs and pair_of(leaf) is None:
             raise QueryError(f"{pairs[0]} is a condition of its own: AND, OR, NOT", query.sql, leaf.start)
+    return query
+
+
+def check_columns(query: Query, context: Context) -> Query:
+    """Every name behind the target must be a column that its rows can have."""
+    known = columns_to_add(query.target)
+    for name, place in query.columns:
+        if name in known or (name == "similarity" and query.similarity is not None):
+            continue
+        told = f"SELECT {query.target} has no column {name!r} to return; it has {', '.join(known)}"
+        guess = near(name, known, least=0.7)
+        if name == "time":
+            guess = f" Rows of {query.target} are intervals: start_time, end_time"
+        if name == "similarity" and query.target in ("tracks", "crops"):
+            guess = " It returns similarity where the condition or ORDER BY asks for it: similarity('a.jpg')"
+        raise QueryError(f"{told}{'.' * bool(guess)}{guess}", query.sql, place)
     return query
 
 
@@ -426,6 +443,7 @@ def whole_number(text: str) -> int | None:
 
 RULES: tuple[Rule, ...] = (
     check_names,
+    check_columns,
     check_sequences,
     resolve_entities,
     check_bands,

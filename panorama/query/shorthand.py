@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from panorama.errors import QueryError
 from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
-from panorama.query.dialect import Extension, Sequenced, meant_text
+from panorama.query.dialect import Sequenced, meant_text
+from panorama.query.extensions import Extension
 from panorama.query.plan import Query, Target
 from panorama.query.space import columns_read
 from panorama.query.terms import Contract
@@ -67,6 +68,7 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
         number=number,
         sql=reading.sql,
         start=extension.start,
+        columns=node.meta["columns"],
         condition=_condition(where, reading) if where is not None else None,
         order=clauses["ORDER_BY"],
         limit=clauses["LIMIT"],
