@@ -20,7 +20,7 @@ from panorama.ingest import EMBED_BATCH
 from panorama.lines import counted
 from panorama.models.base import Embedder
 from panorama.parcels import Progress
-from panorama.recording import RecordingReport, RecordingRule, apply_rule
+from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
 from panorama.store import EmbeddingsWriter, Snapshot, Store
 from panorama.store.schema import segment_of
 from panorama.store.vectors import VectorTable
@@ -151,10 +151,11 @@ class Hooks:
 def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
     """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
     told = hooks or Hooks()
+    bare = bare_folders(store, rule)  # once: every file that is indexed now gets its camera at once
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, rule, {outcome.video})
+            apply_rule(store, rule, {outcome.video}, bare=bare)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -170,21 +170,26 @@ def apply_rule(
     rule: RecordingRule,
     videos: Collection[str] | None = None,
     fresh: Collection[str] | None = (),
+    bare: dict[PurePath, list[str]] | None = None,
 ) -> RecordingReport:
     """Store what a rule tells of some videos, None for all; times set by hand stay.
 
     A video whose time the rule cannot tell has none afterwards, except under 'none', which tells nothing and
     changes no time. Where the folder is the camera, it becomes that of all its videos that have none. No
-    video is decoded.
+    video is decoded. What it takes goes by the number of `videos`, given `bare` and nothing fresh.
 
     Args:
         fresh: those that the library did not hold before, None for all: a folder that shares its camera with
             another is told when it comes.
+        bare: as `bare_folders` gave them; of a folder that gives its videos their camera, they are taken out.
     """
     zone = zone_of(rule.zone)
-    known = store.recorded()
-    rows = [row for row in known if videos is None or row.name in videos]
-    changes = _of_folders(known, rows) if rule.camera_from == FOLDER else {}
+    rows = store.recorded(videos)
+    changes, known = {}, {row.name: row.recorded for row in rows}
+    if rule.camera_from == FOLDER:
+        for row in _of_folders(store, rows, bare_folders(store, rule) if bare is None else bare):
+            camera = folder_camera(row.uri, row.root, row.name)
+            known[row.name], changes[row.name] = row.recorded, replace(row.recorded, camera=camera)
     undated, unnamed, example, dated = [], [], "", 0
     for row in rows:
         now, fits = _recorded(row, rule, zone)
@@ -198,29 +203,38 @@ def apply_rule(
         else:
             dated += 1
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
-    changed = store.put_recorded(changes)
+    # Most videos of a library that is indexed again are as they were: that waits for no other writer.
+    changed = store.put_recorded({name: now for name, now in changes.items() if now != known[name]})
     told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
-    shared = _shared(known, changes, fresh) if told else ()
+    shared = _shared(store.recorded(), fresh) if told else ()
     return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed, shared)
 
 
-def _of_folders(known: Sequence[RecordedRow], rows: Sequence[RecordedRow]) -> dict[str, Recorded]:
-    """Videos without a camera in the folders of `rows`: they were indexed when a folder was none."""
-    folders = {PurePath(row.uri).parent for row in rows}
-    return {
-        row.name: replace(row.recorded, camera=folder_camera(row.uri, row.root, row.name))
-        for row in known
-        if not row.recorded.camera and PurePath(row.uri).parent in folders
-    }
+def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:
+    """Videos without a camera by folder, where a folder is one: they were indexed when it was none."""
+    folders: dict[PurePath, list[str]] = {}
+    for name, uri in store.without_camera() if rule.camera_from == FOLDER else ():
+        folders.setdefault(PurePath(uri).parent, []).append(name)
+    return folders
+
+
+def _of_folders(
+    store: Store, rows: Sequence[RecordedRow], bare: dict[PurePath, list[str]]
+) -> list[RecordedRow]:
+    """Videos that still have no camera in the folders of `rows`, which are no more bare then."""
+    folders = {PurePath(row.uri).parent for row in rows} if bare else ()
+    names = [name for folder in folders for name in bare.pop(folder, ())]
+    # Asked again: another process may have given them one.
+    return [row for row in store.recorded(names) if not row.recorded.camera] if names else []
 
 
 def _shared(
-    known: Sequence[RecordedRow], changes: Mapping[str, Recorded], fresh: Collection[str] | None
+    known: Sequence[RecordedRow], fresh: Collection[str] | None
 ) -> tuple[tuple[str, tuple[PurePath, ...]], ...]:
     """Cameras that are several folders, by more than a date, one of which holds nothing but fresh videos."""
     folders: dict[str, dict[PurePath, bool]] = {}
     for row in known:
-        of = folders.setdefault(changes.get(row.name, row.recorded).camera, {})
+        of = folders.setdefault(row.recorded.camera, {})
         folder = PurePath(row.uri).parent
         of[folder] = of.get(folder, True) and (fresh is None or row.name in fresh)
     found = []

@@ -256,6 +256,13 @@ def test_rivals_give_boxes_in_the_pixels_of_the_picture(bench, tmp_path, monkeyp
     assert found.scores.tolist() == pytest.approx([0.25])
 
 
+def test_what_is_beside_indexing_is_timed_in_libraries_of_two_sizes(bench) -> None:
+    printed = bench("many_videos", "--videos", 3, 120, "--rounds", 2)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    assert rows[0][1:] == ["3 videos", "120 videos |"] and len(rows) == 9
+    assert all(float(cell.rstrip(" |")) > 0 for row in rows[1:] for cell in row[1:])
+
+
 def test_each_turn_gives_every_network_its_go(bench) -> None:
     networks = importlib.import_module("networks")
     order: list[str] = []

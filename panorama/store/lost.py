@@ -19,9 +19,10 @@ from panorama.store.catalog import Catalog, Transaction
 
 SHOWN_VIDEOS = 5
 
-_LISTED = """
-SELECT f.path, f.bytes, s.content_hash FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
-JOIN segments s ON s.segment_id = fs.segment_id WHERE f.retired_version IS NULL AND s.state = 'live'
+_LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
+_CONTENTS = """
+SELECT DISTINCT s.content_hash FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
+JOIN segments s ON s.segment_id = fs.segment_id WHERE f.path = :path AND s.state = 'live'
 """
 
 _IS_WANTED = "SELECT bytes FROM files WHERE path = :path AND retired_version IS NULL"
@@ -71,17 +72,16 @@ def _told(path: Path) -> Iterator[None]:
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
     """Hashes of the videos some of whose rows are gone with a data file, or with a part of one."""
-    lost: dict[str, bool] = {}
-    contents = set()
-    for path, size, content in tx.tuples(_LISTED):
-        if path not in lost:
-            try:
-                lost[path] = (root / path).stat().st_size != size
-            except FileNotFoundError:
-                lost[path] = True
-        if lost[path]:
-            contents.add(content)
-    return frozenset(contents)
+    lost = [path for path, size in tx.tuples(_LISTED) if _size(root / path) != size]
+    return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file, None where it is missing."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def check_readable(paths: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,17 +225,22 @@ class Store:
             videos.retire_unused(tx, tx.bump("data"))
         return name
 
-    def recorded(self) -> list[RecordedRow]:
-        """When and by which camera each video was recorded."""
+    def recorded(self, names: Collection[str] | None = None) -> list[RecordedRow]:
+        """When and by which camera videos were recorded, by name, None for all."""
         with self._place.catalog.read() as tx:
-            return recorded.read(tx)
+            return recorded.read(tx, names)
+
+    def without_camera(self) -> list[tuple[str, str]]:
+        """Name and uri of every video that has no camera."""
+        with self._place.catalog.read() as tx:
+            return recorded.without_camera(tx)
 
     def put_recorded(self, changes: Mapping[str, Recorded]) -> int:
         """Say when and by which camera videos were recorded, by name; how many rows were changed."""
         if not changes:
             return 0
         with self._place.catalog.write() as tx:
-            return recorded.put(tx, recorded.read(tx), changes)
+            return recorded.put(tx, recorded.read(tx, changes), changes)
 
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
         """Start writing what one video gives; nothing is visible before its `commit`."""
