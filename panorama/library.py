@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from panorama import registering
 from panorama.arguments import checked
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import ModelError, UsageError
+from panorama.errors import UsageError
 from panorama.library_models import LibraryModels
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
@@ -249,7 +249,7 @@ class Library:
         images: registering.Images = (),
         *,
         unlike: registering.Images = (),
-        box: str | Sequence[int] | None = None,
+        box: str | Sequence[float] | None = None,
         find: bool = False,
     ) -> Entity:
         """Add example pictures to an entity, making it if it is new; nothing is decoded again.
@@ -270,14 +270,13 @@ class Library:
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        if not given.pictures and name.strip() not in self._store.entities():
-            raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
         return self._add({name: given})[0]
 
     def register_from_video(
-        self, name: str, video: File, seconds: float, box: str | Sequence[int] | None
-    ) -> Entity:
-        """Add the part of a video's frame inside a box as an example; see `register`.
+        self, name: str, video: File, seconds: float, box: str | Sequence[float] | None,
+        *, look_alike: bool = False,
+    ) -> Entity:  # fmt: skip
+        """Add the part of a video's frame inside a box as an example, or as a look-alike; see `register`.
 
         Args:
             video: a file, or the name of a video of the library.
@@ -285,7 +284,19 @@ class Library:
         from panorama.archive import file_of
 
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
-        return self._add({name: registering.Given([picture], [])})[0]
+        return self._add({name: registering.Given.of([picture], look_alike)})[0]
+
+    def register_seen(
+        self, name: str, *, track_ids: Sequence[int] = (), crop_ids: Sequence[int] = (),
+        look_alike: bool = False,
+    ) -> Entity:  # fmt: skip
+        """Add what was seen as examples, or as look-alikes: of tracks the best stored crop, and stored crops.
+
+        Raises:
+            UsageError: the library has no such track or crop.
+        """
+        seen = registering.seen_pictures(self, track_ids, crop_ids)
+        return self._add({name: registering.Given.of(seen, look_alike)})[0]
 
     def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
@@ -293,6 +304,11 @@ class Library:
 
     def _add(self, album: Mapping[str, registering.Given]) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
+        from panorama import vetting
+
+        for name, given in album.items():
+            if not given.pictures and name.strip() not in self._store.entities():
+                raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
         self._models.remember()
         ready = {
             name: registering.exemplars(given.pictures, self.embedder)
@@ -300,27 +316,11 @@ class Library:
             for name, given in album.items()
         }
         self._store.add_album(ready)
-        unlike = self._unlike(ready)
+        unlike = vetting.remarks(self, ready)
         return [
             replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
             for name, given in album.items()
         ]
-
-    def _unlike(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Remarks on examples of entities that are unlike their others; none where nothing is calibrated."""
-        from panorama import vetting
-
-        examples = {name: self._store.exemplars(name) for name in names}
-        many = {name: known for name, known in examples.items() if len(known) > vetting.LEAST_ALIKE}
-        if not many:
-            return {}
-        try:
-            calibration = self.calibrations[-1]
-        except ModelError:
-            return {}
-        album = self.snapshot().album(self.embedder.hash, self.embedder.exits)
-        cohort = self.embedder.cohort()[-1]
-        return {n: vetting.unlike_remarks(known, album, cohort, calibration) for n, known in many.items()}
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""

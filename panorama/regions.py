@@ -105,13 +105,15 @@ def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regi
 def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
     """The box `x1,y1,x2,y2` in pixels, checked against a picture of `width` x `height`.
 
+    Corners between pixels, as answers have them, go to the nearest pixel.
+
     Raises:
-        BadBox: not four integers, empty, or not inside the picture.
+        BadBox: not four numbers, empty, or not inside the picture.
     """
     try:
-        x1, y1, x2, y2 = (int(part) for part in text.split(","))
-    except ValueError as exc:
-        raise BadBox(f"a box is four whole numbers x1,y1,x2,y2, got {text!r}") from exc
+        x1, y1, x2, y2 = (round(float(part)) for part in text.split(","))
+    except (ValueError, OverflowError) as exc:  # OverflowError: infinite
+        raise BadBox(f"a box is four numbers x1,y1,x2,y2 of pixels, got {text!r}") from exc
     if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
         raise BadBox(
             f"box {text} does not lie inside the {width}x{height} picture: "

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -26,6 +26,9 @@ from panorama.regions import parse_box
 from panorama.store import NewExemplar
 from panorama.video import VIDEO_SUFFIXES, open_video
 
+if TYPE_CHECKING:
+    from panorama.library import Library
+
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
 
@@ -35,6 +38,14 @@ MIN_SIDE = 8
 BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
 
+
+_BEST_OF_TRACK = """
+SELECT crop_id, video, time FROM crops WHERE track_id = ? ORDER BY quality DESC, crop_id, video LIMIT 1
+"""
+_CROP = "SELECT crop_id, video, time FROM crops WHERE crop_id = ? ORDER BY video LIMIT 1"
+
+SHOWN_CUTS = 5
+"""Of so many pictures it is said what was cut out of them."""
 
 Image = Any
 """A file, an RGB or RGBA array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
@@ -74,11 +85,16 @@ class Given:
     rivals: Sequence[Picture]
     told: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
+        """Pictures that are all examples, or all look-alikes."""
+        return cls((), pictures) if look_alike else cls(pictures, ())
+
 
 def given(
     images: Images,
     unlike: Images,
-    box: str | Sequence[int] | None,
+    box: str | Sequence[float] | None,
     find: bool,
     finder: Callable[[], Proposer],
 ) -> Given:
@@ -100,7 +116,8 @@ def given(
             raise UsageError(f"--box cuts one image and stands without --find; {len(pictures)} were given")
         return Given([cut_box(pictures[0], box)], rivals, told)
     if find:
-        return Given([find_region(picture, finder()) for picture in pictures], rivals, told)
+        found = [find_region(picture, finder()) for picture in pictures]
+        return Given(found, rivals, told + cut_out(pictures, found))
     return Given(pictures, rivals, told + wide_margins(pictures))
 
 
@@ -223,6 +240,19 @@ def wide_margins(pictures: Iterable[Picture]) -> tuple[str, ...]:
     return tuple(remark for remark in remarks if remark is not None)
 
 
+def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str, ...]:
+    """A line for each of the first pictures that says what was cut out of it: it may be something else."""
+    lines = []
+    for whole, part in zip(pictures[:SHOWN_CUTS], found, strict=False):
+        (height, width), (tall, wide) = part.rgb.shape[:2], whole.rgb.shape[:2]
+        lines.append(
+            f"found and cut out: {part.source}, {width}x{height} of {wide}x{tall} pixels; "
+            "if that is another thing, say where it is: --box x1,y1,x2,y2"
+        )
+    more = len(found) - len(lines)
+    return (*lines, f"and of {more} more: panorama exemplars NAME") if more else tuple(lines)
+
+
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
     """The same of an entity's folder in an album."""
     folder = album / entity
@@ -304,7 +334,7 @@ def checked(picture: Picture) -> Picture:
     return picture
 
 
-def cut_box(picture: Picture, box: str | Sequence[int]) -> Picture:
+def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
     """The part inside `x1,y1,x2,y2`, as text or four numbers, in pixels of the picture.
 
     Raises:
@@ -312,8 +342,9 @@ def cut_box(picture: Picture, box: str | Sequence[int]) -> Picture:
     """
     height, width = picture.rgb.shape[:2]
     box = box if isinstance(box, str) else ",".join(str(corner) for corner in box)
-    corners = np.array(parse_box(box, width, height), np.float32)
-    return checked(Picture(np.ascontiguousarray(cut(picture.rgb, corners)), f"{picture.source} [{box}]"))
+    corners = parse_box(box, width, height)
+    rgb = np.ascontiguousarray(cut(picture.rgb, np.array(corners, np.float32)))
+    return checked(Picture(rgb, f"{picture.source} [{','.join(map(str, corners))}]"))
 
 
 def find_region(picture: Picture, proposer: Proposer) -> Picture:
@@ -333,7 +364,7 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
     )
 
 
-def video_picture(video: Path, seconds: float, box: str | Sequence[int] | None) -> Picture:
+def video_picture(video: Path, seconds: float, box: str | Sequence[float] | None) -> Picture:
     """The frame of a video shown at a time, cut to a box.
 
     Raises:
@@ -351,6 +382,27 @@ def video_picture(video: Path, seconds: float, box: str | Sequence[int] | None) 
         frame = reader.frame_at(seconds)
         whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
     return cut_box(whole, box)
+
+
+def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence[int]) -> list[Picture]:
+    """The best stored crop of each track, and stored crops, in the order given.
+
+    Raises:
+        UsageError: none is named, or the library has not one of them.
+    """
+    if not len(track_ids) and not len(crop_ids):
+        raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
+    chosen = []
+    for kind, ids, sql in (("track", track_ids, _BEST_OF_TRACK), ("crop", crop_ids, _CROP)):
+        for number in ids:
+            row = library.query(sql, [int(number)]).fetchall()
+            if not row:
+                raise UsageError(f"no {kind} {number}; a query over tracks, sightings or crops lists them")
+            chosen += row
+    return [
+        Picture(library.crop(crop_id), f"{video} at {seconds:.3f} s, crop {crop_id}")
+        for crop_id, video, seconds in chosen
+    ]
 
 
 def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = False) -> list[NewExemplar]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.errors import ModelError
 from panorama.lines import one_line
 from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar
+
+if TYPE_CHECKING:
+    from panorama.library import Library
 
 LEAST_ALIKE = 3
 """Examples that must surely be alike before another is told to be unlike them."""
@@ -50,6 +55,21 @@ def _largest_group(linked: NDArray[np.bool_]) -> set[int]:
         left -= group
         best = max(best, group, key=len)
     return best
+
+
+def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Remarks on examples of entities that are unlike their others; none where nothing is calibrated."""
+    examples = {name: library.exemplars(name) for name in names}
+    many = {name: known for name, known in examples.items() if len(known) > LEAST_ALIKE}
+    if not many:
+        return {}
+    try:
+        calibration = library.calibrations[-1]
+    except ModelError:
+        return {}
+    embedder = library.embedder
+    album, cohort = library.snapshot().album(embedder.hash, embedder.exits), embedder.cohort()[-1]
+    return {name: unlike_remarks(known, album, cohort, calibration) for name, known in many.items()}
 
 
 def unlike_remarks(

@@ -96,7 +96,10 @@ def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
     picture = scene(20, [Thing("red", 0, 40, left=20, top=30)])
     write_picture(indexed / "scene.png", picture)
     assert run("register", "boxed", "scene.png", "--box", "40,30,72,62").status == 0
-    assert run("register", "found", "scene.png", "--find").status == 0
+    told = run("register", "found", "scene.png", "--find")
+    assert told.status == 0
+    # What it takes for the thing was not said; of a landscape it was a bush.
+    assert "cut out: scene.png [40,30,72,62], 32x32 of 160x120 pixels; if that is another" in told.err
     for name in ("boxed", "found"):
         row = run("exemplars", name, "--json").json[0]
         assert row["size"] == "32x32"
@@ -123,6 +126,56 @@ def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):
     late = run("register", "x", "--video", "a.mp4", "--at", "60", "--box", "1,1,20,20")
     assert late.status == 2 and "3.900 s" in late.err
     assert run("register", "x", "--video", "b.mp4", *where).status == 1
+
+
+def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):
+    """`--not --video ...` lost its --not: what was denied became an example, and was found from then on."""
+    where = ["--video", "a.mp4", "--at", "1.5", "--box", "20,70,52,102"]
+    run("register", "van", "red.png")
+    assert run("register", "van", "--not", *where).err == "van: 1 example and 1 look-alike\n"
+    assert run("register", "van", *where[:4], "--box", "20,10,52,42", "--not").status == 0
+    assert entities(run) == {"van": (1, 2)}
+    fresh = run("register", "bus", "--not", *where)
+    assert fresh.status == 2 and "give an example of it" in fresh.err
+    assert run("register", "van", "--not", "--find", "red.png").status == 2
+    assert run("register", "van", "--not", "red.png", *where).status == 2
+    assert entities(run) == {"van": (1, 2)}
+
+
+def test_tracks_and_crops_of_an_answer_are_examples_or_look_alikes(run, indexed):
+    run("register", "red", "red.png")
+    run("register", "blue", "blue.png")
+    track = "SELECT track_id FROM sightings WHERE entity = '{}'"
+    red, blue = (run("query", track.format(name), "--json").json[0]["track_id"] for name in ("red", "blue"))
+    crop = run("query", f"SELECT crop_id FROM crops WHERE track_id = {blue}", "--json").json[0]["crop_id"]
+    assert run("register", "van", "--track", str(red)).err == "van: 1 example\n"
+    assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 look-alike\n"
+    assert 28 <= seen(run, "van") <= 36
+    yes, no = run("exemplars", "van", "--json").json
+    assert (yes["kind"], no["kind"]) == ("example", "look-alike")
+    assert yes["source"].startswith("a.mp4 at ") and no["source"].endswith(f" s, crop {crop}")
+    for words, told in (
+        (["--track", "5"], "no track 5"),
+        (["--crop", "5"], "no crop 5"),
+        (["--track", str(red), "red.png"], "register images separately"),
+        (["--track", str(red), "--box", "0,0,9,9"], "register images separately"),
+    ):
+        done = run("register", "x", *words)
+        assert done.status in (1, 2) and told in done.err
+    assert "x" not in entities(run)
+
+
+def test_a_box_is_taken_as_an_answer_has_it(run, indexed):
+    """Boxes of answers have decimals, and were refused: four whole numbers."""
+    run("register", "red", "red.png")
+    row = run("query", "SELECT moments WHERE entity = 'red'", "--json").json[0]
+    box = ",".join(f"{row[corner] + 0.25:.3f}" for corner in ("x1", "y1", "x2", "y2"))
+    done = run("register", "van", "--video", "a.mp4", "--at", str(row["frame"] / 10), "--box", box)
+    assert (done.status, entities(run)["van"]) == (0, (1, 0))
+    rounded = ",".join(str(round(row[corner] + 0.25)) for corner in ("x1", "y1", "x2", "y2"))
+    assert run("exemplars", "van", "--json").json[0]["source"].endswith(f"[{rounded}]")
+    for wrong in ("nan,0,9,9", "0,0,inf,9", "0.2,0,0.4,9"):
+        assert run("register", "x", "red.png", "--box", wrong).err.startswith("BadBox: ")
 
 
 def test_an_album_is_registered_whole_or_not_at_all(run, indexed):

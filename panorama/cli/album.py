@@ -10,6 +10,8 @@ from panorama.answering import Entity
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.lines import counted
 
+NOT_THIS = "panorama.register.not_this"
+
 
 class GreedyNot(click.Command):
     """Lets --not take every word up to the next option, as shells expand `--not lookalikes/*.jpg`."""
@@ -26,8 +28,8 @@ class GreedyNot(click.Command):
                 spread += ["--not", word]
             else:
                 spread.append(word)
-        if args and args[-1] == "--not":
-            raise click.UsageError("--not needs at least one image", ctx)
+        # Without an image behind it, it says that what --video, --track or --crop name is the look-alike.
+        ctx.meta[NOT_THIS] = "--not" in args and "--not" not in spread
         return super().parse_args(ctx, spread)
 
 
@@ -45,6 +47,8 @@ def described(entity: Entity) -> str:
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
 @click.option("--at", "seconds", type=float, help="Seconds from the start of --video.")
+@click.option("--track", "tracks", type=int, multiple=True, help="Take what was seen: the track_id of a row.")
+@click.option("--crop", "crops", type=int, multiple=True, help="Take a stored crop: the crop_id of a row.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
 @click.pass_context
 def register_command(
@@ -56,6 +60,8 @@ def register_command(
     find: bool,
     video: str | None,
     seconds: float | None,
+    tracks: tuple[int, ...],
+    crops: tuple[int, ...],
     album: str | None,
 ) -> None:
     """Register an entity by example images (files, folders, globs); answers include old footage at once.
@@ -64,10 +70,15 @@ def register_command(
     panorama register blue-van van1.jpg van2.jpg --not white-van.jpg
     panorama register blue-van photo.jpg --box 120,80,300,220
     panorama register blue-van --video gate.mp4 --at 12.5 --box 120,80,300,220
+    panorama register blue-van --track 8589934614
+    panorama register blue-van --not --track 8589934615
     panorama register --album album/
+
+    Of --video, --track and --crop, --not without an image makes a look-alike.
     """
+    denied = ctx.meta[NOT_THIS]
     if album is not None:
-        if name or images or unlike or box or find or video:
+        if name or images or unlike or box or find or video or tracks or crops or denied:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         for entity in opened(ctx).register_album(album):
             _report(entity)
@@ -80,11 +91,17 @@ def register_command(
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
         )
+    if denied and not (video or tracks or crops):
+        raise click.UsageError("--not needs at least one image, or --video, --track or --crop")
     library = opened(ctx)
-    if video is not None and seconds is not None:
+    if tracks or crops:
+        if images or unlike or find or video or box:
+            raise click.UsageError("--track and --crop take what was seen; register images separately")
+        entity = library.register_seen(name, track_ids=tracks, crop_ids=crops, look_alike=denied)
+    elif video is not None and seconds is not None:
         if images or unlike or find:
             raise click.UsageError("--video takes one example from one frame; register images separately")
-        entity = library.register_from_video(name, video, seconds, box)
+        entity = library.register_from_video(name, video, seconds, box, look_alike=denied)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find)
     _report(entity)
