@@ -200,6 +200,7 @@ class Library:
         recording: RecordingRule | None = None,
         start: str | None = None,
         zone: str = "",
+        first_start: str | None = None,
     ) -> RecordingReport:
         """Say when videos were recorded, without reading them again.
 
@@ -208,11 +209,13 @@ class Library:
             recording: a rule; given for all videos, the library keeps it. Times set by hand stay.
             start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
             zone: of `start`, as `Europe/Berlin`; '' for that of this machine.
+            first_start: the same of the first of the videos; the others stay as far behind it, and '' for
+                `zone` is the zone that they have. For a camera whose clock was wrong.
         """
         from panorama.archive import names_of
 
         names = None if videos is None else names_of(videos, self.videos())
-        return date_videos(self._store, names, recording, start, zone)
+        return date_videos(self._store, names, recording, start, zone, first_start)
 
     def remove_video(self, video: File) -> None:
         """Take a video out, by name or by path; its file stays. UnknownVideo where there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -70,6 +70,7 @@ class RecordingReport:
         example: one of the dated and its local time, '' where there is none.
         changed: rows of the library that are other than before.
         shared: cameras that are several folders, one of which is new, with those folders.
+        remark: what else to say of times that were set by hand, '' for nothing.
     """
 
     rule: RecordingRule
@@ -79,10 +80,11 @@ class RecordingReport:
     example: str = ""
     changed: int = 0
     shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
+    remark: str = ""
 
     def lines(self) -> list[str]:
         """The account for people; nothing where nothing was asked for."""
-        told = []
+        told = [self.remark] if self.remark else []
         if self.dated:
             told.append(
                 f"wall-clock time of {counted(self.dated, 'video')} from {_source(self.rule)},"
@@ -267,15 +269,23 @@ def _is_named(part: str) -> bool:
 
 
 def date_videos(
-    store: Store, videos: Sequence[str] | None, rule: RecordingRule | None, start: str | None, zone: str
+    store: Store,
+    videos: Sequence[str] | None,
+    rule: RecordingRule | None,
+    start: str | None,
+    zone: str,
+    first: str | None = None,
 ) -> RecordingReport:
     """Say when videos, None for all, were recorded: by a rule, which all of them then keep, or by hand.
 
     Raises:
-        UsageError: neither or both are given, a start is no date with a time, or a pattern fits no name.
+        UsageError: not one of rule, start and first start is given, a start is no date with a time, or a
+            pattern fits no name.
     """
-    if (rule is None) == (start is None):
-        raise UsageError("give either a rule (--time-from) or a start (--at)")
+    if sum(given is not None for given in (rule, start, first)) != 1:
+        raise UsageError("give either a rule (--time-from), a start (--at) or a first start (--first-at)")
+    if first is not None:
+        return _move(store, videos, first, zone)
     if rule is not None:
         rows = [row for row in store.recorded() if videos is None or row.name in videos]
         check_fits(rule, [Path(row.uri) for row in rows])
@@ -290,7 +300,40 @@ def date_videos(
     changes = {
         row.name: Recorded(row.recorded.camera, *times) for row in store.recorded() if row.name in videos
     }
-    return RecordingReport(rule, changed=store.put_recorded(changes))
+    remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
+    together = unix is not None and len(changes) > 1
+    return RecordingReport(rule, changed=store.put_recorded(changes), remark=remark if together else "")
+
+
+def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> RecordingReport:
+    """Say when the first of some videos was recorded; the others stay as far behind it: a clock was wrong.
+
+    Args:
+        zone: of `first`, and from now on of the videos; '' for that which they have.
+
+    Raises:
+        UsageError: no videos are given, the time of one is unknown, or the start is no date with a time.
+    """
+    if not videos:
+        raise UsageError("name the videos whose clock was wrong")
+    known = [(row, row.recorded) for row in store.recorded() if row.name in videos]
+    times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
+    unknown = [row.name for row, _ in known if row.name not in times]
+    if unknown:
+        raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {_some(unknown)}")
+    earliest = min(times, key=lambda name: times[name])
+    before = next(now for row, now in known if row.name == earliest)
+    rule = RecordingRule(zone=zone or before.time_zone or "")
+    by = _typed_unix(first, zone_of(rule.zone)) - times[earliest]
+    changes = {
+        row.name: Recorded(now.camera, times[row.name] + by, zone or now.time_zone, BY_HAND)
+        for row, now in known
+    }
+    remark = (
+        f"{'put back' if by < 0 else 'put forward'} by {timedelta(seconds=abs(by))}: "
+        f"the first is {earliest} at {shown_time(times[earliest] + by, rule.zone)}"
+    )
+    return RecordingReport(rule, changed=store.put_recorded(changes), remark=remark)
 
 
 def shown_time(unix: float, zone: str) -> str:

@@ -395,6 +395,47 @@ def test_the_command_line_sets_and_shows_times(run: Callable[..., Ran], tmp_path
     assert "a start is a date with a time" in run("clock", "gate/b.mp4", "--at", "noon").err
 
 
+def test_a_wrong_clock_is_put_right_for_all_videos_of_a_camera(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """--at gave all of them one start, without a word, and there was no other way than one by one."""
+    for name in ("gate/20190101-000300", "gate/20190101-000500", "yard/20260301-0900", "yard/b"):
+        write_film(tmp_path / f"archive/{name}.mp4", [Thing("red", 0, 10)], frames=12)
+    rule = ("--time-from", "name", "--timezone", "Europe/Berlin")
+    run("index", "archive", "--model", "color-bands", *rule)
+    gate = [f"archive/gate/20190101-000{minute}00.mp4" for minute in (5, 3)]  # whatever their order
+    assert "begin at the same moment" in run("clock", *gate, "--at", "2026-03-01 10:00").err
+    run("clock", *gate, "--at", "")
+    run("clock", *rule)
+    done = run("clock", *gate, "--first-at", "2026-03-01 10:00")
+    assert done.err == (
+        "put forward by 2616 days, 9:57:00: the first is gate/20190101-000300.mp4"
+        " at 2026-03-01 10:00:00 Europe/Berlin\n2 videos changed\n"
+    )
+    run("clock", *rule)  # what was set by hand stays
+    shown = [(row["start_clock"], row["time_zone"]) for row in run("clock", "--json").json]
+    assert shown == [
+        ("2026-03-01 10:00:00.000", "Europe/Berlin"),
+        ("2026-03-01 10:02:00.000", "Europe/Berlin"),
+        ("2026-03-01 09:00:00.000", "Europe/Berlin"),
+        (None, None),
+    ]
+    run("clock", *gate, "--first-at", "2026-03-01 09:30", "--timezone", "UTC")
+    moved = run("clock", *gate, "--json").json
+    assert [row["start_clock"][11:16] for row in moved] == ["09:30", "09:32"]
+    assert {row["time_zone"] for row in moved} == {"UTC"}
+    for words, told in (
+        (("yard/b.mp4", "--first-at", "2026-03-01 10:00"), "not even a wrong one, of: yard/b.mp4"),
+        (("--first-at", "2026-03-01 10:00"), "name the videos"),
+        ((gate[0], "--first-at", "noon"), "a start is a date"),
+        ((gate[0], "--first-at", ""), "a start is a date"),
+        ((gate[0], "--first-at", "2026-03-01 10:00", "--at", ""), "one of them"),
+    ):
+        refused = run("clock", *words)
+        assert refused.status == 2 and told in refused.err
+    assert run("clock", *gate, "--json").json == moved
+
+
 def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tmp_path: Path) -> None:
     write_film(tmp_path / "archive" / "x_20260301-1015.mp4", [Thing("red", 0, 10)], frames=12)
     run("index", "archive", "--model", "color-bands", "--time-from", "name", "--timezone", "Asia/Tokyo")

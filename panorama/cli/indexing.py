@@ -375,6 +375,11 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
 @click.option(
     "--at", default=None, help="Local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
 )
+@click.option(
+    "--first-at",
+    default=None,
+    help="The same of the first of VIDEOS; the others stay as far behind it. For a clock that was wrong.",
+)
 @json_option
 @click.pass_context
 def clock_command(
@@ -384,6 +389,7 @@ def clock_command(
     zone: str,
     camera_from: str | None,
     at: str | None,
+    first_at: str | None,
     as_json: bool,
 ) -> None:
     """Say when videos were recorded, or show it; nothing is decoded again.
@@ -392,13 +398,17 @@ def clock_command(
     panorama clock
     panorama clock --time-from name --timezone Europe/Berlin
     panorama clock gate/a.mp4 --at "2026-03-01 10:00:00"
+    panorama clock gate/*.mp4 --first-at "2026-03-01 10:00:00"
     """
     library = opened(ctx)
-    if at is not None and (time_from or camera_from):
-        raise click.UsageError("--at sets a time by hand: it goes without --time-from and --camera-from")
-    rule = None if at is not None else _rule(library, time_from, zone, camera_from)
-    if rule is not None or at is not None:
-        report = library.date(videos or None, recording=rule, start=at, zone=zone)
+    by_hand = at is not None or first_at is not None
+    if by_hand and (time_from or camera_from or (at is not None and first_at is not None)):
+        raise click.UsageError(
+            "--at and --first-at set times by hand: one of them, without --time-from and --camera-from"
+        )
+    rule = None if by_hand else _rule(library, time_from, zone, camera_from)
+    if rule is not None or by_hand:
+        report = library.date(videos or None, recording=rule, start=at, zone=zone, first_start=first_at)
         for text in report.lines():
             say(text)
         say(f"{counted(report.changed, 'video')} changed")
