@@ -70,10 +70,11 @@ class FileOutcome:
     unchanged: int = 0
     video_seconds: float = 0.0
     seconds: float = 0.0
-    stage_seconds: dict[str, float] = field(default_factory=dict)
-    line: dict[str, dict[str, float]] = field(default_factory=dict)
+    # A notebook shows a report by its repr: what each stage did is a page for every file.
+    stage_seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    line: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
     paused_seconds: float = 0.0
-    networks: dict[str, dict[str, str]] = field(default_factory=dict)
+    networks: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     note: str | None = None
     damage: str | None = None
 

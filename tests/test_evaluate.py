@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import Ran
+from fakes import Thing, thing_picture, write_film, write_picture
 
 from panorama.errors import UsageError
 from panorama.evaluate import RANKED_FRAMES, Truth, average_precision, not_there, read_truth, score_entities
@@ -84,6 +87,21 @@ def test_videos_of_the_truth_that_the_library_lacks_are_told_with_near_names() -
     told = not_there(FakeLibrary(), {"van": Truth({"gate/a": [(0, 5)]}, {})})  # type: ignore[arg-type]
     assert told is not None and "'gate/a'. Did you mean 'a'?" in told
     assert not_there(FakeLibrary(), {"van": Truth({"a": [(0, 5)]}, {"b": []})}) is None  # type: ignore[arg-type]
+
+
+def test_a_truth_of_which_the_library_has_no_video_is_refused(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A table was printed, of zeros, and the exit status was 0."""
+    write_film(tmp_path / "yard" / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("index", ".", "--model", "color-bands")
+    run("register", "van", "red.png")
+    (tmp_path / "truth.json").write_text('{"van": {"visible": {"a.mp4": [[0, 9]]}}}')
+    done = run("evaluate", "--truth", "truth.json")
+    assert (done.status, done.out) == (2, "") and "Did you mean 'yard/a.mp4'" in done.err
+    (tmp_path / "truth.json").write_text('{"van": {"visible": {}}}')
+    assert run("evaluate", "--truth", "truth.json").status == 0
 
 
 @pytest.mark.parametrize("spans", ["[0, 119]", "[[50, 20]]", "[[0]]", "[[0, 1.5]]", "[[-3, 4]]", '["0-9"]'])

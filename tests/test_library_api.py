@@ -67,6 +67,46 @@ def test_a_result_is_read_as_rows_frames_and_a_table(library):
     assert repr(result).endswith(f"({len(rows)} rows, 20 shown)")
 
 
+def test_a_column_asked_of_a_result_is_told_where_it_is_read(library):
+    """It ended in a TypeError about the indices of a list."""
+    result = library.query("SELECT frames WHERE entity = 'red'")
+    with pytest.raises(UsageError, match=r"read by rows: \[row\['video'\] for row in result\]"):
+        result["video"]
+    assert len(result[:2]) == 2
+
+
+def test_a_report_is_shown_by_what_became_of_the_files(library):
+    """A notebook showed 1,500 characters for each file, nearly all of them times of stages."""
+    write_film(library.path.parent / "b.mp4", [Thing("blue", 5, 35)])
+    (told,) = library.index("b.mp4").files
+    assert told.stage_seconds and told.line and told.as_dict()["line"]
+    shown = repr(told)
+    assert "video='b.mp4', status='indexed'" in shown
+    assert not any(word in shown for word in ("starved", "stage_seconds", "precision"))
+
+
+def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
+    (row,) = library.query("SELECT moments WHERE entity = 'red'")
+    assert library.register_seen("van", track_ids=[row.track_id]) == panorama.Entity("van", 1, 0)
+    box = (row.x1, row.y1, row.x2, row.y2)
+    assert library.register_from_video("bus", row.video, row.frame / 10, box).exemplars == 1
+    crops = library.query("SELECT crop_id FROM crops WHERE track_id = ?", [row.track_id]).df()["crop_id"]
+    library.register("bus", thing_picture("blue"))
+    library.remove_exemplar(library.exemplars("bus")[0].exemplar_id)
+    denied = library.register_seen("bus", crop_ids=crops[:1], look_alike=True)
+    assert (denied.exemplars, denied.negatives) == (1, 1)
+    for wrong, told in (
+        ({}, "name what was seen"),
+        ({"track_ids": [5]}, "no track 5"),
+        ({"crop_ids": [5]}, "no crop 5"),
+        ({"track_ids": row.track_id}, "track_ids are whole numbers"),
+        ({"track_ids": [row.track_id], "look_alike": True}, "give an example of it"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            library.register_seen("new", **wrong)
+    assert "new" not in [entity.name for entity in library.entities()]
+
+
 @pytest.mark.parametrize("aspect", [Fraction(2), Fraction(1, 2)])
 def test_pixels_that_are_not_square_are_shown_and_counted_as_square(library, tmp_path, aspect):
     thing = Thing("red", 5, 35)

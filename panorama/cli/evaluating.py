@@ -51,6 +51,9 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
 
     truths = read_truth(path)
     if lacking := not_there(library, truths):
+        known = set(library.videos().column("video").to_pylist())
+        if not any(known & {*truth.visible, *truth.ignore} for truth in truths.values()):
+            raise UsageError(lacking)  # a table of zeros would look like an answer
         say(lacking)
     return {
         "entities": [asdict(s) for s in score_entities(library, truths)],

@@ -179,6 +179,11 @@ class Result:
         return len(self._table)
 
     def __getitem__(self, index: int) -> Row:
+        if isinstance(index, str):
+            raise UsageError(
+                f"a result is read by rows: [row[{index!r}] for row in result]; "
+                f"a whole column: result.arrow()[{index!r}], or of result.df()"
+            )
         return self._all()[index]
 
     def __repr__(self) -> str:
