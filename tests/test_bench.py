@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cv2
 import numpy as np
@@ -139,6 +139,31 @@ def test_what_trimming_leaves_out_is_judged_by_boxes(bench, tmp_path) -> None:
     assert right.startswith("0 of ") and int(right.split()[-1]) >= 2
     assert wrong.startswith("0 of ") and int(wrong.split()[-1]) >= 2
     assert scores[0] == "1.0000" and float(scores[1]) > 0.9
+
+
+def test_who_is_asked_about_tracks_says_what_the_drawn_boxes_say(bench, tmp_path) -> None:
+    """A red thing that is drawn, and a green one that is not: one yes, and nothing uncertain to deny."""
+    things = [Thing("red", 0, FRAMES, top=10), Thing("green", 0, FRAMES, top=70)]
+    write_film(tmp_path / "archive" / "both.mp4", things, frames=FRAMES)
+    for name in ("1", "2"):
+        write_picture(tmp_path / "album" / "red" / f"{name}.jpg", thing_picture("red"))
+    boxes = {str(number): things[0].box(number) for number in range(FRAMES)}
+    truth = {"visible": {"both.mp4": [[0, FRAMES - 1]]}, "ignore": {}, "boxes": {"both.mp4": boxes}}
+    (tmp_path / "truth.json").write_text(json.dumps({"red": truth}), encoding="utf-8")
+    out = bench("confirming", tmp_path, "--work", tmp_path / "work", "--rates", 5, "--model", "color-bands")
+    table = [line.split(" | ") for line in out.splitlines() if line.startswith(("| 1 ", "| 3 "))]
+    shown = {(row[0][2:], row[1]): (row[2], float(row[3])) for row in table}
+    assert len(shown) == 10 and all(f1 > 0.9 for _, f1 in shown.values())
+    assert {n: shown["3", n][0] for n in ("as registered", "yes to 1 accepted", "no to 3 uncertain")} == {
+        "as registered": "0.0", "yes to 1 accepted": "1.0", "no to 3 uncertain": "0.0",
+    }  # fmt: skip
+    confirming = importlib.import_module("confirming")
+    x1, y1, x2, y2 = boxes["0"]
+    for shift, said in ((0, True), (x2 - x1, False), ((x2 - x1) // 2, None)):
+        row = SimpleNamespace(video="both.mp4", frame=0, x1=x1 + shift, y1=y1, x2=x2 + shift, y2=y2)
+        assert confirming.shows(truth, row) is said
+    row.frame = FRAMES + 5
+    assert confirming.shows(truth, row) is False
 
 
 def test_an_end_is_a_run_that_is_like_strangers_beside_a_crop_that_is_not(bench) -> None:

@@ -1,0 +1,124 @@
+"""What it is worth to confirm or deny tracks of an answer: the sample archive, judged by its boxes.
+
+    python data/render.py SAMPLE
+    python tests/bench/confirming.py SAMPLE --work WORK
+
+The archive is indexed at several rates, and every entity registered by its first pictures. Then somebody who
+knows says yes or no to the best tracks of a band, whose best crops become examples or look-alikes
+(`Library.register_seen`). A crop shows the entity where its box overlaps the drawn one by half, and another
+thing below a tenth; nobody is asked between. F1, AP and false frames are those of `panorama evaluate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import say, table
+
+import panorama
+from panorama.evaluate import read_truth, score_entities
+from panorama.ingest import IngestSettings
+from panorama.library import Library
+from panorama.regions import iou
+
+RATES = (4.3, 4.7, 5.0, 5.4, 6.0)
+SAME, OTHER = 0.5, 0.1
+FOUND = """
+SELECT t.track_id, t.video, c.frame, c.x1, c.y1, c.x2, c.y2
+FROM (SELECT tracks WHERE entity = $name AND band = $band) t JOIN crops c USING (track_id, video)
+QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY quality DESC, crop_id) = 1 ORDER BY t.score DESC
+"""
+
+Figures = tuple[int, float, float, float]
+"""Tracks that were shown, F1, AP, false frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody is asked: the best `count` tracks of a band, of those to which `answer` is the truth."""
+
+    told: str
+    band: str = ""
+    count: int = 0
+    answer: bool = True
+
+
+ASKED = (
+    Asked("as registered"),
+    Asked("yes to 1 accepted", "accepted", 1),
+    Asked("yes to 1 uncertain", "uncertain", 1),
+    Asked("yes to 3 uncertain", "uncertain", 3),
+    Asked("no to 3 uncertain", "uncertain", 3, answer=False),
+)
+
+
+def shows(entry: dict[str, Any], row: Any) -> bool | None:
+    """Whether a crop shows the entity of a truth's entry; None where nobody could say."""
+    drawn = entry["boxes"].get(row.video, {}).get(str(row.frame))
+    if drawn is None:
+        spans = (*entry["visible"].get(row.video, ()), *entry["ignore"].get(row.video, ()))
+        return None if any(first <= row.frame <= last for first, last in spans) else False
+    box = np.array([[row.x1, row.y1, row.x2, row.y2]], np.float32)
+    overlap = float(iou(box, np.array([drawn], np.float32))[0, 0])
+    return True if overlap >= SAME else False if overlap < OTHER else None
+
+
+def figures(library: Library, sample: Path, examples: int, asked: Asked) -> Figures:
+    """What the library answers after somebody was asked; its album is made anew."""
+    entries = json.loads((sample / "truth.json").read_text(encoding="utf-8"))
+    for entity in library.entities():
+        library.drop(entity.name)
+    for name in entries:
+        library.register(name, sorted((sample / "album" / name).glob("*.jpg"))[:examples])
+    shown = 0
+    for name, entry in entries.items() if asked.count else ():
+        found = library.query(FOUND, {"name": name, "band": asked.band})
+        ids = [row.track_id for row in found if shows(entry, row) is asked.answer][: asked.count]
+        if ids:
+            library.register_seen(name, track_ids=ids, look_alike=not asked.answer)
+        shown += len(ids)
+    scores = score_entities(library, read_truth(sample / "truth.json"))
+    f1, ap = (float(np.mean([getattr(s, of) for s in scores])) for of in ("f1", "average_precision"))
+    return shown, f1, ap, float(sum(s.false_frames for s in scores))
+
+
+def lines(found: dict[tuple[int, Asked], Sequence[Figures]]) -> Iterator[list[str]]:
+    """A row for each number of examples and question: means over the rates; of F1 the gain and its error."""
+    for (examples, asked), several in found.items():
+        at = np.array(several)  # (rates, 4)
+        gain = at[:, 1] - np.array(found[examples, ASKED[0]])[:, 1]
+        error = gain.std(ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else 0.0
+        shown, f1, ap, false = at.mean(axis=0)
+        yield [
+            *(str(examples), asked.told, f"{shown:.1f}", f"{f1:.3f}"),
+            *(f"{gain.mean():+.3f} +- {error:.3f}", f"{ap:.3f}", f"{false:.0f}"),
+        ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("sample", type=Path)
+    parser.add_argument("--work", type=Path, required=True, help="keeps a library for each rate")
+    parser.add_argument("--model", default=None)
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="samples a second")
+    arguments = parser.parse_args()
+    found: dict[tuple[int, Asked], list[Figures]] = {(n, a): [] for n in (1, 3) for a in ASKED}
+    for rate in arguments.rates:
+        say(f"{rate:g} a second")
+        with panorama.open(arguments.work / f"{rate:g}", create=True) as library:
+            settings = IngestSettings(samples_per_second=rate)
+            library.index([arguments.sample / "archive"], settings=settings, model=arguments.model)
+            for (examples, asked), several in found.items():
+                several.append(figures(library, arguments.sample, examples, asked))
+    head = ["pictures", "then", "tracks shown", "F1", "gain", "AP", "false frames"]
+    table("Entities of the sample archive, before and after", head, lines(found))
+
+
+if __name__ == "__main__":
+    main()
