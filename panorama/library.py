@@ -102,6 +102,9 @@ class Library:
     def __repr__(self) -> str:
         return f"Library({str(self.path)!r})"
 
+    def __reduce__(self) -> tuple[type[Library], tuple[Path]]:
+        return Library, (self._path,)  # the process that it is sent to opens it anew
+
     @property
     def embedder(self) -> Embedder:
         """The model that this library is searched with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import pickle
 from fractions import Fraction
 
 import pytest
@@ -83,6 +84,16 @@ def test_a_report_is_shown_by_what_became_of_the_files(library):
     shown = repr(told)
     assert "video='b.mp4', status='indexed'" in shown
     assert not any(word in shown for word in ("starved", "stage_seconds", "precision"))
+
+
+def test_a_library_and_its_methods_are_sent_to_another_process(library):
+    """`multiprocessing` and joblib ended in "Can't pickle local object" of a package below."""
+    sql = "SELECT frames WHERE entity = 'red'"
+    expected = library.query(sql).fetchall()
+    query = pickle.loads(pickle.dumps(library.query))
+    assert query(sql).fetchall() == expected
+    query.__self__.close()
+    assert library.query(sql).fetchall() == expected
 
 
 def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
