@@ -21,9 +21,11 @@ from panorama.models.proposer_training.compose import Sample, areas, compose, cr
 from panorama.models.proposer_training.cutouts import from_plain_background
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import (
+    last_step,
     load_checkpoint,
     padded,
     save_checkpoint,
+    share_at,
     start,
     train,
     train_step,
@@ -114,8 +116,9 @@ def test_a_proposal_in_a_silent_area_costs_less() -> None:
 
 
 def tiny_recipe() -> dict[str, Any]:
-    training = {"seed": 0, "steps": 40, "parts": 0, "rate": 2e-3, "matrix_rate": 0.02, "warm_up": 2}
-    training |= {"fall": 4, "weight_decay": 0.01, "clip": 5.0, "average": 0.99}
+    training: dict[str, Any] = {"seed": 0, "parts": 0, "rate": 2e-3, "matrix_rate": 0.02, "warm_up": 2}
+    training |= {"cycles": [{"to_step": 40, "rate": 1.0, "fall": 4}]}
+    training |= {"weight_decay": 0.01, "clip": 5.0, "average": 0.99}
     phases = [{"from_step": 0, "weights": {"score": 1.0, "box": 2.0, "hint": 1.0, "silent": 0.25}}]
     return {
         "phase": phases,
@@ -189,6 +192,15 @@ def test_an_exported_run_loads_and_proposes(tmp_path: Path) -> None:
     assert 1 <= len(tiny.propose([shapes_on_noise(0, 96, 128)[0]])[0]) <= 5
 
 
+def test_a_training_made_longer_goes_through_the_same_rates_and_rises_once_more() -> None:
+    short = {"warm_up": 2, "cycles": [{"to_step": 40, "rate": 1.0, "fall": 20}]}
+    longer = {**short, "cycles": [*short["cycles"], {"to_step": 60, "rate": 0.5, "fall": 20}]}
+    assert [share_at(short, step) for step in (0, 1, 19, 30, 40)] == [0.5, 1.0, 1.0, 0.5, 0.0]
+    assert [share_at(longer, step) for step in range(40)] == [share_at(short, step) for step in range(40)]
+    assert [share_at(longer, step) for step in (40, 41, 50, 60)] == [0.25, 0.475, 0.25, 0.0]
+    assert (last_step(short), last_step(longer)) == (40, 60)
+
+
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 1, "save_every": 1}
@@ -244,7 +256,8 @@ def test_one_command_builds_the_cache_trains_and_exports(footage: Path, tmp_path
     for needed in ("onnx", "onnxruntime"):
         pytest.importorskip(needed, reason="the teacher needs panorama-video[teachers]")
     text = (content_dir("embeddings") / "proposer" / "recipe.toml").read_text(encoding="utf-8")
-    smaller = {"steps = 7300": "steps = 2", "parts = 3500": "parts = 1", "batch = 16": "batch = 2"}
+    smaller = {"to_step = 7300": "to_step = 2", "to_step = 13700": "to_step = 3"}
+    smaller |= {"parts = 3500": "parts = 1", "batch = 16": "batch = 2"}
     smaller |= {"garments = 1200": "garments = 2"}
     smaller |= {"objects = 3000": "objects = 8", "frames_a_clip = 50": "frames_a_clip = 1"}
     smaller |= {"caltech101 = 6354": "caltech101 = 5", "grocery = 3000": "grocery = 5"}

@@ -36,7 +36,7 @@ PLAN: dict[str, tuple[str, ...]] = {
     "store": (),
     "phase": (),
     "training": (
-        *("seed", "steps", "parts", "batch", "rate", "matrix_rate", "warm_up", "fall", "weight_decay"),
+        *("seed", "cycles", "parts", "batch", "rate", "matrix_rate", "warm_up", "weight_decay"),
         *("clip", "average", "threads", "log_every", "save_every"),
     ),
 }
@@ -107,6 +107,26 @@ def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:
     return begun[-1]
 
 
+def last_step(training: Mapping[str, Any]) -> int:
+    """How many steps a training has."""
+    return int(training["cycles"][-1]["to_step"])
+
+
+def share_at(training: Mapping[str, Any], step: int) -> float:
+    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to 0.
+
+    A cycle that begins at a rate again after the one before it has ended at 0 goes on with what that one has
+    learnt (warm restarts, Loshchilov and Hutter 2017): a training that has ended can be made longer.
+    """
+    first = 0
+    for cycle in training["cycles"]:
+        if step < cycle["to_step"]:
+            along = rate_at(step - first, cycle["to_step"] - first, training["warm_up"], cycle["fall"])
+            return float(cycle["rate"]) * along
+        first = cycle["to_step"]
+    return 0.0
+
+
 def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Box lists of any length as (B, G, 4) and a mask (B, G) of what is real; G is at least 1."""
     most = max(1, *(len(boxes) for boxes in lists))
@@ -167,7 +187,7 @@ def start(recipe: dict[str, Any]) -> Run:
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, float]:
     """One update; the losses for the log."""
     training, weights = recipe["training"], phase_at(recipe, run.step)["weights"]
-    share = rate_at(run.step, training["steps"], training["warm_up"], training["fall"])
+    share = share_at(training, run.step)
     for optimiser in run.optimisers:
         for group in optimiser.param_groups:
             group["lr"] = group["highest"] * share
@@ -303,7 +323,7 @@ def train(
             sums[name] = sums.get(name, 0.0) + value / training["log_every"]
         if run.step % training["log_every"] == 0:
             pace = (run.step - first) * training["batch"] / (time.perf_counter() - began)
-            share = rate_at(run.step, training["steps"], training["warm_up"], training["fall"])
+            share = share_at(training, run.step)
             line = {name: round(value, 4) for name, value in sums.items()}
             write_log(
                 out,
@@ -315,14 +335,14 @@ def train(
                 },
             )
             sums = {}
-        if run.step % training["save_every"] == 0 or run.step == training["steps"]:
+        if run.step % training["save_every"] == 0 or run.step == last_step(training):
             save_checkpoint(run, out / CHECKPOINT)
     return run
 
 
 def _load(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
     """Batches from `first` to the recipe's last, made in one process beside this one."""
-    batches = Batches(recipe, data, cache, first, recipe["training"]["steps"])
+    batches = Batches(recipe, data, cache, first, last_step(recipe["training"]))
     # A fresh process, not a fork: the OpenCV threads that built the cache do not survive one; it would hang.
     yield from DataLoader(
         batches, batch_size=None, num_workers=1, prefetch_factor=4, multiprocessing_context="spawn"
