@@ -13,6 +13,7 @@ from panorama.errors import UsageError, unknown
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
 from panorama.store import Recorded, RecordedRow, Store
+from panorama.store.recorded import has_date
 from panorama.video import recorded_at
 
 SETTING = "recording"
@@ -312,7 +313,8 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
         zone: of `first`, and from now on of the videos; '' for that which they have.
 
     Raises:
-        UsageError: no videos are given, the time of one is unknown, or the start is no date with a time.
+        UsageError: no videos are given, the time of one is unknown, some and not all were set by hand, the
+            start is no date with a time, or one would come after all dates.
     """
     if not videos:
         raise UsageError("name the videos whose clock was wrong")
@@ -321,10 +323,19 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:
         raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {_some(unknown)}")
+    by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
+    if 0 < len(by_hand) < len(known):
+        # As where a camera went on with its wrong clock: those put right before would be moved once more.
+        raise UsageError(
+            f"these times are of different clocks: set by hand are {_some(by_hand)},"
+            " the others are not; name either alone"
+        )
     earliest = min(times, key=lambda name: times[name])
     before = next(now for row, now in known if row.name == earliest)
     rule = RecordingRule(zone=zone or before.time_zone or "")
     by = _typed_unix(first, zone_of(rule.zone)) - times[earliest]
+    if late := [name for name, unix in times.items() if not has_date(unix + by)]:
+        raise UsageError(f"from {first!r} on, there is no date so late as that of: {_some(late)}")
     changes = {
         row.name: Recorded(now.camera, times[row.name] + by, zone or now.time_zone, BY_HAND)
         for row, now in known
@@ -347,7 +358,10 @@ def _typed_unix(text: str, zone: ZoneInfo) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+    unix = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+    if not has_date(unix):
+        raise UsageError(f"a start lies in the years 2 to 9997, got {text!r}")
+    return unix
 
 
 def _named(path: str, rule: RecordingRule) -> Told:
@@ -371,7 +385,7 @@ def _recorded(row: RecordedRow, rule: RecordingRule, zone: ZoneInfo) -> tuple[Re
     if rule.time_from == NONE or before.time_from == BY_HAND:
         return before, fits
     unix = recorded_at(Path(row.uri)) if rule.time_from == METADATA else told.unix(zone)
-    if unix is None:
+    if unix is None or not has_date(unix):
         return Recorded(before.camera), fits
     return Recorded(before.camera, unix, rule.zone, rule.time_from), fits
 

@@ -388,7 +388,7 @@ def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence
     """The best stored crop of each track, and stored crops, in the order given.
 
     Raises:
-        UsageError: none is named, or the library has not one of them.
+        UsageError: none is named, or the library has not one of them, or no crop of a track.
     """
     if not len(track_ids) and not len(crop_ids):
         raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
@@ -397,7 +397,8 @@ def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence
         for number in ids:
             row = library.query(sql, [int(number)]).fetchall()
             if not row:
-                raise UsageError(f"no {kind} {number}; a query over tracks, sightings or crops lists them")
+                stored = " with a stored crop" if kind == "track" else ""  # forgotten ones leave their track
+                raise UsageError(f"no {kind} {number}{stored}; a query over crops lists them")
             chosen += row
     return [
         Picture(library.crop(crop_id), f"{video} at {seconds:.3f} s, crop {crop_id}")

@@ -108,7 +108,7 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
     assert (denied.exemplars, denied.negatives) == (1, 1)
     for wrong, told in (
         ({}, "name what was seen"),
-        ({"track_ids": [5]}, "no track 5"),
+        ({"track_ids": [5]}, "no track 5 with a stored crop"),
         ({"crop_ids": [5]}, "no crop 5"),
         ({"track_ids": row.track_id}, "track_ids are whole numbers"),
         ({"track_ids": [row.track_id], "look_alike": True}, "give an example of it"),
@@ -116,6 +116,15 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
         with pytest.raises(UsageError, match=told):
             library.register_seen("new", **wrong)
     assert "new" not in [entity.name for entity in library.entities()]
+
+
+def test_a_track_whose_crops_are_forgotten_is_told_as_such(library):
+    """It was "no track", and a query over tracks lists it."""
+    (row,) = library.query("SELECT tracks WHERE entity = 'red'")
+    library.forget("red", with_sightings=True)
+    assert row.track_id in [track.track_id for track in library.query("SELECT tracks")]
+    with pytest.raises(UsageError, match=f"no track {row.track_id} with a stored crop; a query over crops"):
+        library.register_seen("new", track_ids=[row.track_id])
 
 
 @pytest.mark.parametrize("aspect", [Fraction(2), Fraction(1, 2)])

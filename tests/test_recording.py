@@ -339,6 +339,9 @@ def test_rows_by_name_are_those_of_all_in_their_order(
     monkeypatch.setattr(recorded, "NAMES_AT_ONCE", 3)
     assert store.recorded({row.name for row in every}) == every and len(every) == 4
     assert store.recorded(["odd.mp4", "none.mp4"]) == [row for row in every if row.name == "odd.mp4"]
+    assert store.recorded(["odd.mp4"] * 4) == store.recorded(
+        ["odd.mp4"]
+    )  # named in two statements, given once
     assert store.recorded([]) == []
 
 
@@ -434,6 +437,45 @@ def test_a_wrong_clock_is_put_right_for_all_videos_of_a_camera(
         refused = run("clock", *words)
         assert refused.status == 2 and told in refused.err
     assert run("clock", *gate, "--json").json == moved
+
+
+def test_times_of_a_clock_put_right_and_of_one_that_was_not_have_no_distances(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A camera goes on with its wrong clock: with its next video, all that was right went seven years on."""
+    gate = [tmp_path / f"gate/2019010{day}-000300.mp4" for day in (1, 2, 3)]
+    for day, path in enumerate(gate):
+        write_film(path, [Thing("red", 0, 10)], frames=12 + day)
+    run("index", *gate[:2], "--model", "color-bands", "--time-from", "name", "--timezone", "UTC")
+    assert run("clock", *gate[:2], "--first-at", "2026-03-01 10:00").status == 0
+    run("index", gate[2])
+    before = run("clock", "--json").json
+    assert [row["start_clock"][:10] for row in before] == ["2026-03-01", "2026-03-02", "2019-01-03"]
+    refused = run("clock", *gate, "--first-at", "2026-03-01 10:00")
+    assert refused.status == 2 and "hand are 20190101-000300.mp4, 20190102-000300.mp4" in refused.err
+    assert run("clock", "--json").json == before
+    assert run("clock", gate[2], "--first-at", "2026-03-03 10:00").status == 0
+    assert run("clock", *gate, "--first-at", "2026-03-01 09:00").err.startswith("put back by 1:00:00")
+    assert [row["start_clock"][8:13] for row in run("clock", "--json").json] == ["01 09", "02 09", "03 09"]
+
+
+def test_no_time_without_a_date_comes_into_a_library(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """With one of the year 10,000 no command worked on the library any more."""
+    for name in ("99991231-235959", "a", "b"):
+        write_film(tmp_path / f"gate/{name}.mp4", [Thing("red", 0, 10)], frames=12 + len(name))
+    rule = ("--time-from", "%Y%m%d-%H%M%S", "--timezone", "America/New_York")
+    assert "3 videos have no wall-clock time" in run("index", "gate", "--model", "color-bands", *rule).err
+    assert run("clock", "gate/a.mp4", "--at", "2020-01-01 00:00", "--timezone", "UTC").status == 0
+    assert run("clock", "gate/b.mp4", "--at", "2025-01-01 00:00", "--timezone", "UTC").status == 0
+    for words, told in (
+        (("gate/a.mp4", "--at", "9999-12-31 23:59:59", "--timezone", "America/New_York"), "years 2 to 9997"),
+        (("gate/a.mp4", "--at", "0001-01-01 00:00", "--timezone", "Europe/Berlin"), "years 2 to 9997"),
+        (("gate/a.mp4", "gate/b.mp4", "--first-at", "9995-01-01 00:00"), "so late as that of: b.mp4"),
+    ):
+        refused = run("clock", *words)
+        assert refused.status == 2 and told in refused.err
+    shown = [row["start_clock"] for row in run("clock", "--json").json]
+    assert shown == [None, "2020-01-01 00:00:00.000", "2025-01-01 00:00:00.000"]
 
 
 def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tmp_path: Path) -> None:

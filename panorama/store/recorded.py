@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from panorama.store.catalog import Transaction
 
@@ -13,6 +14,7 @@ _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 NAMES_AT_ONCE = 500
 """In one statement; SQLite takes 32,766 values."""
+_FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
 UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source
 WHERE name = :name
@@ -51,12 +53,17 @@ class RecordedRow:
     recorded: Recorded
 
 
+def has_date(unix: float) -> bool:
+    """Whether a time has a date in every zone, a video's length later, too: elsewhere nothing can show it."""
+    return _FIRST <= unix < _LAST
+
+
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
     """Videos by name, None for all, in order of name; a name that is not there gives none."""
     if names is None:
         rows = tx.rows(_ROWS)
     else:
-        ordered = sorted(names)
+        ordered = sorted(set(names))
         starts = range(0, len(ordered), NAMES_AT_ONCE)
         rows = [row for at in starts for row in tx.rows(_NAMED, names=ordered[at : at + NAMES_AT_ONCE])]
     return [RecordedRow(row.name, row.uri, row.root, Recorded(row.camera, *_times(row))) for row in rows]
