@@ -30,8 +30,9 @@ class Cascade:
 
     Attributes:
         band, score, exit: (T,) of each track at the exit that decided it so far.
-        best: the entity's best value at every exit that was looked at.
-        top: the best value among these tracks, at every exit that they were seen at.
+        best: the entity's best value at every exit that was looked at, of each track without the exemplars
+            that are cut from it.
+        top: the same among these tracks, at every exit that they were seen at.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Cascade:
         self.best = dict(best)
         self.top: dict[int, float] = {}
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
-        self.band, self.score = self._decided(scored.normalised, exit)
+        self.band, self.score, self._unaided = self._decided(scored, exit)
 
     def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
         """The tracks seen at `exit` that are worth a deeper look."""
@@ -61,26 +62,29 @@ class Cascade:
     def take(self, again: Scored, exit: int) -> None:
         """Decide some of the tracks by what a deeper exit sees."""
         rows = np.searchsorted(self.track_ids, again.track_ids)
-        self.band[rows], self.score[rows] = self._decided(again.normalised, exit)
+        self.band[rows], self.score[rows], self._unaided[rows] = self._decided(again, exit)
         self.exit[rows] = exit
         self._crop_ids[rows], self._exemplar_ids[rows] = again.crop_ids, again.exemplar_ids
 
     def _decided(
-        self, normalised: NDArray[np.float32], exit: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+        self, scored: Scored, exit: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+        """Bands, scores and scores without the exemplars that are cut from the track, each (T,)."""
         calibration = self._calibrations[exit - 1]
-        self.top[exit] = float(normalised.max(initial=0.0))
+        self.top[exit] = float(scored.unaided.max(initial=0.0))
         best = self.best.setdefault(exit, self.top[exit])
-        decided = bands(normalised, calibration, best)
+        decided = bands(scored.normalised, calibration, best)
         note_bands(exit, decided)
-        return decided, calibration.score(normalised)
+        return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
     def settle(self, places: Callable[[NDArray[np.int64]], Places]) -> None:
         """Compare the tracks of each video with each other; nothing that is rejected is accepted."""
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
-        self.score, self.band = settle(self.track_ids, self.score, self.band, deepest, places, best)
+        self.score, self.band = settle(
+            self.track_ids, self.score, self.band, deepest, places, best, self._unaided
+        )
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
         """The tracks as matches of the one entity."""

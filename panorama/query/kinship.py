@@ -118,6 +118,7 @@ def settle(
     calibration: Calibration,
     places: Callable[[NDArray[np.int64]], Places],
     best: float | None = None,
+    unaided: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """Scores and bands (T,) after both rules.
 
@@ -127,13 +128,15 @@ def settle(
         calibration: of the deepest exit.
         places: where tracks (N,), sorted, were seen; asked only where a track may be carried.
         best: the value of the entity's best track, where these are only some of its tracks.
+        unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
     """
     score, band = score.copy(), band.copy()
     if calibration.near_in_video <= 0 or not (band > REJECTED).any():
         return score, band
     value = calibration.values(score)
+    measure = value if unaided is None else calibration.values(unaided)
     _, video = np.unique(track_ids >> 32, return_inverse=True)
-    sure, carried = _near_in_video(track_ids, value, band, video, calibration, places)
+    sure, carried = _near_in_video(track_ids, value, measure, band, video, calibration, places)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
         carried
@@ -141,7 +144,7 @@ def settle(
     band[carried] = ACCEPTED
     waits = band == UNCERTAIN
     shown = np.isin(video, video[band == ACCEPTED])
-    top = max(float(value.max()) if best is None else best, 1e-6)
+    top = max(float(measure.max()) if best is None else best, 1e-6)
     score[waits] = standing(score, value / top, shown, calibration)[waits]
     return score, band
 
@@ -169,6 +172,7 @@ def standing(
 def _near_in_video(
     track_ids: NDArray[np.int64],
     value: NDArray[np.float64],
+    measure: NDArray[np.float64],
     band: NDArray[np.uint8],
     video: NDArray[np.intp],
     calibration: Calibration,
@@ -176,7 +180,7 @@ def _near_in_video(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which tracks (T,) are near their video's best, and which continue one that is."""
     best = np.full(int(video.max()) + 1, -np.inf)
-    np.maximum.at(best, video, value)
+    np.maximum.at(best, video, measure)
     sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best[video])
     with_sure = np.isin(video, video[sure])
     waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[video])
