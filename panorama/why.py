@@ -109,7 +109,8 @@ class Why:
         together: similarity of the crop to the mean of the entity's examples, which counts as one more; None
             where there are not several.
         look_alike: the nearest registered look-alike of the entity, None where there is none.
-        best_score: of the entity's best track at the exit that decided.
+        best_score: of the entity's best track at the exit that decided, of each without the examples that
+            were cut from it.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
@@ -176,7 +177,8 @@ def _border_text(why: Why) -> str:
     if last.score >= last.high:
         return (
             f"Uncertain {where}: score {last.score:.3f} would be accepted from {last.high:.3f}, but the best"
-            f" track of {why.entity!r} scores {why.best_score:.3f}, and beside it {last.floor:.3f} is needed."
+            f" track of {why.entity!r} scores {why.best_score:.3f}, not counting examples that were cut from"
+            f" it, and beside it {last.floor:.3f} is needed."
         )
     return (
         f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is rejected,"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.scoring import SAME_PICTURE, Sought, TrackRows, score_tracks
 from panorama.query.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
@@ -127,6 +128,12 @@ def source(
     return FakeSource(crops, np.array(owners, np.int64), exemplar, stored)
 
 
+def confirmed(*exemplars: Sequence[float], crops: Mapping[int, Sequence[float]]) -> FakeSource:
+    """Tracks of one crop each, and exemplars, by unit vectors that all exits see."""
+    both = [np.array([list(some)] * 2, np.float32) for some in (crops.values(), exemplars)]
+    return FakeSource(both[0], np.array(list(crops), np.int64), both[1], negative=(False,) * len(exemplars))
+
+
 def by_track(matches: object) -> dict[int, int]:
     return dict(zip(matches.track_id.tolist(), matches.band.tolist(), strict=True))  # type: ignore[attr-defined]
 
@@ -238,3 +245,71 @@ def test_what_a_new_video_adds_gives_the_scores_of_looking_at_everything() -> No
         by_track(grown) == by_track(fresh) == dict(zip(owners, (ACCEPTED, UNCERTAIN, ACCEPTED), strict=True))
     )
     assert grown.score.tolist() == fresh.score.tolist()
+
+
+KNOWN, SEEN, AGAIN = [1.0, 0.0, 0.0], unit(0.7), [*unit(0.66)[:1], -unit(0.66)[1], 0.0]
+"""An example, a track of the same thing that it fits at 0.7, and another, unlike that, at 0.66."""
+
+NEAR = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.8)
+IN_VIDEO = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.0, near_in_video=0.93)
+
+
+@pytest.mark.parametrize("rule", [NEAR, IN_VIDEO], ids=["in the library", "in a video"])
+def test_who_says_yes_to_a_track_loses_no_other(rule: Calibration) -> None:
+    owners = [(1 << 32) + 1, (1 << 32) + 2]
+    tracks = dict(zip(owners, (SEEN, AGAIN), strict=True))
+    for exemplars in ([KNOWN], [KNOWN, SEEN]):
+        fake = confirmed(*exemplars, crops=tracks)
+        matches = AlbumMatcher(fake, TwoExits(), (rule, rule)).match(MatchRequest())
+        assert by_track(matches) == dict.fromkeys(owners, ACCEPTED)
+
+
+@pytest.mark.parametrize("rule", [NEAR, IN_VIDEO], ids=["in the library", "in a video"])
+def test_a_track_that_only_its_own_pictures_show_is_still_what_others_stand_back_from(
+    rule: Calibration,
+) -> None:
+    owners = [(1 << 32) + 1, (1 << 32) + 2]
+    fake = confirmed(KNOWN, unit(0.99), crops=dict(zip(owners, (KNOWN, AGAIN), strict=True)))
+    matches = AlbumMatcher(fake, TwoExits(), (rule, rule)).match(MatchRequest())
+    assert by_track(matches) == {owners[0]: ACCEPTED, owners[1]: UNCERTAIN}
+
+
+def test_the_best_track_is_the_best_without_its_own_picture_whatever_is_looked_at_first() -> None:
+    class Remembered:
+        whole: Whole | None = None
+
+        def recall(self, name: str) -> Recalled | None:
+            return None if self.whole is None else Recalled(self.whole, np.array([2], np.int32))
+
+        def keep(self, name: str, whole: Whole) -> None:
+            self.whole = whole
+
+    tracks = {1 << 32: AGAIN, 2 << 32: SEEN}
+    known = Remembered()
+    old = confirmed(KNOWN, SEEN, crops={1 << 32: AGAIN})
+    AlbumMatcher(old, TwoExits(), (NEAR, NEAR), known).match(MatchRequest())
+    for kept in (known, None):
+        fake = confirmed(KNOWN, SEEN, crops=tracks)
+        fake.searched = [] if kept is None else None
+        matcher = AlbumMatcher(fake, TwoExits(), (NEAR, NEAR), kept)
+        assert by_track(matcher.match(MatchRequest())) == dict.fromkeys(tracks, ACCEPTED)
+        assert matcher.best("thing")[2] == pytest.approx(0.7)
+        (scoped,) = matcher.match(MatchRequest(segments=np.array([1], np.int32))).band
+        assert scoped == ACCEPTED
+
+
+def test_without_its_own_pictures_no_track_is_worth_more() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        crops, pictures = draw.normal(size=(40, 5)), draw.normal(size=(5, 5))
+        pictures[1] = crops[3]  # of the first track
+        vectors = [np.float32(v / np.linalg.norm(v, axis=1, keepdims=True)) for v in (crops, pictures)]
+        album = FakeAlbum(("x",), np.zeros(5, np.int32), np.arange(5), np.arange(5) > 3, vectors[1])
+        one = Sought.of(album, "x", np.zeros((0, 5), np.float32))
+        owners = np.repeat(np.arange(10), 4)
+        table = Table(np.arange(40), owners, vectors[0])
+        (found,) = score_tracks([one], table, TrackRows.of(owners), np.arange(10), None)
+        own = (vectors[0] @ vectors[1][:4].T >= SAME_PICTURE).reshape(10, 4, 4).any(axis=(1, 2))
+        assert own[0] and np.all(found.unaided <= found.normalised)
+        assert found.unaided[~own].tolist() == found.normalised[~own].tolist()
+        assert found.unaided[0] < found.normalised[0] or found.normalised[0] < SAME_PICTURE

@@ -131,6 +131,7 @@ def test_near_the_best_is_told_as_the_border_that_was_missed(library):
     missed = replace(why, steps=(last,), band="uncertain", score=0.6, best_score=0.95)
     assert "would be accepted from 0.500" in missed.reason
     assert "best track of 'red' scores 0.950" in missed.reason and "0.700 is needed" in missed.reason
+    assert "not counting examples that were cut from it" in missed.reason
 
 
 def test_a_track_is_named_by_its_id_a_crop_a_time_or_a_frame(library):

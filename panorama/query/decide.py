@@ -14,7 +14,8 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
-   resembles it stands back.
+   resembles it stands back. What an example that is cut from a track itself makes of it does not count for
+   the others: see `scoring.Scored.unaided`.
 6. Within a video, nearer still to its best track; and what continues an accepted track in time and place is
    accepted with it. The score of what stays uncertain falls with its distance from the best: see `kinship`.
 
@@ -188,7 +189,7 @@ def bands(
     Args:
         normalised: (T,) pooled values.
         calibration: of the exit they were taken at.
-        best: the entity's best track, where `normalised` holds only some of them.
+        best: the entity's best track, where it is not the largest of `normalised`.
     """
     score = calibration.score(normalised)
     out = np.full(len(normalised), UNCERTAIN, np.uint8)

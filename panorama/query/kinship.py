@@ -2,9 +2,9 @@
 
 Two rules, both within a video, where camera and light are the same:
 
-1. A track is accepted only if it comes near to the video's best track of the entity (`near_in_video`).
-   What is clearly less alike than the thing itself looked a minute ago is another thing: the next person
-   at the door.
+1. A track is accepted only if it comes near to the video's best track of the entity (`near_in_video`);
+   of that one counts what it is without examples that are cut from it. What is clearly less alike than the
+   thing itself looked a minute ago is another thing: the next person at the door.
 2. A track that continues an accepted one is accepted with it, from `carried` of the video's best on: one
    that is visible at the same time, or within half a second of it, at the same place. Poses, partial boxes
    and broken tracks of the thing itself are found so, which no threshold could tell from strangers.

@@ -207,7 +207,7 @@ class Scored:
     """Pooled values of some tracks of one entity at one exit, each (T,).
 
     Attributes:
-        unaided: as `normalised`, but without the exemplars that are cut from the track itself, see `_unaided`.
+        unaided: as `normalised`, but without exemplars that are cut from the track itself, see `_unaided`.
         crop_ids, exemplar_ids: which crop fits best, and which exemplar it fits.
     """
 

@@ -24,7 +24,7 @@ class Whole:
 
     Attributes:
         matches: of the one entity.
-        best: its best value at every exit that was looked at.
+        best: its best value at every exit that was looked at, as `Cascade.best`.
     """
 
     matches: Matches
