@@ -221,8 +221,13 @@ class Scored:
         return len(self.track_ids)
 
     def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> Scored:
-        columns = (self.track_ids, self.normalised, self.unaided, self.crop_ids, self.exemplar_ids)
-        return Scored(*(column[pick] for column in columns))
+        return Scored(
+            self.track_ids[pick],
+            self.normalised[pick],
+            self.unaided[pick],
+            self.crop_ids[pick],
+            self.exemplar_ids[pick],
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Scored]) -> Scored:
