@@ -67,6 +67,8 @@ def indexing(library: Path, files: list[Path]) -> Iterator[subprocess.Popen[str]
     with api.open(library) as opened:
         before = set(opened.videos().column("video").to_pylist())
     command = panorama("index", *files, "--json", library=library)
+    # A job in a shell's background is started with interrupts ignored, and would hand that on to the index.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryFile("w+") as told:
         child = subprocess.Popen(command, stdout=told, stderr=subprocess.DEVNULL, text=True)
         try:
