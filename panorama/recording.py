@@ -288,7 +288,7 @@ def date_videos(
     if first is not None:
         return _move(store, videos, first, zone)
     if rule is not None:
-        rows = [row for row in store.recorded() if videos is None or row.name in videos]
+        rows = store.recorded(videos)
         check_fits(rule, [Path(row.uri) for row in rows])
         if videos is None:
             remember(store, rule)
@@ -298,9 +298,7 @@ def date_videos(
     rule = RecordingRule(zone=zone)
     unix = _typed_unix(start, zone_of(rule.zone)) if start else None
     times = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
-    changes = {
-        row.name: Recorded(row.recorded.camera, *times) for row in store.recorded() if row.name in videos
-    }
+    changes = {row.name: Recorded(row.recorded.camera, *times) for row in store.recorded(videos)}
     remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
     together = unix is not None and len(changes) > 1
     return RecordingReport(rule, changed=store.put_recorded(changes), remark=remark if together else "")
@@ -318,7 +316,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     """
     if not videos:
         raise UsageError("name the videos whose clock was wrong")
-    known = [(row, row.recorded) for row in store.recorded() if row.name in videos]
+    known = [(row, row.recorded) for row in store.recorded(videos)]
     times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:

@@ -220,16 +220,19 @@ def test_what_a_video_decides_also_holds_where_every_score_is_asked_for() -> Non
     assert by_track(matcher.match(part)) == {owners[2]: ACCEPTED}
 
 
+class Remembered:
+    """A cache of what was matched, to which segment 2 is new."""
+
+    whole: Whole | None = None
+
+    def recall(self, name: str) -> Recalled | None:
+        return None if self.whole is None else Recalled(self.whole, np.array([2], np.int32))
+
+    def keep(self, name: str, whole: Whole) -> None:
+        self.whole = whole
+
+
 def test_what_a_new_video_adds_gives_the_scores_of_looking_at_everything() -> None:
-    class Remembered:
-        whole: Whole | None = None
-
-        def recall(self, name: str) -> Recalled | None:
-            return None if self.whole is None else Recalled(self.whole, np.array([2], np.int32))
-
-        def keep(self, name: str, whole: Whole) -> None:
-            self.whole = whole
-
     first = Calibration(0.5, 5.0, 0.2, 0.75, 0.0)
     rule = Calibration(0.5, 5.0, 0.2, 0.75, 0.0, near_in_video=0.95, fade=2.0)
     # The tracks of the first video are decided at exit 1, where the second stands back; the new one is not.
@@ -275,15 +278,6 @@ def test_a_track_that_only_its_own_pictures_show_is_still_what_others_stand_back
 
 
 def test_the_best_track_is_the_best_without_its_own_picture_whatever_is_looked_at_first() -> None:
-    class Remembered:
-        whole: Whole | None = None
-
-        def recall(self, name: str) -> Recalled | None:
-            return None if self.whole is None else Recalled(self.whole, np.array([2], np.int32))
-
-        def keep(self, name: str, whole: Whole) -> None:
-            self.whole = whole
-
     tracks = {1 << 32: AGAIN, 2 << 32: SEEN}
     known = Remembered()
     old = confirmed(KNOWN, SEEN, crops={1 << 32: AGAIN})

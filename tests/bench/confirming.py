@@ -11,7 +11,6 @@ thing below a tenth; nobody is asked between. F1, AP and false frames are those 
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import say, table
+from measure import sample_arguments, say, table
 
 import panorama
 from panorama.evaluate import read_truth, score_entities
@@ -102,12 +101,7 @@ def lines(found: dict[tuple[int, Asked], Sequence[Figures]]) -> Iterator[list[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("sample", type=Path)
-    parser.add_argument("--work", type=Path, required=True, help="keeps a library for each rate")
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="samples a second")
-    arguments = parser.parse_args()
+    arguments = sample_arguments(__doc__, RATES)
     found: dict[tuple[int, Asked], list[Figures]] = {(n, a): [] for n in (1, 3) for a in ASKED}
     for rate in arguments.rates:
         say(f"{rate:g} a second")

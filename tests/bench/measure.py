@@ -5,6 +5,7 @@ What the benches share. Nothing here is a command of its own.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -48,6 +49,16 @@ def cores() -> int:
 def say(text: str) -> None:
     """Progress, on stderr: stdout holds the tables alone."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def sample_arguments(description: str | None, rates: Sequence[float]) -> argparse.Namespace:
+    """What a bench over the drawn sample archive is given: sample, work, model and rates."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("sample", type=Path)
+    parser.add_argument("--work", type=Path, required=True, help="keeps a library for each rate")
+    parser.add_argument("--model", default=None)
+    parser.add_argument("--rates", type=float, nargs="+", default=rates, help="samples a second")
+    return parser.parse_args()
 
 
 def machine() -> str:

@@ -13,7 +13,6 @@ them.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import say, table
+from measure import sample_arguments, say, table
 from numpy.typing import NDArray
 
 import panorama
@@ -240,12 +239,7 @@ def _cells(counts: Counts, means: NDArray[np.float64]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("sample", type=Path)
-    parser.add_argument("--work", type=Path, required=True, help="keeps a library for each rate")
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="samples a second")
-    arguments = parser.parse_args()
+    arguments = sample_arguments(__doc__, RATES)
     outcomes = {}
     for rate in arguments.rates:
         where = indexed(arguments.sample, rate, arguments.work / f"{rate:g}", arguments.model)
