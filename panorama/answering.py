@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from panorama.calibration import calibrations_for
 from panorama.errors import ModelError, QueryError, UsageError
 from panorama.models.base import Embedder, Image
-from panorama.promises import evidence_for
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.matches import BAND_NAMES
 from panorama.query.matching import AlbumMatcher, VectorSource
+from panorama.query.promises import evidence_for
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement

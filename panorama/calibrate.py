@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from panorama.calibration import SETTING, rules_for
 from panorama.errors import UsageError
-from panorama.promises import SETTING as EVIDENCE
-from panorama.promises import Evidence
 from panorama.query.decide import POOL_QUANTILE, Calibration, cohort_level, normalise, pool
+from panorama.query.promises import SETTING as EVIDENCE
+from panorama.query.promises import Evidence
 from panorama.query.scoring import TrackGroups
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
-from panorama.on_terms import match_on_terms
-from panorama.promises import Evidence
 from panorama.query.cost import Choice
 from panorama.query.kinship import Places
 from panorama.query.ledger import note_vectors
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.on_terms import match_on_terms
 from panorama.query.passes import first_exit
+from panorama.query.promises import Evidence
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces

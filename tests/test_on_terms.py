@@ -13,12 +13,12 @@ from query_samples import FakeMatcher, make_engine, make_library
 from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
 
 from panorama.errors import AccuracyError, QueryError
-from panorama.on_terms import match_on_terms
-from panorama.promises import Evidence, allowed_errors, evidence_for, promised
 from panorama.query.decide import Calibration
 from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.on_terms import match_on_terms
+from panorama.query.promises import Evidence, allowed_errors, evidence_for, promised
 from panorama.query.terms import Budget, Contract
 
 PRECISE = Contract("precision", 0.9)

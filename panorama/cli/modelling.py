@@ -20,7 +20,7 @@ from panorama.models.registry import (
     late_embedder,
     late_proposer,
 )
-from panorama.promises import SETTING as EVIDENCE
+from panorama.query.promises import SETTING as EVIDENCE
 
 FACTS = ("precision", "device", "why")
 """What `models` tells of a network."""

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import counted
-from panorama.promises import Evidence, account, nothing_found, promised
 from panorama.query.decide import Calibration
 from panorama.query.matches import ACCEPTED, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher, VectorSource
+from panorama.query.promises import Evidence, account, nothing_found, promised
 from panorama.query.scoring import Vectors
 from panorama.query.terms import Budget, Contract
 
