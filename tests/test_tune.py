@@ -13,11 +13,11 @@ import panorama
 from panorama.errors import UsageError
 from panorama.ingest import IngestSettings, Work
 from panorama.profile import Profile, profile_in, remember
-from panorama.sample import Answers, choose_stretches, loss_between
 from panorama.store import Store
 from panorama.threads import cores_here
 from panorama.tune import MARGIN, tune
-from panorama.tuning import DENSEST, SPARSEST, USUAL
+from panorama.tune.choice import DENSEST, SPARSEST, USUAL
+from panorama.tune.sample import Answers, choose_stretches, loss_between
 from panorama.video import StretchReader, find_videos, open_video
 
 Run = Callable[..., Ran]

@@ -17,21 +17,9 @@ from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
 from panorama.profile import Profile, describe
-from panorama.sample import (
-    Answers,
-    Decoded,
-    Scratch,
-    Stretch,
-    album_of,
-    choose_stretches,
-    decode_sample,
-    index_sample,
-    loss_between,
-)
 from panorama.store import NewExemplar
 from panorama.threads import Threads
-from panorama.tune_report import Networks, TuneReport
-from panorama.tuning import (
+from panorama.tune.choice import (
     DENSEST,
     SIDES,
     SPARSEST,
@@ -41,6 +29,18 @@ from panorama.tuning import (
     Trial,
     cheapest,
     fast_enough,
+)
+from panorama.tune.report import Networks, TuneReport
+from panorama.tune.sample import (
+    Answers,
+    Decoded,
+    Scratch,
+    Stretch,
+    album_of,
+    choose_stretches,
+    decode_sample,
+    index_sample,
+    loss_between,
 )
 from panorama.video import find_videos
 

@@ -9,8 +9,8 @@ from typing import Any
 from panorama.ingest import Work
 from panorama.lines import counted
 from panorama.profile import Profile, describe
-from panorama.sample import Decoded, Stretch
-from panorama.tuning import USUAL, CostModel, Trial, on_the_front
+from panorama.tune.choice import USUAL, CostModel, Trial, on_the_front
+from panorama.tune.sample import Decoded, Stretch
 
 HEAD = "   a second  pixels  crops  exits  predicted  measured   loss"
 

@@ -24,7 +24,7 @@ from panorama.query.relations import Limits
 from panorama.registering import Picture, exemplars
 from panorama.sampling import small_size
 from panorama.store import ModelRow, NewExemplar, Store, VideoRow
-from panorama.tuning import Timed
+from panorama.tune.choice import Timed
 from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
 from panorama.writing import SegmentRows
 

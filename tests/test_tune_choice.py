@@ -8,7 +8,7 @@ import pytest
 
 from panorama.errors import UsageError
 from panorama.ingest import IngestSettings
-from panorama.tuning import (
+from panorama.tune.choice import (
     CROPS,
     DENSEST,
     RATES,
