@@ -18,10 +18,10 @@ from panorama.models.zooming import picture_side
 from panorama.parcels import End, Job, Parcel, batched, guard
 from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
-from panorama.sampling import Rate, Sample, Sampler, small_size
-from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
-from panorama.splitting import split_tracks
 from panorama.threads import Threads
+from panorama.tracking.sampling import Rate, Sample, Sampler, small_size
+from panorama.tracking.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.tracking.splitting import split_tracks
 from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 PROPOSAL_BATCH = 8

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from panorama.errors import VideoError
 from panorama.regions import Regions
-from panorama.sampling import Hold, Sample, Unneeded
-from panorama.segmenting import FinishedTrack
+from panorama.tracking.sampling import Hold, Sample, Unneeded
+from panorama.tracking.segmenting import FinishedTrack
 from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 MOST_WAITING = 64

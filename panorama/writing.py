@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.parcels import FrameRow, Parcel, Progress
-from panorama.segmenting import FinishedTrack
 from panorama.store import SegmentWriter
+from panorama.tracking.segmenting import FinishedTrack
 
 FRAME_ROWS = 8192
 CROP_ROWS = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from panorama.regions import DETECTOR, Regions
-from panorama.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.tracking.segmenting import FinishedTrack, FrameClock, SegmentBuilder
 from panorama.video.pictures import ArrayPicture
 from panorama.video.reader import VideoFrame
 

@@ -16,8 +16,8 @@ from store_samples import data_contents
 from panorama.indexing import index_paths
 from panorama.ingest import Indexer, IngestSettings
 from panorama.models.color import ColorEmbedder
-from panorama.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
 from panorama.store import Store
+from panorama.tracking.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
 from panorama.video import PassedFrame, VideoFrame, VideoReader, decoding, find_videos, open_video, sparing
 
 RATE = 5.0

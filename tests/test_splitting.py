@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.crops import View
-from panorama.segmenting import FinishedTrack
-from panorama.splitting import split_tracks
+from panorama.tracking.segmenting import FinishedTrack
+from panorama.tracking.splitting import split_tracks
 
 DIM = 8
 A, B, C = np.eye(DIM, dtype=np.float32)[:3]

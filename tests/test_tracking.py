@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from panorama.regions import DETECTOR, Regions
-from panorama.tracking import Tracker, _assignment
+from panorama.tracking.tracker import Tracker, _assignment
 
 RED = np.array([1, 0, 0], np.float32)
 BLUE = np.array([0, 0, 1], np.float32)
@@ -142,7 +142,7 @@ def test_what_comes_by_does_not_take_over_a_track_that_stood_still() -> None:
 
 def test_the_assignment_without_its_package_is_the_documented_one(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys; from panorama.tracking import _assignment; _assignment(); "
+        "import sys; from panorama.tracking.tracker import _assignment; _assignment(); "
         "sys.exit('scipy.optimize' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,8 +22,8 @@ from panorama.models.base import Embedder, Image
 from panorama.parcels import Job, Parcel
 from panorama.query.relations import Limits
 from panorama.registering import Picture, exemplars
-from panorama.sampling import small_size
 from panorama.store import ModelRow, NewExemplar, Store, VideoRow
+from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
 from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
 from panorama.writing import SegmentRows

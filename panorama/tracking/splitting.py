@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.query.decide import cohort_level, normalise
 from panorama.regions import iou
-from panorama.segmenting import FinishedTrack
+from panorama.tracking.segmenting import FinishedTrack
 
 MOST_ALIKE = 0.0
 """Normalised similarity up to which two crops show two things: 0 is how alike the nearest strangers are."""

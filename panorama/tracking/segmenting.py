@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.crops import MAX_SIDE, View, ViewKeeper, appearances, view_quality, whole_boxes
 from panorama.regions import Regions
-from panorama.tracking import Track, Tracker
+from panorama.tracking.tracker import Track, Tracker
 from panorama.video import VideoFrame
 
 EDGE_PIXELS = 2
