@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -88,8 +89,13 @@ def test_not_takes_all_images_that_follow_it(run, indexed):
     assert run("register", "car", "--not", "blue.png", "--find", "scene.png").status == 1
     assert run("register", "new", "--not", "blue.png").status == 2
     assert run("register", "van", "--not").status == 2
-    assert "both an exemplar and a look-alike" in run("register", "van", "blue.png").err
+    refused = run("register", "van", "blue.png").err
+    assert "both an exemplar and a look-alike" in refused
     assert entities(run) == {"van": (1, 2)}
+    _, command = refused.strip().split("first: panorama ")
+    assert run(*shlex.split(command)).status == 0
+    assert run("register", "van", "blue.png").status == 0
+    assert entities(run) == {"van": (2, 1)}
 
 
 def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):

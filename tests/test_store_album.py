@@ -61,6 +61,31 @@ def test_a_picture_is_not_both_exemplar_and_look_alike(store):
     assert len(list((store.path / "album").rglob("*.jpg"))) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "negative", "command"),
+    [
+        ("cat", False, "registered as an exemplar; .*first: panorama exemplars cat --remove {}$"),
+        ("aunt's cat", True, "registered as a look-alike; .* exemplars 'aunt'\"'\"'s cat' --remove {}$"),
+        ("-cat", False, "first: panorama exemplars --remove {} -- -cat$"),
+    ],
+)
+def test_who_registers_a_picture_with_the_other_sign_is_told_the_command_that_removes_it(
+    store, name, negative, command
+):
+    """The message said to remove one of them, and not how."""
+    store.add_exemplars(name, [exemplar(b"another")])
+    (number,) = store.add_exemplars(name, [exemplar(b"one", negative=negative)])
+    with pytest.raises(EntityError, match=command.format(number)):
+        store.add_exemplars(name, [exemplar(b"two"), exemplar(b"one", negative=not negative)])
+    store.remove_exemplar(number)
+    store.add_exemplars(name, [exemplar(b"one", negative=not negative)])
+
+
+def test_a_picture_given_with_both_signs_at_once_has_no_number_to_remove(store):
+    with pytest.raises(EntityError, match=r"give the same picture as one of them$"):
+        store.add_exemplars("cat", [exemplar(b"one"), exemplar(b"one", negative=True)])
+
+
 def test_an_empty_picture_is_refused():
     with pytest.raises(BadImage, match="empty"):
         exemplar(b"")

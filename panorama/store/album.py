@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shlex
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ _NAMES = "SELECT name FROM entities ORDER BY name"
 _NEW_ENTITY = "INSERT INTO entities (name, created_at) VALUES (:name, :now) RETURNING entity_id"
 _RENAME = "UPDATE entities SET name = :new WHERE entity_id = :entity"
 _DROP_ENTITY = "DELETE FROM entities WHERE entity_id = :entity"
-_SAME_PICTURE = "SELECT exemplar_id, negative FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256"
+_SAME_PICTURE = """
+SELECT exemplar_id, negative, picture FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256
+"""
 _NEW_EXEMPLAR = """
 INSERT INTO exemplars (entity_id, negative, source, picture, sha256, width, height, created_at)
 VALUES (:entity, :negative, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
@@ -165,9 +168,8 @@ def _add(
     same = tx.row(_SAME_PICTURE, entity=entity_id, sha256=digest)
     if same is not None:
         if bool(same.negative) != item.negative:
-            raise EntityError(
-                f"{item.source!r} is both an exemplar and a look-alike of {name!r}; remove one of them first"
-            )
+            given_with_it = place.root / same.picture in written
+            raise EntityError(_both(name, item, None if given_with_it else same.exemplar_id))
         exemplar = int(same.exemplar_id)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
@@ -190,6 +192,17 @@ def _add(
         )
     _put_vectors(tx, exemplar, item.vectors)
     return exemplar
+
+
+def _both(name: str, item: NewExemplar, registered: int | None) -> str:
+    """What to do where a picture is given with two signs; `registered`: the number of the other, if kept."""
+    said = f"{item.source!r} is both an exemplar and a look-alike of {name!r}"
+    if registered is None:
+        return f"{said}; give the same picture as one of them"
+    kept = "an exemplar" if item.negative else "a look-alike"
+    options = f"--remove {registered}"
+    named = f"{options} -- {shlex.quote(name)}" if name.startswith("-") else f"{shlex.quote(name)} {options}"
+    return f"{said}: it is registered as {kept}; to change that, first: panorama exemplars {named}"
 
 
 def remove_unlisted(place: Place, paths: Sequence[Path]) -> int:

@@ -205,10 +205,9 @@ def compiled_row(net: FromBytes, batch: Pictures) -> Row:
 
     def make() -> Run:
         quick = torch.compile(net)
-        return lambda pictures: quick(torch.from_numpy(pictures))
+        return without_gradients(lambda pictures: quick(torch.from_numpy(pictures)))
 
-    with torch.no_grad():
-        return timed_start(make, batch)
+    return timed_start(make, batch)
 
 
 def ahead_row(net: FromBytes, batch: Pictures) -> Row:
@@ -223,19 +222,24 @@ def ahead_row(net: FromBytes, batch: Pictures) -> Row:
 
     def make() -> Run:
         quick = torch._inductor.aoti_load_package(package)
-        return lambda pictures: quick(torch.from_numpy(pictures))
+        return without_gradients(lambda pictures: quick(torch.from_numpy(pictures)))
 
-    with torch.no_grad():
-        return timed_start(make, batch)
+    return timed_start(make, batch)
+
+
+def without_gradients(run: Run) -> Run:
+    """The same, always in one mode: what torch compiled in one it compiles again, unfrozen, in another."""
+    return torch.inference_mode()(run)
 
 
 def settle_inductor() -> None:
-    """Weights are constants; vectors are no wider than the setting of the processor allows."""
+    """Weights are constants; instructions are no newer than the setting of the processor allows."""
     import torch._inductor.config as inductor
 
     inductor.freezing = True  # type: ignore[assignment]
     if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
         inductor.cpp.simdlen = 256
+        inductor.cpp.march = "haswell"  # or the compiler takes what the processor has
 
 
 def in_full(run: Run, pictures: Pictures, size: int) -> list[Tensor]:
