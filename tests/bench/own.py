@@ -30,9 +30,9 @@ from panorama.models.training.adapt import check_plan, read_parts
 from panorama.models.training.heldout import HeldOut, held_out_pictures
 from panorama.models.training.turning import Held, Seen, at_share, choose_share, quieting_maps
 from panorama.models.weights import open_model, read_recipe
-from panorama.own_division import SOURCE, TABLE, Picture, write_table
-from panorama.own_pictures import from_library
 from panorama.own_training import DATA_NAME, recipe_text
+from panorama.own_training.pictures import from_library
+from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.regions import iou
 
 NET = "panoramanet"

@@ -1,10 +1,11 @@
-"""Pictures with what they show enter; a table leaves in which some teach, some choose and some judge.
+"""Pictures with what they show enter; a table leaves that splits them for training, validation and test.
 
     OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end
 
-Some choose how much of what was learned is taken. A thing is in one of the parts whole, and so is a video
-where there are enough of them: what is seen in a judging video judges, and no picture of it from another
-video is used at all, so that nothing that judges was seen before, neither thing nor clip.
+Some are learned from, some choose how much of what was learned is taken, some judge the result. A thing is in
+one of the parts whole, and so is a video where there are enough of them: what is seen in a judging video
+judges, and no picture of it from another video is used at all, so that nothing that judges was seen before,
+neither thing nor clip.
 
 What was guessed from looks teaches, but it cannot judge: a model that finds more would be counted as wrong.
 There the tracks count, which hold together by motion: see `together` in `panorama.models.training.adapt`.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from panorama.errors import UsageError
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
-from panorama.own_division import Picture
+from panorama.own_training.split import Picture
 from panorama.pixels import PICTURE_SUFFIXES
 from panorama.pseudo import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 

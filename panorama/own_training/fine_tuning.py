@@ -12,8 +12,8 @@ from panorama.archive import FAILED
 from panorama.errors import BadImage, UsageError
 from panorama.lines import counted
 from panorama.models.weights import WEIGHTS, open_model
-from panorama.own_division import SOURCE, TABLE, Picture, write_table
-from panorama.own_pictures import from_folders, from_library, passed_over
+from panorama.own_training.pictures import from_folders, from_library, passed_over
+from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
 from panorama.video import find_videos
 
@@ -103,7 +103,7 @@ def fine_tune(
         was held back, and model, None where the data did not help and none was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `own_pictures`, or `start` cannot be trained.
+        UsageError: there is too little to learn from, see `pictures` and `split`, or `start` cannot be trained.
     """
     if not own:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
