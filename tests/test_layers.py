@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,6 +113,34 @@ def test_a_lower_layer_imports_only_what_lies_below_it(part: str) -> None:
             name for name in own_imports(file) if name not in allowed and name.split(".")[0] not in allowed
         }
         assert not wrong, f"{file} imports {sorted(wrong)}; {part} may import {sorted(allowed)}"
+
+
+def mapped(heading: str) -> list[set[str]]:
+    """The rows of a table of CONTRIBUTING.md: the modules and packages that its first column names."""
+    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.split(f"| in `{heading}` | what |\n|---|---|\n")[1].split("\n\n")[0]
+    named = [re.findall(r"`([^`]+)`", row.split("|")[1]) for row in table.splitlines()]
+    assert all(named)
+    return [{name.removesuffix("/").removesuffix(".py") for name in names} for names in named]
+
+
+def test_the_map_names_every_module_once_and_imports_point_upwards_in_it() -> None:
+    rows = mapped("panorama/")
+    parts = {part_of(file) for file in files()} - {"__init__", "__main__"}
+    assert sorted(name for row in rows for name in row) == sorted(parts)
+    row_of = {name: number for number, row in enumerate(rows) for name in row}
+    downwards = [
+        f"{file} imports {name}"
+        for file in files()
+        for name in sorted(own_imports(file))
+        if part_of(file) in row_of and row_of.get(name.split(".")[0], 0) > row_of[part_of(file)]
+    ]
+    assert not downwards
+
+
+def test_the_map_of_the_query_package_names_every_module_once() -> None:
+    modules = {Path(file).stem for file in files() if file.startswith("query/")} - {"__init__"}
+    assert sorted(name for row in mapped("panorama/query/") for name in row) == sorted(modules)
 
 
 def test_only_the_command_line_and_the_like_import_the_library() -> None:

@@ -103,7 +103,7 @@ def fine_tune(
         was held back, and model, None where the data did not help and none was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `pictures` and `split`, or `start` cannot be trained.
+        UsageError: there is too little to learn from, see `split`, or `start` cannot be trained.
     """
     if not own:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
