@@ -37,6 +37,11 @@ class Leaf:
     calls: frozenset[str] = frozenset()
     clock: ClockTest | None = None
 
+    @property
+    def may_select(self) -> bool:
+        """Whether it may hold a SELECT of its own, which may read more than the row that it is asked of."""
+        return "select" in self.text.lower()
+
 
 @dataclass(frozen=True, slots=True)
 class And:

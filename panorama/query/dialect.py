@@ -1,4 +1,4 @@
-"""DuckDB's SQL plus the vocabulary: a statement's text enters, its extensions and their places leave."""
+"""DuckDB's SQL plus the vocabulary: a statement's text enters, its tokens and trees of shorthands leave."""
 
 from __future__ import annotations
 

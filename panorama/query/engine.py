@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import AccuracyError, PanoramaError, QueryError, QueryTimeout
-from panorama.lines import counted
 from panorama.query.by_example import ByExample
 from panorama.query.compile import (
     Names,
@@ -54,7 +53,7 @@ from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import MATCHED_COLUMNS, SCHEMA, Limits, SnapshotLike, Tables
-from panorama.query.remarks import refuse_numbers, refuse_zones, remarks
+from panorama.query.remarks import check_clock, refuse_numbers, refuse_zones, remark_videos, remarks
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos
@@ -62,8 +61,6 @@ from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 from panorama.query.terms import Budget
-
-_CLOCKS = "SELECT count(*), count(start_clock) FROM _panorama.videos{where}"
 
 
 class Engine:
@@ -297,11 +294,11 @@ class Engine:
     def _match(self, query: Query, run: Run) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
         if query.clock_at is not None:
-            self._check_clock(query, run)
+            check_clock(query, run)
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
         if not run.explained and (request is None or not _possible(request)):
-            self._remark_videos(query, run)
+            remark_videos(query, run, self._snapshot.videos.num_rows)
         if request is None:
             return
         if query.budget_seconds is not None:
@@ -336,7 +333,7 @@ class Engine:
             ids = np.unique(matches.track_id)
         else:
             whole = request.segments is not None or needed_videos(query) is None
-            whole = whole and not any("select" in leaf.text.lower() for leaf in query.shared)
+            whole = whole and not any(leaf.may_select for leaf in query.shared)
             ids = worth_following(query, matches, tracks, self._videos, whole)
         name, followed = Names(query.number).matches, tracks_to_follow(query)
         if not hand_over_followed(run.cursor, name, ids, self._matcher, self._videos, followed):
@@ -356,55 +353,12 @@ class Engine:
         run.steps.append(Step(query, request, matches, seconds, within, everything, choices, ledger))
         return matches
 
-    @staticmethod
-    def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
-        """How many videos a shorthand asks, and of how many a time is known; None where it is in error."""
-        asked = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
-        where = f" WHERE {' AND '.join(asked)}" if asked else ""
-        try:
-            ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
-        except duckdb.Error:
-            return None  # the statement itself will say what is wrong with the condition
-        return int(videos), int(known)
-
-    def _remark_videos(self, query: Query, run: Run) -> None:
-        """Say so where a shorthand's conditions leave no video: nothing was looked at."""
-        named = any(remark.startswith("no video") for remark in run.warnings)
-        videos = self._snapshot.videos.num_rows
-        if videos and query.shared and not named and self._videos_asked(query, run) == (0, 0):
-            said = " AND ".join(leaf.text for leaf in query.shared)
-            run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
-
-    def _check_clock(self, query: Query, run: Run) -> None:
-        """A question of wall-clock time needs videos that have one; those without are counted.
-
-        Raises:
-            QueryError: none has one.
-        """
-        asked = self._videos_asked(query, run)
-        if asked is None:
-            return
-        videos, known = asked
-        if videos and not known:
-            raise QueryError(
-                f"no wall-clock time is known of the {counted(videos, 'video')} asked; panorama clock"
-                " --time-from says where it comes from. Without quotes, time is seconds from the start of"
-                " the video",
-                query.sql,
-                query.clock_at,
-            )
-        if known < videos:
-            run.warnings.append(
-                f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
-                " can match; see: panorama clock"
-            )
-
     def _matched_views(self, wanted: set[str], rewriter: Rewriter, run: Run) -> None:
         """The relations sightings and moments, for this statement only."""
         names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
         needs = plain_videos(run.sql, rewriter.plain, wanted, rewriter.select)
         request = MatchRequest(entities=names, segments=self._segments(needs, run), keep="accepted")
-        everything = _with_branches(Query("moments", 0, run.sql, 0, None, entities=self._entities))
+        everything = _every_moment(run.sql, self._entities)
         skipped = run.dry or not self._entities or not _possible(request)
         matches = self._step(everything, request, run, skipped)
         if run.explained:
@@ -490,5 +444,7 @@ def _possible(request: MatchRequest) -> bool:
     return True
 
 
-def _with_branches(query: Query) -> Query:
-    return replace(query, branches=(Branch(seen=(Seen("known", query.entities),)),))
+def _every_moment(sql: str, entities: tuple[str, ...]) -> Query:
+    """The planned `SELECT moments` of all entities, which the matched relations are made of."""
+    every = (Branch(seen=(Seen("known", entities),)),)
+    return Query("moments", 0, sql, 0, None, entities=entities, branches=every)

@@ -1,4 +1,4 @@
-"""Tokens of a statement and names of the library enter; remarks on what it asks for in vain leave.
+"""A statement and what the library holds enter; remarks on what it asks for in vain leave, or a refusal.
 
 A shorthand refuses an entity that is not registered. In plain SQL a text is a text, and a name with a typo
 gives an answer without rows, or a count of nothing; so does a video that is not there. It is told beside the
@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import TypeGuard
 
+import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, unknown
-from panorama.query.plan import CLOCK_COLUMNS
+from panorama.lines import counted
+from panorama.query.plan import CLOCK_COLUMNS, Query
+from panorama.query.relations import SCHEMA
+from panorama.query.run import Run
 
 NEAR_AMONG = 2_000
 """Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
@@ -32,6 +36,8 @@ _LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN
 _MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
 _TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
 _ZONED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*?\s?(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
+
+_CLOCKS = f"SELECT count(*), count(start_clock) FROM {SCHEMA}.videos{{where}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,54 @@ def refuse_zones(tokens: list[Token], sql: str) -> None:
                 sql,
                 asked.value.start,
             )
+
+
+def remark_videos(query: Query, run: Run, videos: int) -> None:
+    """Say so where a shorthand's conditions leave no video: nothing was looked at.
+
+    Args:
+        videos: how many the library holds.
+    """
+    named = any(remark.startswith("no video") for remark in run.warnings)
+    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
+        said = " AND ".join(leaf.text for leaf in query.shared)
+        run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
+
+
+def check_clock(query: Query, run: Run) -> None:
+    """A question of wall-clock time needs videos that have one; those without are counted.
+
+    Raises:
+        QueryError: none has one.
+    """
+    asked = _videos_asked(query, run)
+    if asked is None:
+        return
+    videos, known = asked
+    if videos and not known:
+        raise QueryError(
+            f"no wall-clock time is known of the {counted(videos, 'video')} asked; panorama clock"
+            " --time-from says where it comes from. Without quotes, time is seconds from the start of"
+            " the video",
+            query.sql,
+            query.clock_at,
+        )
+    if known < videos:
+        run.warnings.append(
+            f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
+            " can match; see: panorama clock"
+        )
+
+
+def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
+    """How many videos a shorthand asks, and of how many a time is known; None where it is in error."""
+    asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
+    where = f" WHERE {' AND '.join(asked)}" if asked else ""
+    try:
+        ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
+    except duckdb.Error:
+        return None  # the statement itself will say what is wrong with the condition
+    return int(videos), int(known)
 
 
 def least(tokens: list[Token]) -> Iterator[Compared]:
