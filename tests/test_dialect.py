@@ -21,7 +21,8 @@ from panorama.query.engine import Engine
 from panorama.query.explain import query_lines
 from panorama.query.extensions import find_extensions
 from panorama.query.relations import Limits, connect
-from panorama.query.rewrite import Rewriter, Rewritten
+from panorama.query.rewrite import Rewriter
+from panorama.query.rewritten import Rewritten
 from panorama.query.space import PREDICATES
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -16,7 +16,7 @@ from panorama.query.explain import PictureStep
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
 from panorama.query.parameters import GivenPicture
 from panorama.query.relations import SCHEMA
-from panorama.query.rewrite import Named, SimilarityCall, Verify
+from panorama.query.rewritten import Named, SimilarityCall, Verify
 from panorama.query.run import Run
 from panorama.query.stopping import check_stopped
 

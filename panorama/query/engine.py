@@ -55,7 +55,8 @@ from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import MATCHED_COLUMNS, SCHEMA, Limits, SnapshotLike, Tables
 from panorama.query.remarks import check_clock, refuse_numbers, refuse_zones, remark_videos, remarks
 from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Rewriter, Rewritten, SimilarityCall
+from panorama.query.rewrite import Rewriter
+from panorama.query.rewritten import Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement

@@ -15,7 +15,7 @@ from panorama.query.duckdb_plan import WIDTH, Operator, plan_lines, rows_out
 from panorama.query.ledger import Ledger
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.plan import Branch, PlannedSequence, Query, Seen
-from panorama.query.rewrite import Rewritten
+from panorama.query.rewritten import Rewritten
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchReque
 from panorama.query.plain_scope import Need
 from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
-from panorama.query.rewrite import Rewritten, SimilarityCall
+from panorama.query.rewritten import Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos, whole_number
 from panorama.query.shapes import touching
 from panorama.query.shorthand import constant

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from panorama.query.clock import ClockTest
-from panorama.query.conditions import Condition, Leaf
+from panorama.query.conditions import Condition, Leaf, leaves
 from panorama.query.space import PLACE
 from panorama.query.terms import Contract
 
@@ -208,7 +208,7 @@ class Query:
         columns: names behind the target, each with its place in the statement.
         condition: WHERE as typed, later resolved.
         order, limit, offset: text of the clauses, None where absent.
-        alone, grouped: see `dialect.Extension`.
+        alone, grouped: see `extensions.Extension`.
         entities: every name of the album.
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
@@ -265,6 +265,10 @@ class Query:
         branches = [" AND ".join(f"({tested(test)})" for test in tests) for tests in self.clocks]
         return " OR ".join(f"({branch})" for branch in branches)
 
+    def every_leaf(self) -> tuple[Leaf, ...]:
+        """The predicates of WHERE in order; none where there is no WHERE."""
+        return () if self.condition is None else tuple(leaves(self.condition))
+
     def every_seen(self) -> tuple[Seen, ...]:
         """All distinct things to look for, in a fixed order."""
         found: dict[Seen, None] = {}
@@ -272,3 +276,17 @@ class Query:
             for seen in branch.every_seen():
                 found.setdefault(seen)
         return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What rules may ask.
+
+    Attributes:
+        names_where: the entities for which a condition on the column `entity` holds.
+    """
+
+    names_where: Callable[[str], tuple[str, ...]]
+
+
+Rule = Callable[[Query, Context], Query]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from sqlglot import exp
 
 from panorama.errors import QueryError, UnknownEntity, near, unknown
 from panorama.query.branches import Binder, spread
-from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
-from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, leaves, with_leaves
+from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
 from panorama.query.dialect import meant_text
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
-    CLOCK_COLUMNS,
-    OVERLAP_TARGETS,
     VIDEO_COLUMNS,
     Bounds,
     Branch,
+    Context,
     Query,
+    Rule,
     Seen,
     columns_of,
     columns_to_add,
@@ -28,28 +25,15 @@ from panorama.query.plan import (
 from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
 from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of, steps_in
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What rules may ask.
-
-    Attributes:
-        names_where: the entities for which a condition on the column `entity` holds.
-    """
-
-    names_where: Callable[[str], tuple[str, ...]]
-
+from panorama.query.time_rules import clock_rows, find_clock, overlap_times, time_comparisons
 
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
-
-Rule = Callable[[Query, Context], Query]
 
 
 def check_names(query: Query, context: Context) -> Query:
     """Every column must be one that the target has, every predicate of a pair a condition of its own."""
     known = frozenset(columns_of(query.target))
-    for leaf in leaves(query.condition) if query.condition is not None else ():
+    for leaf in query.every_leaf():
         for name in sorted(leaf.columns - known - {PLACE}):
             guess = near(name, known, least=0.7)
             raise QueryError(
@@ -123,7 +107,7 @@ def resolve_entities(query: Query, context: Context) -> Query:
     Raises:
         UnknownEntity: with near names.
     """
-    for leaf in leaves(query.condition) if query.condition is not None else ():
+    for leaf in query.every_leaf():
         if leaf.node is None or "entity" not in leaf.columns:
             continue
         for name in pair_of(leaf) or _compared(leaf.node, "entity"):
@@ -140,7 +124,7 @@ def resolve_entities(query: Query, context: Context) -> Query:
 
 def check_bands(query: Query, context: Context) -> Query:
     """Every constant compared with `band` must be a band: a misspelt one would give no rows and no word."""
-    for leaf in _all_leaves(query):
+    for leaf in query.every_leaf():
         if leaf.node is None or "band" not in leaf.columns:
             continue
         for name in _compared(leaf.node, "band"):
@@ -167,136 +151,6 @@ def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
     else:
         values = []
     return [value for value in map(constant, values) if value is not None]
-
-
-def find_clock(query: Query, context: Context) -> Query:
-    """Notes the first question of the wall clock, which needs videos that have one."""
-    found = [leaf.start for leaf in _all_leaves(query) if _asks_clock(leaf) or leaf.columns & CLOCK_COLUMNS]
-    return replace(query, clock_at=min(found)) if found else query
-
-
-def _all_leaves(query: Query) -> list[Leaf]:
-    return list(leaves(query.condition)) if query.condition is not None else []
-
-
-def _asks_clock(leaf: Leaf) -> bool:
-    return "time" in leaf.columns and leaf.node is not None and names_clock(leaf.node)
-
-
-def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
-    """What a leaf that names the wall clock asks of it.
-
-    Raises:
-        QueryError: the comparison cannot be read.
-    """
-    assert leaf.node is not None
-    try:
-        return clock_test(leaf.node, query.target in OVERLAP_TARGETS)
-    except ClockError as exc:
-        raise QueryError(str(exc), query.sql, leaf.start) from None
-
-
-def clock_rows(query: Query, context: Context) -> Query:
-    """Where rows are instants, wall-clock text is compared with the row's own `clock`."""
-    if query.target in OVERLAP_TARGETS or query.condition is None:
-        return query
-
-    def changed(leaf: Leaf) -> Leaf:
-        if not _asks_clock(leaf):
-            return leaf
-        test = _clock_test(leaf, query)
-        columns = (leaf.columns - {"time"}) | {"clock"}
-        return Leaf(leaf.start, leaf.stop, test.row_sql(), columns, None, clock=test)
-
-    return replace(query, condition=with_leaves(query.condition, changed))
-
-
-def overlap_times(query: Query, context: Context) -> Query:
-    """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
-    if query.target not in OVERLAP_TARGETS or query.condition is None:
-        return query
-    return replace(query, condition=_overlap(query.condition, query, context, False))
-
-
-def _overlap(condition: Condition, query: Query, context: Context, negated: bool) -> Condition:
-    if isinstance(condition, Leaf):
-        return _overlap_leaf(condition, query, context, negated) if "time" in condition.columns else condition
-    if isinstance(condition, Not):
-        # NOT of a time is the other times; NOT of an entity at a time is that it was not there then.
-        flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
-        return Not(_overlap(condition.item, query, context, negated != flips))
-    if isinstance(condition, Sequence):
-        sides = tuple(_overlap(side, query, context, False) for side in condition.sides)
-        return replace(condition, sides=sides)
-    return type(condition)(tuple(_overlap(item, query, context, negated) for item in condition.items))
-
-
-_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
-# Some t of [start_time, end_time) with t < v, and so on.
-_OVERLAPS = {
-    "<": "start_time < {v}",
-    "<=": "start_time <= {v}",
-    ">": "end_time > {v}",
-    ">=": "end_time > {v}",
-    "=": "start_time <= {v} AND end_time > {v}",
-    "<>": "NOT (start_time = {v} AND end_time = {v})",
-}
-
-
-def _overlap_clock(leaf: Leaf, query: Query, negated: bool) -> Leaf:
-    test = _clock_test(leaf, query)
-    columns = (leaf.columns - {"time"}) | {"start_clock", "end_clock"}
-    if negated:
-        text = f"NOT ({test.opposite().overlap_sql('start_clock', 'end_clock')})"
-        return Leaf(leaf.start, leaf.stop, text, columns, None)
-    text = test.overlap_sql("start_clock", "end_clock")
-    return Leaf(leaf.start, leaf.stop, text, columns, None, clock=test)
-
-
-def _overlap_leaf(leaf: Leaf, query: Query, context: Context, negated: bool) -> Leaf:
-    if _asks_clock(leaf):
-        return _overlap_clock(leaf, query, negated)
-    comparisons = time_comparisons(leaf, context)
-    if comparisons is None:
-        raise QueryError(
-            f"in SELECT {query.target}, time is compared with numbers: time BETWEEN 60 AND 90, time < 5; "
-            "start_time and end_time take any condition",
-            query.sql,
-            column_position(leaf, "time"),
-        )
-    if negated:
-        flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=repr(value)) for sign, value in comparisons]
-        text = f"NOT ({' OR '.join(f'({part})' for part in flipped)})"
-    else:
-        text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
-    columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
-    return Leaf(leaf.start, leaf.stop, text, columns, None)
-
-
-def time_comparisons(leaf: Leaf, context: Context) -> list[tuple[str, float]] | None:
-    """What a leaf says of `time`, as (operator, seconds) that all hold; None where it is anything else."""
-    node = leaf.node
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Between) and is_time(node.this):
-        low, high = (_number(constant(node.args[side])) for side in ("low", "high"))
-        return None if low is None or high is None else [(">=", low), ("<=", high)]
-    sign = SIGNS.get(type(node)) if node is not None else None
-    if node is None or sign is None:
-        return None
-    if is_time(node.this):
-        value = _number(constant(node.expression))
-    elif is_time(node.expression):
-        value, sign = _number(constant(node.this)), MIRRORED[sign]
-    else:
-        return None
-    return None if value is None else [(sign, value)]
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value)
 
 
 def branch_out(query: Query, context: Context) -> Query:
@@ -356,18 +210,18 @@ def push_filters(query: Query, context: Context) -> Query:
     )
     bounds = Bounds()
     if query.target in ("frames", "crops"):
-        bounds = _hull([_bounds(branch, context) for branch in branches])
+        bounds = _hull([_bounds(branch) for branch in branches])
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
     # Where one alternative may hold at any time, no video can be left out.
     query = replace(query, clocks=clocks if all(clocks) else ())
     return replace(query, branches=pruned, shared=shared, bounds=bounds)
 
 
-def _bounds(branch: Branch, context: Context) -> Bounds:
+def _bounds(branch: Branch) -> Bounds:
     low: float | None = None
     high: float | None = None
     for leaf in branch.where:
-        for sign, value in (time_comparisons(leaf, context) if leaf.columns == {"time"} else None) or ():
+        for sign, value in (time_comparisons(leaf) if leaf.columns == {"time"} else None) or ():
             if sign in (">", ">=", "="):
                 low = value if low is None else max(low, value)
             if sign in ("<", "<=", "="):
@@ -468,6 +322,6 @@ def apply_rules(query: Query, context: Context) -> Query:
 
 def needed_videos(query: Query) -> str | None:
     """A condition on the video that every answer satisfies and that needs no matching, None without one."""
-    texts = [f"({leaf.text})" for leaf in query.shared if "select" not in leaf.text.lower()]
+    texts = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
     texts += [f"({text})" for text in (query.video_clock_sql(),) if text]
     return " AND ".join(texts) if texts else None
