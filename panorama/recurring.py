@@ -25,17 +25,21 @@ MOST_OF_FRAME = 0.5
 APART_SECONDS = 2.0
 """Sightings that lie further apart are separate appearances."""
 
-# The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
-_TRACKS = """
+VIEWS = """
 WITH views AS (
   SELECT t.track_id, t.video, t.start_time, t.end_time, c.crop_id, c.quality,
          (c.x2 - c.x1) * (c.y2 - c.y1) / (v.width * v.height) AS share,
          least(c.x2 - c.x1, c.y2 - c.y1) AS side,
          greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
                   max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
-         row_number() OVER (one ORDER BY abs(c.time - (t.start_time + t.end_time) / 2), c.crop_id) AS place
+         row_number() OVER (one ORDER BY {first}, c.crop_id) AS place
   FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
   WINDOW one AS (PARTITION BY t.track_id, t.video))
+"""
+"""Every track's crops, best first, with their share of the frame, their shorter side and how far they moved."""
+
+# The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
+_TRACKS = f"""{VIEWS.format(first="abs(c.time - (t.start_time + t.end_time) / 2)")}
 SELECT crop_id, video, start_time, end_time, quality, share, side, path FROM views WHERE place = 1
 ORDER BY end_time - start_time DESC, crop_id LIMIT ?
 """

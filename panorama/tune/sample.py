@@ -21,6 +21,7 @@ from panorama.ingest import Indexer
 from panorama.models.base import Embedder, Image
 from panorama.parcels import Job, Parcel
 from panorama.query.relations import Limits
+from panorama.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
 from panorama.registering import Picture, exemplars
 from panorama.store import ModelRow, NewExemplar, Store, VideoRow
 from panorama.tracking.sampling import small_size
@@ -41,19 +42,11 @@ EXAMPLES = 12
 """Things that the densest run found and that every other is asked for."""
 
 # Of each track the best view: what moves by its own size first, then what is in sight for long.
-_EXAMPLES = """
-WITH views AS (
-  SELECT t.track_id, t.end_time - t.start_time AS seconds, c.crop_id,
-         (c.x2 - c.x1) * (c.y2 - c.y1) / (v.width * v.height) AS share,
-         least(c.x2 - c.x1, c.y2 - c.y1) AS side,
-         greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
-                  max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
-         row_number() OVER (one ORDER BY c.quality DESC, c.crop_id) AS place
-  FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
-  WINDOW one AS (PARTITION BY t.track_id, t.video))
-SELECT crop_id FROM views WHERE place = 1 AND share <= 0.5 AND side >= 24
-ORDER BY path >= side DESC, seconds DESC, crop_id LIMIT ?
+_EXAMPLES = f"""{VIEWS.format(first="c.quality DESC")}
+SELECT crop_id FROM views WHERE place = 1 AND share <= {MOST_OF_FRAME} AND side >= {LEAST_SIDE}
+ORDER BY path >= side DESC, end_time - start_time DESC, crop_id LIMIT ?
 """
+
 Frame = tuple[str, int]
 """A video and the number of a frame."""
 
