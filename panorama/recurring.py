@@ -36,7 +36,7 @@ WITH views AS (
   FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
   WINDOW one AS (PARTITION BY t.track_id, t.video))
 """
-"""Every track's crops, best first, with their share of the frame, their shorter side and how far they moved."""
+"""The crops of every track, best first, with their share of the frame, their shorter side and its path."""
 
 # The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
 _TRACKS = f"""{VIEWS.format(first="abs(c.time - (t.start_time + t.end_time) / 2)")}
