@@ -31,7 +31,7 @@ SEEDS = [
     "EXPLAIN ANALYZE SELECT moments WHERE NOT entity = 'dog' AND duration > 3 ORDER BY start_time DESC",
     "ALTER ENTITY 'dog' ADD NOT 'a.jpg'; DROP ENTITY IF EXISTS 'dog'; FORGET ENTITY 'dog' WITH SIGHTINGS",
     "SELECT crops ORDER BY similarity('link.jpg') LIMIT 3",
-    "SELECT frames, band, camera WHERE entity = 'dog' AND score >= 0 UNION SELECT frames, band, clock",
+    "SELECT frames, band, camera WHERE entity = 'dog' AND score >= 0 UNION SELECT frames, band, camera",
     "SHOW ENTITIES; DESCRIBE ENTITY 'dog'",
     "SELECT moments WHERE entity = 'dog' NOT FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 3 SECONDS",
     "SELECT c.crop_id, similarity('a.jpg', c) AS s FROM crops c JOIN videos v USING (video) WHERE v.camera ="

@@ -215,3 +215,80 @@ def test_a_list_without_names_of_ours_is_told_without_the_shorthand(engine: Engi
 def test_columns_of_those_names_stay_duckdbs(engine: Engine, sql: str, columns: list[str]) -> None:
     result = engine.query(sql)
     assert result.columns == columns and len(result) > 0
+
+
+FRAMES = ", ".join(OUTPUT["frames"])
+
+
+@pytest.mark.parametrize(
+    ("sql", "place", "told"),
+    [
+        (
+            "SELECT frames, band WHERE entity = 'dog' UNION SELECT frames WHERE time < 1",
+            "SELECT frames WHERE",
+            "the sides of UNION have different columns: SELECT frames, band returns 11 columns"
+            f" ({FRAMES}, band); SELECT frames returns 10 columns ({FRAMES}). Name the same on both sides:"
+            " SELECT frames, band WHERE ... UNION SELECT frames, band ...",
+        ),
+        (
+            "EXPLAIN ((SELECT frames LIMIT 3)) UNION ALL (SELECT frames, camera, band LIMIT 3)",
+            "SELECT frames, camera",
+            "SELECT frames, camera, band WHERE ... UNION SELECT frames, camera, band ...",
+        ),
+        (  # as many columns, and another meaning: cameras stood under the name of bands
+            "SELECT * FROM (SELECT frames, band EXCEPT SELECT frames, camera)",
+            "SELECT frames, camera",
+            "SELECT frames, band, camera WHERE ... EXCEPT SELECT frames, band, camera ...",
+        ),
+        (
+            "SELECT tracks, band WHERE entity = 'dog' INTERSECT SELECT tracks, band",
+            "SELECT tracks, band",
+            "SELECT tracks, entity, score, band WHERE ... INTERSECT SELECT tracks, entity, score, band ...",
+        ),
+        ("SELECT frames UNION SELECT moments", "SELECT moments", "UNION BY NAME puts them under their names"),
+        ("SELECT frames, band EXCEPT SELECT moments", "SELECT moments", "Ask both for the same"),
+        (
+            "(SELECT crops ORDER BY similarity('a.jpg') LIMIT 1) UNION ALL (SELECT crops LIMIT 1)",
+            "SELECT crops LIMIT",
+            "UNION BY NAME",
+        ),
+    ],
+)
+def test_sides_with_different_columns_are_told_with_the_columns_and_what_to_write(
+    engine: Engine, sql: str, place: str, told: str
+) -> None:
+    """DuckDB told that the numbers of columns differ, not which, or took one column for another."""
+    with pytest.raises(QueryError) as caught:
+        engine.query(sql)
+    assert caught.value.args[0].startswith("the sides of ") and told in caught.value.args[0]
+    assert caught.value.position == sql.rindex(place)
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        (
+            "SELECT tracks, entity, score, band WHERE entity = 'dog'"
+            " EXCEPT SELECT tracks, entity, score, band",
+            (*OUTPUT["tracks"], "entity", "score", "band"),
+        ),
+        ("SELECT frames UNION ALL BY NAME SELECT frames, band", (*OUTPUT["frames"], "band")),
+        ("SELECT frames UNION BY NAME (SELECT moments LIMIT 1)", None),
+        ("SELECT video FROM (SELECT frames LIMIT 1) UNION SELECT video FROM (SELECT moments)", ("video",)),
+        (
+            "SELECT 1.5 AS one WHERE 'gate' IN (SELECT camera FROM (SELECT frames, camera WHERE time < 1))"
+            " UNION SELECT max(time) FROM (SELECT frames)",
+            ("one",),
+        ),
+    ],
+)
+def test_sides_that_fit_are_left_to_duckdb(engine: Engine, sql: str, columns: tuple[str, ...] | None) -> None:
+    result = engine.query(sql)
+    assert columns is None or tuple(result.columns) == columns
+    assert len(result) > 0
+
+
+def test_the_columns_of_a_shorthand_are_told_beside_plain_sql_with_others(engine: Engine) -> None:
+    told = rf"same number of result columns; SELECT frames, band returns 11 columns \({FRAMES}, band\)$"
+    with pytest.raises(QueryError, match=told):
+        engine.query("SELECT frames, band UNION SELECT video, frame FROM frames")

@@ -286,7 +286,7 @@ class Engine:
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
-            error = readable(exc, text, [query.target for query in rewritten.queries])
+            error = readable(exc, text, rewritten.queries)
             place = None if error.position is None else error.position + shift
             raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result

@@ -14,7 +14,7 @@ CALLS = ("similarity", "verify", *PREDICATES)
 # What may stand after SELECT frames and the names behind it; anything else (FROM, an operator) makes `frames`
 # a column.
 AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
-_SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
 TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -94,7 +94,7 @@ def _is_shorthand(tokens: list[Token], i: int) -> bool:
     after = tokens[behind]
     if after.token_type in AFTER_TARGET or after.text.upper() in ("WITH", "WITHIN"):
         return True
-    if after.token_type in _SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
+    if after.token_type in SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
         return True
     # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
     if after.token_type == TokenType.R_PAREN:
@@ -169,7 +169,7 @@ def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
     for j in range(start, i):
         kind = tokens[j].token_type
         depth += (kind in _OPEN) - (kind in _CLOSE)
-        if depth == 0 and kind in _SET_OPERATIONS:
+        if depth == 0 and kind in SET_OPERATIONS:
             first = j + 1
     return tokens[first].token_type == TokenType.FROM or any(
         tokens[j].token_type == TokenType.FROM and _opening(tokens, j) == start - 1 for j in range(first, i)
@@ -190,12 +190,12 @@ def _shorthand_span(tokens: list[Token], i: int) -> Extension:
                 last = j
                 break
             depth -= 1
-        elif depth == 0 and (kind == TokenType.SEMICOLON or kind in _SET_OPERATIONS):
+        elif depth == 0 and (kind == TokenType.SEMICOLON or kind in SET_OPERATIONS):
             last = j
             break
         elif depth == 0 and kind in TAIL and tail is None:
             tail = j
-    follows = last < len(tokens) and tokens[last].token_type in _SET_OPERATIONS
+    follows = last < len(tokens) and tokens[last].token_type in SET_OPERATIONS
     grouped = follows or _follows_set_operation(tokens, i)
     if grouped and tail is not None:
         last = tail  # ORDER BY and LIMIT belong to the whole set operation
@@ -207,4 +207,4 @@ def _follows_set_operation(tokens: list[Token], i: int) -> bool:
     j = i - 1
     while j >= 0 and tokens[j].text.upper() in ("ALL", "DISTINCT", "BY", "NAME"):
         j -= 1
-    return j >= 0 and tokens[j].token_type in _SET_OPERATIONS
+    return j >= 0 and tokens[j].token_type in SET_OPERATIONS

@@ -12,8 +12,9 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import QueryError, QueryTimeout, near
 from panorama.query.dialect import meant_text
 from panorama.query.extensions import TARGETS
-from panorama.query.plan import columns_to_add
+from panorama.query.plan import Query, columns_to_add
 from panorama.query.relations import RELATIONS, SCHEMA
+from panorama.query.unions import sides_hint
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -149,11 +150,11 @@ def check_single_select(
     return None if explained or pivots else statements[0]
 
 
-def readable(error: BaseException, sql: str, targets: Sequence[str] = ()) -> QueryError:
+def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> QueryError:
     """DuckDB's error, pointing into the statement that DuckDB was given.
 
     Args:
-        targets: of the shorthands that stood in it.
+        queries: the shorthands that stood in it.
     """
     text = str(error)
     position = None
@@ -176,8 +177,8 @@ def readable(error: BaseException, sql: str, targets: Sequence[str] = ()) -> Que
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
     message = _with_relations(message)
-    hint = _target_hint(message, sql) or _column_hint(message, targets)
-    hint = hint or _meant_text(message, sql, position)
+    hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
+    hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
     return QueryError(f"{message.rstrip('!') if hint else message}{hint}", sql, position)
 
 

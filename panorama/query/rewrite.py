@@ -34,6 +34,7 @@ from panorama.query.rules import apply_rules
 from panorama.query.shapes import shape_kinds
 from panorama.query.shorthand import Reading, read_shorthand
 from panorama.query.space import PREDICATES, Call, Name, call_sql
+from panorama.query.unions import check_sides
 
 
 class Rewriter:
@@ -89,6 +90,7 @@ class Rewriter:
             at = extension.stop
         text += self._sql[at:]
         left = self._parameters_outside(outer)
+        check_sides(self._typed, self._extensions, self._queries, self._sql)
         return Rewritten(text, left, tuple(self._queries), tuple(self._similarities), tuple(pieces))
 
     def _outermost(self, start: int, stop: int, inside: Extension | None = None) -> list[Extension]:
