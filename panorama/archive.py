@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.errors import UnknownVideo, VideoError, unknown
+from panorama.errors import UnknownVideo, VideoError, near, unknown
 from panorama.examples import embed_examples
 from panorama.ingest import EMBED_BATCH
 from panorama.lines import counted
@@ -181,6 +183,82 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
             raise UnknownVideo(unknown("video", video, names, "panorama videos"))
         found[name] = None
     return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What one word on the command line means.
+
+    Attributes:
+        given: the word.
+        names: of the videos that it means, at least one, as the library lists them.
+        several: whether it is a folder or a pattern: nobody named these videos one by one.
+    """
+
+    given: str
+    names: tuple[str, ...]
+    several: bool
+
+
+def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
+    """What names, paths, folders and patterns mean, each the first of these that it can be.
+
+    A folder means all below it. In a pattern `*`, `?` and `[a-z]` stay within one part, `**` is any number of
+    folders, as where `index` is given one. Folders and patterns are tried on names, then on paths.
+
+    Args:
+        listed: the columns video and uri of all videos.
+
+    Raises:
+        UnknownVideo: one of them means no video.
+    """
+    names = listed.column("video").to_pylist()
+    uris = listed.column("uri").to_pylist()
+    known, by_uri = set(names), dict(zip(uris, names, strict=True))
+    found = []
+    for given in videos:
+        name = given if given in known else by_uri.get(str(Path(given).resolve()))
+        if name is not None:
+            found.append(Meant(given, (name,), several=False))
+            continue
+        of_several = _of_several(given, names, uris) if given else ()
+        if not of_several:
+            raise UnknownVideo(_unmet(given, names))
+        found.append(Meant(given, of_several, several=True))
+    return found
+
+
+def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
+    """The names of the videos that a folder or a pattern means."""
+    is_folder = not glob.has_magic(given) or given.endswith("/")
+    below = ("**", "*") if is_folder else ()
+    for pattern, texts in ((PurePath(given), names), (Path(given).resolve(), uris)):
+        parts = (*pattern.parts, *below)
+        fits = (_fits(PurePath(text).parts, parts) for text in texts)
+        if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
+            return fitting
+    return ()
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path fit a pattern's."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def _unmet(given: str, names: Sequence[str]) -> str:
+    """The message for a name, folder or pattern that means no video."""
+    if not glob.has_magic(given):
+        folders = {f"{folder}/" for name in names for folder in PurePath(name).parents if folder.name}
+        return unknown("video", given, [*names, *sorted(folders)], "panorama videos")
+    deeper = f"**/{given}"
+    if below := _of_several(deeper, names, names):
+        many = counted(len(below), "video")
+        return f"no video fits {given!r}: * stays within one folder; {deeper!r} means {many}"
+    return f"no video fits {given!r}.{near(given, names)} See: panorama videos"
 
 
 def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from panorama.answering import Entity
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.lines import counted
 
 NOT_THIS = "panorama.register.not_this"
@@ -178,17 +178,7 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
     """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays."""
     library = opened(ctx)
     library.entity(name)
-    if not yes and not _confirmed(f"Erase {name} for good?"):
-        say("nothing was erased")
+    if not yes and not confirmed(f"Erase {name} for good?", "nothing was erased", "erases"):
         ctx.exit(1)
     library.forget(name, with_sightings=with_sightings)
     say(f"forgot {name}")
-
-
-def _confirmed(question: str) -> bool:
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort:  # Ctrl-C, or nobody there who could answer
-        click.echo(err=True)  # the line of the question ends
-        say("nothing was erased; --yes erases without asking")
-        raise

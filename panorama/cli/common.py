@@ -31,6 +31,26 @@ def say(text: str) -> None:
     click.echo(one_line(text), err=True)
 
 
+def confirmed(question: str, otherwise: str, does: str) -> bool:
+    """Whether somebody says yes; where not, it is said what that leaves.
+
+    Args:
+        otherwise: as 'nothing was erased'; does: what --yes does without asking, as 'erases'.
+
+    Raises:
+        click.Abort: Ctrl-C, or nobody is there who could answer.
+    """
+    try:
+        yes = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the line of the question ends
+        say(f"{otherwise}; --yes {does} without asking")
+        raise
+    if not yes:
+        say(otherwise)
+    return yes
+
+
 def size(count: float) -> str:
     """Bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):

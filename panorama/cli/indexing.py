@@ -1,4 +1,4 @@
-"""Commands about footage: index, videos, remove, info, compact."""
+"""Commands about indexing: index, info, compact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,9 @@ from panorama.archive import (
     FileOutcome,
     Hooks,
     IndexReport,
-    missing,
-    names_of,
-    replaced,
 )
 from panorama.arguments import MOST_ZOOM
-from panorama.cli.common import json_option, opened, print_rows, say, size
+from panorama.cli.common import json_option, opened, say, size
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.parcels import Progress
@@ -177,7 +173,7 @@ def recording_options(command: Any) -> Any:
     return command
 
 
-def _rule(
+def recording_rule(
     library: Library, time_from: str | None, zone: str, camera_from: str | None
 ) -> RecordingRule | None:
     """The rule asked for, with what is not asked for as the library keeps it; None where nothing is."""
@@ -256,7 +252,7 @@ def index_command(
 
     library = opened(ctx, may_be_new=True)
     settings = named(_profile(library), fps, every, quick, zoom)
-    recording = _rule(library, time_from, zone, camera_from)
+    recording = recording_rule(library, time_from, zone, camera_from)
     hooks = Hooks(line.start, line.progress, tell, wait)
     started = time.perf_counter()
     try:
@@ -344,93 +340,6 @@ def _stages(report: IndexReport) -> Iterator[str]:
 def _profile(library: Library) -> Profile:
     """How the library indexes new videos; the default where there is none yet."""
     return profile_in(library.snapshot().settings) if library.exists else Profile()
-
-
-@click.command("videos")
-@json_option
-@click.pass_context
-def videos_command(ctx: click.Context, as_json: bool) -> None:
-    """List the videos of the library, and whether their files are still there."""
-    names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
-    videos = opened(ctx).videos()
-    rows = videos.select(names).to_pylist()
-    gone, other = missing(videos), replaced(videos)
-    for row, absent in zip(rows, gone, strict=True):
-        row["duration"] = round(row["duration"], 3)
-        row["missing"] = absent if as_json else "missing" if absent else ""
-    print_rows([*names, "missing"], [list(row.values()) for row in rows], as_json)
-    if any(gone):
-        say(
-            f"{counted(sum(gone), 'file is', 'files are')} missing: queries answer as before, clips and"
-            " sheets do not; index a moved file where it is now, or `panorama remove` it"
-        )
-    for row, changed in zip(rows, other, strict=True):
-        if changed:
-            say(f"the file of {row['video']} has changed since it was indexed; index it again")
-
-
-@click.command("clock")
-@click.argument("videos", nargs=-1)
-@recording_options
-@click.option(
-    "--at", default=None, help="Local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
-)
-@click.option(
-    "--first-at",
-    default=None,
-    help="The same of the first of VIDEOS; the others stay as far behind it. For a clock that was wrong.",
-)
-@json_option
-@click.pass_context
-def clock_command(
-    ctx: click.Context,
-    videos: tuple[str, ...],
-    time_from: str | None,
-    zone: str,
-    camera_from: str | None,
-    at: str | None,
-    first_at: str | None,
-    as_json: bool,
-) -> None:
-    """Say when videos were recorded, or show it; nothing is decoded again.
-
-    \b
-    panorama clock
-    panorama clock --time-from name --timezone Europe/Berlin
-    panorama clock gate/a.mp4 --at "2026-03-01 10:00:00"
-    panorama clock gate/*.mp4 --first-at "2026-03-01 10:00:00"
-    """
-    library = opened(ctx)
-    by_hand = at is not None or first_at is not None
-    if by_hand and (time_from or camera_from or (at is not None and first_at is not None)):
-        raise click.UsageError(
-            "--at and --first-at set times by hand: one of them, without --time-from and --camera-from"
-        )
-    rule = None if by_hand else _rule(library, time_from, zone, camera_from)
-    if rule is not None or by_hand:
-        report = library.date(videos or None, recording=rule, start=at, zone=zone, first_start=first_at)
-        for text in report.lines():
-            say(text)
-        say(f"{counted(report.changed, 'video')} changed")
-        return
-    names = ["video", "camera", "start_clock", "time_zone", "time_from"]
-    table = library.videos()
-    wanted = set(names_of(videos, table))
-    chosen = [row for row in table.select(names).to_pylist() if not videos or row["video"] in wanted]
-    print_rows(names, [[_plain(value) for value in row.values()] for row in chosen], as_json)
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else value
-
-
-@click.command("remove")
-@click.argument("videos", nargs=-1, required=True)
-@click.pass_context
-def remove_command(ctx: click.Context, videos: tuple[str, ...]) -> None:
-    """Take videos out of the library, by name or path; the files are not touched."""
-    for name in opened(ctx).remove_videos(videos):
-        say(f"removed {name}")
 
 
 @click.command("info")

@@ -1,0 +1,141 @@
+"""Commands about the videos of a library: videos, clock, remove."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from panorama.archive import Meant, meant, missing, replaced
+from panorama.cli.common import confirmed, json_option, opened, print_rows, say
+from panorama.cli.indexing import recording_options, recording_rule
+from panorama.library import Library
+from panorama.lines import counted
+
+SHOWN_NAMES = 20
+"""Of more videos that are to be taken out, the rest is counted."""
+
+
+@click.command("videos")
+@json_option
+@click.pass_context
+def videos_command(ctx: click.Context, as_json: bool) -> None:
+    """List the videos of the library, and whether their files are still there."""
+    names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
+    videos = opened(ctx).videos()
+    rows = videos.select(names).to_pylist()
+    gone, other = missing(videos), replaced(videos)
+    for row, absent in zip(rows, gone, strict=True):
+        row["duration"] = round(row["duration"], 3)
+        row["missing"] = absent if as_json else "missing" if absent else ""
+    print_rows([*names, "missing"], [list(row.values()) for row in rows], as_json)
+    if any(gone):
+        say(
+            f"{counted(sum(gone), 'file is', 'files are')} missing: queries answer as before, clips and"
+            " sheets do not; index a moved file where it is now, or `panorama remove` it"
+        )
+    for row, changed in zip(rows, other, strict=True):
+        if changed:
+            say(f"the file of {row['video']} has changed since it was indexed; index it again")
+
+
+@click.command("clock")
+@click.argument("videos", nargs=-1)
+@recording_options
+@click.option(
+    "--at", default=None, help="Local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
+)
+@click.option(
+    "--first-at",
+    default=None,
+    help="The same of the first of VIDEOS; the others stay as far behind it. For a clock that was wrong.",
+)
+@json_option
+@click.pass_context
+def clock_command(
+    ctx: click.Context,
+    videos: tuple[str, ...],
+    time_from: str | None,
+    zone: str,
+    camera_from: str | None,
+    at: str | None,
+    first_at: str | None,
+    as_json: bool,
+) -> None:
+    """Say when videos were recorded, or show it; nothing is decoded again.
+
+    A video is named as in the library or by its path; a folder, or a pattern in quotes, means several.
+
+    \b
+    panorama clock
+    panorama clock --time-from name --timezone Europe/Berlin
+    panorama clock gate/a.mp4 --at "2026-03-01 10:00:00"
+    panorama clock "gate/*.mp4" --first-at "2026-03-01 10:00:00"
+    """
+    library = opened(ctx)
+    by_hand = at is not None or first_at is not None
+    if by_hand and (time_from or camera_from or (at is not None and first_at is not None)):
+        raise click.UsageError(
+            "--at and --first-at set times by hand: one of them, without --time-from and --camera-from"
+        )
+    rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
+    if rule is not None or by_hand:
+        chosen = _names(_meant(videos, library)) if videos else None
+        report = library.date(chosen, recording=rule, start=at, zone=zone, first_start=first_at)
+        for text in report.lines():
+            say(text)
+        say(f"{counted(report.changed, 'video')} changed")
+        return
+    names = ["video", "camera", "start_clock", "time_zone", "time_from"]
+    wanted = set(_names(_meant(videos, library)))
+    rows = [row for row in library.videos().select(names).to_pylist() if not videos or row["video"] in wanted]
+    print_rows(names, [[_plain(value) for value in row.values()] for row in rows], as_json)
+
+
+def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:
+    """What was named means; of folders and patterns it is said how many videos they are."""
+    found = meant(videos, library.videos()) if videos else []
+    for part in found:
+        if part.several:
+            say(f"{part.given} means {counted(len(part.names), 'video')}")
+    return found
+
+
+def _names(found: list[Meant]) -> list[str]:
+    """The names of the videos, each once."""
+    return list(dict.fromkeys(name for part in found for name in part.names))
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else value
+
+
+@click.command("remove")
+@click.argument("videos", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask where a folder or a pattern is given.")
+@click.pass_context
+def remove_command(ctx: click.Context, videos: tuple[str, ...], yes: bool) -> None:
+    """Take videos out of the library, all or none; the files are not touched.
+
+    A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
+    they are is said, and asked for a yes.
+
+    \b
+    panorama remove gate/a.mp4 gate/b.mp4
+    panorama remove "gate/*-night.mp4"
+    """
+    library = opened(ctx)
+    found = _meant(videos, library)
+    names = _names(found)
+    say(f"to be taken out, with all that was found in {'it' if len(names) == 1 else 'them'}:")
+    for name in names[:SHOWN_NAMES]:
+        say(f"  {name}")
+    if len(names) > SHOWN_NAMES:
+        say(f"  and {len(names) - SHOWN_NAMES} more, which `panorama clock` lists")
+    if any(part.several for part in found) and not yes:
+        question = f"Take {counted(len(names), 'video')} out of the library?"
+        if not confirmed(question, "nothing was taken out", "takes out"):
+            ctx.exit(1)
+    for name in library.remove_videos(names):
+        say(f"removed {name}")

@@ -1,0 +1,158 @@
+"""`panorama clock` and `remove` by folders and patterns: what they mean, and what happens to nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fakes import Thing, write_film
+
+from panorama.archive import Meant, meant
+from panorama.errors import UnknownVideo
+
+NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
+    """Names and places of videos below the folder `archive` of the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return pa.table({"video": NAMES, "uri": [str(tmp_path.resolve() / "archive" / name) for name in NAMES]})
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
+        ("gate/*", ["gate/a.mp4", "gate/b.mkv"]),
+        ("gate/?.mp4", ["gate/a.mp4"]),
+        ("gate/[bc].*", ["gate/b.mkv"]),
+        ("**/*.mp4", ["gate/a.mp4", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]),
+        ("gate/**", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
+        ("*/night/*.mp4", ["gate/night/c.mp4"]),
+        ("gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
+        ("gate/night/", ["gate/night/c.mp4"]),
+        ("*/", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
+        ("archive/gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
+        ("archive/*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
+        ("./archive/gate/../*way.mp4", ["gateway.mp4"]),
+        (".", NAMES),
+    ],
+)
+def test_folders_and_patterns_mean_what_lies_there(listed: pa.Table, given: str, names: list[str]) -> None:
+    assert meant([given], listed) == [Meant(given, tuple(names), several=True)]
+
+
+def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: pa.Table) -> None:
+    given = ["odd[1].mp4", "archive/gate/a.mp4", "yard.mp4"]
+    assert [(m.names, m.several) for m in meant(given, listed)] == [
+        (("odd[1].mp4",), False),
+        (("gate/a.mp4",), False),
+        (("yard.mp4",), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("gat/*.mp4", r"no video fits 'gat/\*\.mp4'\. Did you mean 'gate/a\.mp4'.* See: panorama videos"),
+        ("night/*", r"stays within one folder; '\*\*/night/\*' means 1 video$"),
+        ("*.mkv", r"stays within one folder; '\*\*/\*\.mkv' means 1 video$"),
+        ("gatee", r"no video 'gatee'\. Did you mean 'gate/'"),
+        ("*.avi", r"no video fits '\*\.avi'\."),
+        ("", r"no video ''\."),
+        ("gat", r"no video 'gat'\."),
+        ("yard.mp4/", r"no video 'yard\.mp4/'\. Did you mean 'yard\.mp4'"),
+    ],
+)
+def test_what_means_no_video_is_told_with_near_names(listed: pa.Table, given: str, told: str) -> None:
+    with pytest.raises(UnknownVideo, match=told):
+        meant(["yard.mp4", given], listed)
+
+
+@pytest.fixture
+def indexed(run: Callable[..., Any], tmp_path: Path) -> Path:
+    """A library with four films."""
+    for number, name in enumerate(("gate/a.mp4", "gate/b.mp4", "yard.mp4", "shed.mp4")):
+        write_film(tmp_path / "x" / name, [Thing("red", number, 12)], frames=12)
+    assert run("index", "x", "--model", "color-bands").status == 0
+    return tmp_path
+
+
+def videos(run: Callable[..., Any]) -> list[str]:
+    return [row["video"] for row in run("videos", "--json").json]
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str | None) -> list[str]:
+    """Somebody types `text` at every question, for None nobody is there; the questions that were asked."""
+    asked: list[str] = []
+
+    def typed(question: str) -> str:
+        asked.append(question)
+        if text is None:
+            raise EOFError
+        return text
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", typed)
+    return asked
+
+
+def test_remove_says_what_a_pattern_takes_away_and_asks(
+    run: Callable[..., Any], indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = answer(monkeypatch, "n")
+    kept = run("remove", "gate/*", "shed.mp4")
+    assert kept.status == 1 and len(asked) == 1
+    assert kept.err.startswith(
+        "gate/* means 2 videos\nto be taken out, with all that was found in them:\n"
+        "  gate/a.mp4\n  gate/b.mp4\n  shed.mp4\n"
+    )
+    assert kept.err.endswith("nothing was taken out\n") and len(videos(run)) == 4
+    answer(monkeypatch, None)
+    alone = run("remove", "gate")
+    assert alone.status == 130 and "nothing was taken out; --yes takes out without asking\n" in alone.err
+    assert len(videos(run)) == 4
+    answer(monkeypatch, "y")
+    assert run("remove", "gate").err.endswith("removed gate/a.mp4\nremoved gate/b.mp4\n")
+    assert videos(run) == ["shed.mp4", "yard.mp4"]
+    asked = answer(monkeypatch, "n")
+    done = run("remove", "x/shed.mp4")  # somebody named it: as before, no question
+    assert (done.status, asked, videos(run)) == (0, [], ["yard.mp4"])
+    assert run("remove", "*.mp4", "--yes").status == 0
+    assert (asked, videos(run)) == ([], [])
+    assert (indexed / "x" / "gate" / "a.mp4").exists()
+
+
+def test_remove_takes_nothing_where_one_word_means_nothing(run: Callable[..., Any], indexed: Path) -> None:
+    for wrong in ("yrad.*", "", "nowhere/"):
+        done = run("remove", "gate", "yard.mp4", wrong, "--yes")
+        assert (done.status, done.out) == (1, "") and "UnknownVideo: no video" in done.err
+        assert "taken out" not in done.err
+    assert len(videos(run)) == 4
+
+
+def test_of_many_videos_the_first_are_listed(
+    run: Callable[..., Any], indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panorama.cli.videos.SHOWN_NAMES", 3)
+    answer(monkeypatch, "n")
+    assert "  shed.mp4\n  and 1 more, which" in run("remove", "**").err
+
+
+def test_a_clock_is_set_for_all_that_a_pattern_means(run: Callable[..., Any], indexed: Path) -> None:
+    done = run("clock", "gate/*.mp4", "--at", "2026-03-01 10:00:00", "--timezone", "UTC")
+    assert done.status == 0
+    assert done.err.startswith("gate/*.mp4 means 2 videos\n") and done.err.endswith("2 videos changed\n")
+    shown = run("clock", "gate", "--json")
+    assert shown.err == "gate means 2 videos\n"
+    assert {row["video"]: row["start_clock"] for row in shown.json} == {
+        "gate/a.mp4": "2026-03-01 10:00:00.000",
+        "gate/b.mp4": "2026-03-01 10:00:00.000",
+    }
+    wrong = run("clock", "gate/*.mp4", "yrad.*", "--at", "2026-03-01 11:00:00")
+    assert wrong.status == 1 and "no video fits 'yrad.*'. Did you mean 'yard.mp4'" in wrong.err
+    clocks = {row["start_clock"] for row in run("clock", "--json").json}
+    assert clocks == {"2026-03-01 10:00:00.000", None}
