@@ -54,8 +54,11 @@ class Hit:
 
     def told(self) -> str:
         """What it is and how sure, in a line."""
-        parts = [self.entity] if self.entity else []
-        parts += [] if self.score is None else [f"{self.score:.2f}"]
+        return "  ".join(part for part in (self.entity, self.sure()) if part)
+
+    def sure(self) -> str:
+        """How sure it is: score, band and similarity, those that there are."""
+        parts = [] if self.score is None else [f"{self.score:.2f}"]
         parts += [self.band] if self.band else []
         parts += [] if self.similarity is None else [f"similarity {self.similarity:.2f}"]
         return "  ".join(parts)
@@ -253,11 +256,31 @@ def _path(video: str, paths: Mapping[str, str]) -> str:
 
 
 def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
-    font = cv2.FONT_HERSHEY_SIMPLEX
-    cv2.putText(sheet, hit.told()[:38], (x + 4, y + 14), font, 0.45, _INK, 1, cv2.LINE_AA)
     end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
-    place = f"{hit.video[-34 + len(end) :]}  {clock(hit.time_seconds)}{end}"
-    cv2.putText(sheet, place, (x + 4, y + 29), font, 0.38, _DIM, 1, cv2.LINE_AA)
+    lines = (
+        (hit.entity, hit.sure(), 1 / 3, 14, 0.45, _INK),
+        (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
+    )
+    for name, facts, end_share, down, size, ink in lines:
+        text = beside(name, facts, TILE_WIDTH - 8, size, end_share)
+        cv2.putText(sheet, text, (x + 4, y + down), cv2.FONT_HERSHEY_SIMPLEX, size, ink, 1, cv2.LINE_AA)
+
+
+def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
+    """A name and what is told of it in `room` pixels: a part of the name gives way, what is told stays.
+
+    Args:
+        size: of the letters, as `cv2.putText` has it.
+        end_share: how much of what is kept is the name's end, which tells `van-1` and `van-2` apart; 1 for
+            paths.
+    """
+    for kept in range(len(name), -1, -1):
+        tail = int(kept * end_share)
+        cut = name if kept == len(name) else f"{name[: kept - tail]}...{name[len(name) - tail :]}"
+        text = "  ".join(part for part in (cut, facts) if part)
+        if cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, 1)[0][0] <= room:
+            return text
+    return facts
 
 
 def write_clips(
