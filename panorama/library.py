@@ -157,10 +157,10 @@ class Library:
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.archive import INDEXED, IndexReport, dating
-        from panorama.beside.models import beside
         from panorama.indexing import finish, index_paths
         from panorama.ingest import check_depth
         from panorama.profile import prepare
+        from panorama.worker.client import beside
 
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         if not found.videos and not self.exists:

@@ -68,7 +68,7 @@ ASK = "SELECT frames WHERE entity = 'red' AND score >= 0"
 def test_no_network_is_loaded_where_there_is_nothing_to_compute(done: Path, code: str, says: str) -> None:
     start = "import sys, panorama\nlibrary = panorama.open('library')\n"
     command = [sys.executable, "-c", f"{start}{code}\nprint('torch' in sys.modules)"]
-    # With two cores the networks are in a process of their own: tests/test_beside.py.
+    # With two cores the networks are in a process of their own: tests/test_worker.py.
     one = {**os.environ, "PANORAMA_THREADS": "1"}
     ran = subprocess.run(command, cwd=done, env=one, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panorama.beside.models import beside
 from panorama.errors import UsageError
 from panorama.ingest import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
 from panorama.lines import counted
@@ -43,6 +42,7 @@ from panorama.tune.sample import (
     loss_between,
 )
 from panorama.video import find_videos
+from panorama.worker.client import beside
 
 if TYPE_CHECKING:
     from panorama.library import Library

@@ -1,6 +1,6 @@
 """The process that runs the networks: requests enter by its input, answers leave by its output.
 
-`panorama.beside.models` starts it. It ends when its input does, so also when who started it was killed.
+`panorama.worker.client` starts it. It ends when its input does, so also when who started it was killed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
-from panorama.beside.channel import receive, send, widen
-from panorama.beside.flag import Flag
 from panorama.models.base import Embedder, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.weights import open_model
 from panorama.pipeline import lower_priority
 from panorama.threads import Threads
+from panorama.worker.channel import receive, send, widen
+from panorama.worker.flag import Flag
 
 PROPOSER, EMBEDDER = "proposer", "embedder"
 

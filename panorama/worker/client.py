@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.beside.channel import receive, send, widen
-from panorama.beside.flag import Flag
-from panorama.beside.serving import EMBEDDER, PROPOSER, Answer, Request
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer, ProposalSettings
 from panorama.models.precision import Precision
 from panorama.threads import ENVIRONMENT, Threads
+from panorama.worker.channel import receive, send, widen
+from panorama.worker.flag import Flag
+from panorama.worker.server import EMBEDDER, PROPOSER, Answer, Request
 
 LEAVE_SECONDS = 5.0
 """How long the process may take to notice that nobody asks any more."""
@@ -64,7 +64,7 @@ def _ready(embedder: Embedder) -> bool:
 
 
 class ModelProcess:
-    """A process that runs the networks of two folders; see `panorama.beside.serving`.
+    """A process that runs the networks of two folders; see `panorama.worker.server`.
 
     Args:
         proposer, embedder: the folders; None where what embeds needs no network.
@@ -122,7 +122,7 @@ class ModelProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             code = (
-                f"import sys; sys.path[:] = {_path()!r}; from panorama.beside.serving import main; "
+                f"import sys; sys.path[:] = {_path()!r}; from panorama.worker.server import main; "
                 f"main({self._folders[0]!r}, {self._folders[1]!r}, {self._held.descriptor})"
             )
             # In a session of its own: Ctrl-C is for us, and by our end it learns of it.

@@ -18,9 +18,6 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.archive import Hooks
-from panorama.beside.channel import receive, send
-from panorama.beside.models import EmbedderBeside, ModelProcess, ProposerBeside, beside
-from panorama.beside.serving import PROPOSER
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
@@ -29,6 +26,9 @@ from panorama.models.late_proposer import LateProposer
 from panorama.models.registry import late_embedder, late_proposer
 from panorama.parcels import Job, Parcel, batched
 from panorama.pipeline import NICENESS
+from panorama.worker.channel import receive, send
+from panorama.worker.client import EmbedderBeside, ModelProcess, ProposerBeside, beside
+from panorama.worker.server import PROPOSER
 
 ROOT = Path(__file__).resolve().parent.parent
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are looked up in /proc")
@@ -260,7 +260,7 @@ def test_the_process_ends_with_who_started_it(tmp_path: Path) -> None:
     script = """
 import time
 import numpy as np
-from panorama.beside.models import beside
+from panorama.worker.client import beside
 from panorama.models.registry import late_embedder, late_proposer
 with beside(late_proposer(), late_embedder()) as (proposer, _):
     proposer.load()
@@ -327,11 +327,11 @@ def test_what_cannot_travel_back_is_an_error_and_no_hang(
     # The other process gets a model of ours in the place of its own.
     (tmp_path / "sitecustomize.py").write_text(
         f"import sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'tests')]!r}\n"
-        "import panorama.beside.serving as serving, test_beside\n"
-        f"serving._Served.propose = lambda self, side, zoom, images: test_beside.{step.__name__}(images)\n"  # type: ignore[attr-defined]
+        "import panorama.worker.server as serving, test_worker\n"
+        f"serving._Served.propose = lambda self, side, zoom, images: test_worker.{step.__name__}(images)\n"  # type: ignore[attr-defined]
     )
     script = """
-from panorama.beside.models import beside
+from panorama.worker.client import beside
 from panorama.models.registry import late_embedder, late_proposer
 with beside(late_proposer(), late_embedder()) as (proposer, _):
     try:

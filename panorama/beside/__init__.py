@@ -1,1 +1,0 @@
-"""Networks in a process of their own, beside the one that indexes: `models.beside` starts it."""
