@@ -18,7 +18,7 @@ from panorama.ingest import Indexer, IngestSettings
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 from panorama.tracking.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
-from panorama.video import PassedFrame, VideoFrame, VideoReader, decoding, find_videos, open_video, sparing
+from panorama.video import PassedFrame, VideoFrame, VideoReader, find_videos, open_video, probing, sparing
 
 RATE = 5.0
 LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:scenecut=0"}
@@ -28,7 +28,7 @@ LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:s
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short clips are spared from their first packet on, and small ones decoded by many threads, too."""
     monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
-    monkeypatch.setattr(decoding, "ALONE_PIXELS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
 
 
 def row(frame: VideoFrame | PassedFrame) -> tuple[int, int, float]:
@@ -139,7 +139,7 @@ STAMPS: dict[str, Callable[[av.Packet, int], int]] = {
 def test_where_stamps_tell_no_place_from_the_start_nothing_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stamps: str, threads: int
 ) -> None:
-    monkeypatch.setattr(decoding, "ALONE_PIXELS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
     whole = write_video(tmp_path / "whole.mp4", "libx264", frames=150, b_frames=3, codec_options=LEAN)
     path = restamped(tmp_path / "odd.mkv", whole.path, 0, STAMPS[stamps])
     with open_video(path, threads=threads) as reader:

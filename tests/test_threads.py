@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import panorama
 from panorama.errors import UsageError
 from panorama.threads import Threads, cores_here, lent, products_alone
-from panorama.video.decoding import open_source
+from panorama.video.probing import open_source
 
 
 @pytest.fixture(autouse=True)
@@ -244,5 +244,5 @@ def test_small_pictures_are_decoded_by_one_thread_and_larger_ones_by_those_asked
 ) -> None:
     film = write_film(tmp_path / "a.mp4", [], frames=2)  # 160 x 120
     for alone, threads in ((160 * 120, 1), (160 * 120 - 1, 3)):
-        monkeypatch.setattr("panorama.video.decoding.ALONE_PIXELS", alone)
+        monkeypatch.setattr("panorama.video.probing.ALONE_PIXELS", alone)
         assert open_source(film, 3).threads == threads

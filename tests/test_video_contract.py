@@ -140,7 +140,7 @@ def test_keyframe_only_mode_keeps_the_frame_numbers(clip: Clip) -> None:
 
 
 def test_one_thread_and_many_read_the_same(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panorama.video.decoding.ALONE_PIXELS", 0)
+    monkeypatch.setattr("panorama.video.probing.ALONE_PIXELS", 0)
     with open_video(clip.path, threads=1) as one, open_video(clip.path, threads=4) as many:
         assert [f.pts for f in one.frames()] == [f.pts for f in many.frames()]
 

@@ -15,8 +15,9 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
-from panorama.video.decoding import decoded_frames, needed_frames, open_source, shown_packets
+from panorama.video.decoding import decoded_frames, needed_frames, shown_packets
 from panorama.video.planes import cut_frame, scaled
+from panorama.video.probing import open_source
 from panorama.video.reader import (
     Box,
     FrameTable,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import av
 
-from panorama.video.decoding import open_container
+from panorama.video.probing import open_container
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first tells its offset, the second is UTC by its standard."""
