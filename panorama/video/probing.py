@@ -1,0 +1,212 @@
+"""A video file enters; what a pass over its frames needs to know of it leaves, or why it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from panorama.errors import VideoOpenError
+from panorama.frames import DecodeReport, VideoInfo
+from panorama.video.declared import matroska_bytes
+
+# A playlist or a disguised text file must not make the decoder open other files or the network.
+OPEN_OPTIONS = {"protocol_whitelist": "file"}
+TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
+# These store no presentation times, or scrambled ones once frames are reordered; their order is still good.
+ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
+# After a seek their parser may stamp frames one too late, so they are read from the beginning instead.
+RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
+# These write the length into the header when they are finished, so a shorter file has lost its end.
+LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
+MAX_READ_ERRORS = 16
+ALONE_PIXELS = 960 * 540
+"""Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
+take up to a third more processor time for them."""
+ROUNDED_ASPECT = 0.03
+"""Pixels so nearly square are taken as square: sides rounded to 8 or 16 pixels leave such ratios behind. The
+least that a standard means is 16:15."""
+MOST_ASPECT = 4
+"""Pixels further from square are a damaged header: the widest in use are 2.2 times as high as wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that was opened once and found good; what a pass needs to know.
+
+    Attributes:
+        video_number: which of the video streams is read.
+        first_pts: of the first frame that decodes, None where frames carry no pts.
+        order_only: whether stamps are good for their order alone.
+        can_seek: whether frames carry the same stamps after a seek.
+        ticks_per_frame: of the average rate, at least 1.
+        claimed_packets: of the video stream as the container counts them, 0 where it does not.
+        counts_empty: whether it also counts chunks without a byte, which show the frame before once more.
+        claimed_seconds: where the container says that it ends, None where it does not.
+        claimed_bytes: how long the file says that it is, None where it does not.
+        gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
+    """
+
+    path: Path
+    threads: int
+    info: VideoInfo
+    video_number: int
+    first_pts: int | None
+    order_only: bool
+    can_seek: bool
+    ticks_per_frame: int
+    claimed_packets: int
+    counts_empty: bool
+    claimed_seconds: float | None
+    claimed_bytes: int | None
+    gapless: bool
+
+
+def open_container(path: Path) -> InputContainer:
+    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail."""
+    # The prefix keeps a colon in a name from being read as a protocol.
+    return av.open(f"file:{path}", options=OPEN_OPTIONS, metadata_errors="replace")
+
+
+def open_source(path: Path, threads: int) -> Source:
+    """Opens a file and decodes its first frame, which tells size, rotation and where time starts.
+
+    Raises:
+        VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
+    """
+    _check_readable(path)
+    try:
+        with closing(open_container(path)) as container:
+            stream = _video_stream(container, path)
+            stream.codec_context.thread_count = 1
+            first = _first_frame(container, stream)
+            if first is None:
+                raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
+            return _source(path, threads, container, stream, first)
+    except av.FFmpegError as exc:
+        raise VideoOpenError(_why_not_opened(path, exc)) from exc
+
+
+def _check_readable(path: Path) -> None:
+    if not path.exists():
+        raise VideoOpenError(f"there is no file {path}; check the path")
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as exc:
+        raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
+    if empty:
+        raise VideoOpenError(f"{path} is empty (0 bytes)")
+
+
+def _why_not_opened(path: Path, exc: av.FFmpegError) -> str:
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free"):
+        return (
+            f"{path} is an MP4/MOV file without a readable index; "
+            "it was cut off, or its recording was not finished"
+        )
+    return f"{path} is not a video that can be read: {exc.strerror or exc}"
+
+
+def _video_stream(container: InputContainer, path: Path) -> VideoStream:
+    if container.format.name in TEXT_FORMATS:
+        raise VideoOpenError(f"{path} is a text file, not a video")
+    if container.format.name == "image2" or container.format.name.endswith("_pipe"):
+        raise VideoOpenError(
+            f"{path} is a single picture, not a video; a folder of numbered pictures can be read as one"
+        )
+    moving = [s for s in container.streams.video if "attached_pic" not in str(s.disposition).lower()]
+    if not moving:
+        kinds = ", ".join(sorted({s.type for s in container.streams})) or "nothing"
+        raise VideoOpenError(f"{path} has no video stream (it holds: {kinds})")
+    best = container.streams.best("video")
+    stream = best if isinstance(best, VideoStream) and best in moving else moving[0]
+    if stream.codec_context is None:
+        raise VideoOpenError(f"{path} holds video in a format that no decoder is known for")
+    return stream
+
+
+def _first_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
+    for packet in read_packets(container, stream, DecodeReport()):
+        try:
+            for frame in packet.decode():
+                return frame
+        except av.FFmpegError:
+            continue
+    return None
+
+
+def _source(
+    path: Path, threads: int, container: InputContainer, stream: VideoStream, first: av.VideoFrame
+) -> Source:
+    format_name = container.format.name
+    time_base = stream.time_base or Fraction(1, 1000)
+    rate = stream.average_rate or stream.guessed_rate
+    rotation = -round(first.rotation / 90) * 90 % 360
+    width, height = shown_size(first.width, first.height, stream.sample_aspect_ratio)
+    turned = rotation in (90, 270)
+    container_seconds = container.duration / av.time_base if container.duration else None
+    stream_seconds = float(stream.duration * time_base) if stream.duration else None
+    info = VideoInfo(
+        path=str(path),
+        codec=stream.codec_context.name,
+        width=height if turned else width,
+        height=width if turned else height,
+        rotation=rotation,
+        time_base=time_base,
+        duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
+        average_rate=float(rate) if rate else None,
+    )
+    return Source(
+        path=path,
+        threads=1 if first.width * first.height <= ALONE_PIXELS else threads,
+        info=info,
+        video_number=container.streams.video.index(stream),
+        first_pts=first.pts,
+        order_only=first.pts is None
+        or (format_name in ORDER_ONLY_FORMATS and bool(stream.codec_context.has_b_frames)),
+        can_seek=format_name not in RESTAMPING_FORMATS,
+        ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
+        claimed_packets=stream.frames,
+        counts_empty=format_name == "avi",
+        claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
+        claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
+        gapless=format_name == "gif",
+    )
+
+
+def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[int, int]:
+    """The size at which a stored frame is shown: the side that is too short for its shape is stretched.
+
+    No side shrinks, so that no detail is lost, as browsers do it.
+
+    Args:
+        pixel_aspect: width of a stored pixel over its height; None or 0 where the file does not say.
+    """
+    aspect = float(pixel_aspect or 1)
+    if not 1 / MOST_ASPECT <= aspect <= MOST_ASPECT or abs(aspect - 1) <= ROUNDED_ASPECT:
+        return width, height
+    return (round(width * aspect), height) if aspect > 1 else (width, round(height / aspect))
+
+
+def read_packets(container: InputContainer, stream: VideoStream, report: DecodeReport) -> Iterator[av.Packet]:
+    """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
+    errors = 0
+    while True:
+        try:
+            yield from container.demux(stream)
+            return
+        except av.FFmpegError as exc:
+            errors += 1
+            report.lost_packets += 1
+            report.note(f"read error: {exc.strerror or exc}")
+            if errors > MAX_READ_ERRORS:
+                return
