@@ -10,13 +10,13 @@ from panorama.errors import PanoramaError
 if TYPE_CHECKING:
     from panorama.answering import Entity, Verdict
     from panorama.library import Library
-    from panorama.library import open_library as open
+    from panorama.opening import open_library as open
 
 __all__ = ["Entity", "Library", "PanoramaError", "Verdict", "open"]
 __version__ = "0.1.0"
 
 _LAZY = {
-    "open": ("library", "open_library"),
+    "open": ("opening", "open_library"),
     "Library": ("library", "Library"),
     "Entity": ("answering", "Entity"),
     "Verdict": ("answering", "Verdict"),

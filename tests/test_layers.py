@@ -31,8 +31,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """The lower layers: part of the package -> the parts that it may import, besides itself."""
 
-BELOW_LIBRARY = frozenset({"library", "vocabulary", "evaluate", "tune", "demo", "cli", "web", "__main__"})
-FRONT = frozenset({"cli", "web", "__main__"})
+FRONT = frozenset({"cli", "__main__"})
+BELOW_LIBRARY = FRONT | {"library", "opening"}
 
 ONLY_IMPORTERS = {
     "av": ("video/",),

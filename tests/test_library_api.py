@@ -21,7 +21,7 @@ from panorama.errors import (
     UnknownVideo,
     UsageError,
 )
-from panorama.library import library_path
+from panorama.opening import library_path
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from panorama.library import Library, open_library
+from panorama.library import Library
 from panorama.lines import cells, one_line, padded
+from panorama.opening import open_library
 
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:

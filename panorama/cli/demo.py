@@ -17,8 +17,9 @@ from panorama.cli.common import say
 from panorama.cli.indexing import NO_VIDEO, ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
-from panorama.library import Library, open_library
+from panorama.library import Library
 from panorama.lines import counted
+from panorama.opening import open_library
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
 from panorama.sheet import clock, hits_of, write_sheet

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import opened, say
-from panorama.library import open_library
+from panorama.opening import open_library
 
 NO_HELP = 3
 

@@ -1,0 +1,43 @@
+"""A path, or none, enters; the library that is meant leaves, opened or to be made by its first `index`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from panorama.arguments import checked
+from panorama.library import File, Library
+from panorama.store import Store
+
+DEFAULT_PATH = "panorama-library"
+ENVIRONMENT = "PANORAMA_LIBRARY"
+
+
+def library_path(path: File | None = None) -> Path:
+    """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
+    return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
+
+
+@checked
+def open_library(path: File | None = None, *, create: bool | None = None) -> Library:
+    """The library at a path (default: $PANORAMA_LIBRARY, else ./panorama-library).
+
+    Args:
+        create: make it if there is none. By default the first `index` makes it, and everything else raises
+            LibraryNotFound until then; False raises at once.
+
+    Raises:
+        LibraryNotFound: there is none and `create` is False, or something else is at the path.
+        LibraryVersionError: another version of Panorama made it.
+    """
+    where = library_path(path).expanduser().absolute()
+    if create:
+        return Library(where, Store.create(where, exist_ok=True))
+    library = Library(where)
+    try:
+        settled = create is False or library.exists or Store.is_taken(where)
+    except PermissionError:
+        settled = True
+    if settled:
+        library._store  # noqa: B018  opened now, to tell at once what is wrong with it
+    return library
