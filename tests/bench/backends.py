@@ -39,6 +39,7 @@ from other_backends import (
     Pictures,
     Row,
     Run,
+    compiled_bytes_row,
     in_full,
     others,
     timed_start,
@@ -139,6 +140,8 @@ def proposer_lines(names: list[str], frames: list[np.ndarray], given: argparse.N
     zero, spread = torch.full((3,), ZERO), torch.full((3,), SPREAD)
     plain, fast = (FromBytes(nets[n]._net, zero, spread) for n in ("float32", names[-2]))
     rows |= dict(others("proposer", plain, fast, batch, given.packages))
+    if "Inductor" in given.packages and (net8 := nets["int8"]._net8) is not None:
+        rows["torch.compile, int8"] = compiled_bytes_row(net8, batch)
     answers = {n: f"{agreement(nets['float32'], row.run, frames):.3f}" for n, row in rows.items()}
     return report("proposer", rows, answers, batch, given)
 
@@ -153,6 +156,8 @@ def embedder_lines(names: list[str], crops: list[np.ndarray], given: argparse.Na
     zero, spread = exact._mean * 255, exact._std * 255
     plain, fast = (FromBytes(nets[n].trunk, zero, spread) for n in ("float32", names[-2]))
     rows |= dict(others("embedder", plain, fast, batch, given.packages))
+    if "Inductor" in given.packages and (trunk8 := nets["int8"]._trunk8) is not None:
+        rows["torch.compile, int8"] = compiled_bytes_row(trunk8.exits_out, batch)
     answers = {n: likeness(exact, row.run, crops) for n, row in rows.items()}
     return report("embedder", rows, answers, batch, given)
 
