@@ -153,7 +153,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     Raises:
         UsageError: naming the pattern and some of the names.
     """
-    shown = _some(["/".join(path.parts[-3:]) for path in paths])
+    shown = _some([_end_of(path) for path in paths])
     zone = zone_of(rule.zone)
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
@@ -166,6 +166,12 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
         raise UsageError(
             f"--camera-from {rule.camera_from!r} fits none of {counted(len(paths), 'video')}: {shown}"
         )
+
+
+def _end_of(path: Path) -> str:
+    """The end of a path as it was found; of a link also where it leads, which is what counts."""
+    found, own = "/".join(path.parts[-3:]), path.resolve()
+    return f"{found} (a link to {'/'.join(own.parts[-3:])})" if own.name != path.name else found
 
 
 def apply_rule(

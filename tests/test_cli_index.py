@@ -445,3 +445,13 @@ def test_what_was_decoded_before_a_files_turn_is_no_speed(monkeypatch, capsys):
     told = capsys.readouterr().err.split("\r\033[K")[1:]
     assert ["frames/s" in text for text in told] == [False, False, True]
     assert told[-1].startswith("[1/1] a.mp4  [") and "50 frames/s  2.0x real time" in told[-1]
+
+
+def test_a_link_whose_name_tells_a_time_is_told_as_one(run, tmp_path):
+    """The file's own name counts; the message showed the link's, which fits."""
+    write_film(tmp_path / "disk" / "clip7.mp4", FILM)
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "gate" / "cam-20260301_100000.mp4").symlink_to(tmp_path / "disk" / "clip7.mp4")
+    done = index(run, "gate", "--time-from", "name")
+    assert done.status == 2
+    assert re.search(r"gate/cam-20260301_100000\.mp4 \(a link to .*disk/clip7\.mp4\)", done.err)

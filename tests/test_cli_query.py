@@ -127,7 +127,12 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
         )
     )
     assert json.loads(done.out) == []
-    assert count > 0 and f"{count} tracks are uncertain" in done.err
+    assert count > 0 and done.err == f"{count} tracks are uncertain; see with: AND band = 'uncertain'\n"
+    # Behind an OR, what was advised asked the last alternative alone.
+    told = run("query", "SELECT *, 'this or that' AS text FROM (SELECT frames WHERE entity = 'mixed')").err
+    assert "AND band = 'uncertain'\n" in told
+    either = run("query", "SELECT frames WHERE entity = 'mixed' or entity = 'mixed'")
+    assert "AND band = 'uncertain', with the OR before it in brackets\n" in either.err
 
 
 def test_a_file_may_hold_several_statements(run, asked, tmp_path):

@@ -233,6 +233,9 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE entity = 'dog' WITH RECALL", "found the end", ""),
         ("SELECT nothing FROM videos", "nothing", "nothing"),
         ("SELECT * FROM boxes", "boxes does not exist; the relations are videos, frames, tracks,", "boxes"),
+        # It advised a table of DuckDB's own, duckdb_constraints.
+        ("SELECT moments FROM dog", "name dog does not exist; the relations are videos, frames, .*", "dog"),
+        ("SELECT * FROM trakcs", 'does not exist! Did you mean "tracks"', "trakcs"),
         ("SELECT * FROM frames WHERE entity = 'dog'", "by the shorthand, SELECT frames WHERE", "entity"),
         ("SELECT * FROM videos WHERE camera = = 1", "= =|syntax|operator", ""),
         ("SELECT * FRM videos", "syntax error", "videos"),

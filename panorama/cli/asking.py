@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -103,9 +104,15 @@ def query_command(
             say(warning)
         if result.uncertain:
             uncertain = counted(result.uncertain, "track is", "tracks are")
-            say(f"{uncertain} uncertain; see with: AND band = 'uncertain'")
+            say(f"{uncertain} uncertain; see with: AND band = 'uncertain'{_in_brackets(asked[number].sql)}")
         if sheet or clips:
             _pictures(library, result, sheet, clips)
+
+
+def _in_brackets(sql: str) -> str:
+    """What to add to the advice of an AND: behind an OR it would go with the last alternative alone."""
+    has_or = re.search(r"\bOR\b", re.sub(r"'[^']*'", "", sql), re.IGNORECASE)
+    return ", with the OR before it in brackets" if has_or else ""
 
 
 def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:

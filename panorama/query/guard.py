@@ -47,6 +47,7 @@ _SHOWN_SETTINGS = frozenset(
     {"timezone", "calendar", "threads", "memory_limit", "default_order", "search_path"}
 )
 _PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
+_INTERNAL = re.compile(rf'{SCHEMA}|"(duckdb|pg|sqlite|pragma|information_schema)[_.]')
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
@@ -185,7 +186,8 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
 def _with_relations(message: str) -> str:
     """Where a table is not there: what there is, instead of a table that only we read."""
     found = re.match(r"(Table with name .+? does not exist)!(?P<guess>.*)", message)
-    if found is None or (found["guess"] and SCHEMA not in found["guess"]):
+    # Nor tables of DuckDB's own, which it takes for near to almost any word.
+    if found is None or (found["guess"] and not _INTERNAL.search(found["guess"])):
         return message
     return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
 
