@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.errors import UnknownVideo, VideoError, near, unknown
+from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.examples import embed_examples
 from panorama.ingest import EMBED_BATCH
 from panorama.lines import counted
@@ -262,17 +262,24 @@ def _unmet(given: str, names: Sequence[str]) -> str:
 
 
 def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
-    """The file of a video given by path or by name; a name that is not there is taken for a path.
+    """The file of a video given by path or by name.
 
     Args:
         videos: gives the columns video and uri of all videos of the library.
+
+    Raises:
+        VideoOpenError: there is neither such a file nor a video of that name.
     """
-    if not Path(video).exists():
-        listed = videos()
-        for name, uri in zip(*(listed.column(c).to_pylist() for c in ("video", "uri")), strict=True):
-            if name == str(video):
-                return Path(uri)
-    return Path(video)
+    if Path(video).exists():
+        return Path(video)
+    listed = videos()
+    by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
+    if str(video) not in by_name:
+        like = near(str(video), by_name)
+        raise VideoOpenError(
+            f"there is no file {video}, and no video of that name.{like} See: panorama videos"
+        )
+    return Path(by_name[str(video)])
 
 
 def missing(videos: pa.Table) -> list[bool]:

@@ -131,7 +131,10 @@ def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):
     assert run("register", "x", "--video", "a.mp4", "--box", "1,1,20,20").status == 2
     late = run("register", "x", "--video", "a.mp4", "--at", "60", "--box", "1,1,20,20")
     assert late.status == 2 and "3.900 s" in late.err
-    assert run("register", "x", "--video", "b.mp4", *where).status == 1
+    lost = run("register", "x", "--video", "b.mp4", *where)
+    assert lost.status == 1
+    told = "there is no file b.mp4, and no video of that name. Did you mean 'a.mp4'? See: panorama videos"
+    assert lost.err == f"VideoOpenError: {told}\n"
 
 
 def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):
