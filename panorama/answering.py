@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.calibration import calibrations_for
-from panorama.errors import ModelError, QueryError, UsageError
+from panorama.errors import LibraryWriteError, ModelError, QueryError, UsageError
+from panorama.examples import embed_exemplars, lacking
 from panorama.models.base import Embedder, Image
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
@@ -134,7 +135,7 @@ class Answering:
                 result.warnings += self._warnings(snapshot)
                 yield result
 
-    @contextmanager
+    @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
         """While a question is answered, indexing stands back, and libraries have the threads that suit it."""
         with self._store.asking(), Threads.here().lent(), products_alone():
@@ -196,7 +197,7 @@ class Answering:
                 self._snapshot = snapshot
         return snapshot
 
-    @contextmanager
+    @contextlib.contextmanager
     def _engine(self, picture_root: Path | None, limits: Limits) -> Iterator[tuple[Engine, Snapshot]]:
         """An engine that nobody else uses meanwhile; kept afterwards if the library is still the same."""
         snapshot = self._current()
@@ -247,14 +248,31 @@ class Answering:
             if self._snapshot is snapshot and self._matcher is not None:
                 return self._matcher
             embedder = self._embedder()
-            source = self._source_of(snapshot, embedder)
+        _check_embedded(snapshot, embedder)
+        known = self._with_every_view(snapshot, embedder)  # not under the lock: plain SQL need not wait
+        with self._lock:
+            if self._snapshot is snapshot and self._matcher is not None:
+                return self._matcher
+            source = self._source_of(known, embedder)
             calibrations = calibrations_for(embedder, snapshot.settings)
-            sightings = CatalogSightings(self._store, snapshot, embedder, calibrations)
+            sightings = CatalogSightings(self._store, known, embedder, calibrations)
             threads = Threads.here().scan
             matcher = AlbumMatcher(source, embedder, calibrations, sightings, threads=threads)
             if self._snapshot is snapshot:
                 self._matcher = matcher
             return matcher
+
+    def _with_every_view(self, snapshot: Snapshot, embedder: Embedder) -> Snapshot:
+        """The snapshot with all vectors of its examples: an earlier version kept one of each."""
+        if not lacking(snapshot, embedder):
+            return snapshot
+        embedded = 0
+        with contextlib.suppress(LibraryWriteError):  # then those that are there answer
+            embedded = embed_exemplars(self._store, embedder)
+        fresh = self._store.snapshot()
+        # Another process may have changed the album meanwhile: this snapshot keeps its names.
+        same = embedded > 0 and fresh.entities.equals(snapshot.entities)
+        return replace(snapshot, albums=fresh.albums) if same else snapshot
 
     def _source_of(self, snapshot: Snapshot, embedder: Embedder) -> VectorSource:
         if self._snapshot is snapshot and self._matcher is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
-from panorama.examples import embed_examples
+from panorama.examples import embed_exemplars
 from panorama.ingest import EMBED_BATCH
 from panorama.lines import counted
 from panorama.models.base import Embedder
@@ -442,19 +442,3 @@ def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
     crops = snapshot.crops()
     found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
     return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]
-
-
-def embed_exemplars(store: Store, embedder: Embedder) -> int:
-    """Vectors of this model for exemplars registered under another; how many."""
-    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits)
-    if not waiting:
-        return 0
-    pictures = [decode_picture(e.picture.read_bytes(), str(e.picture)) for e in waiting]
-    vectors = embed_examples(pictures, embedder)  # (exits, B, dim)
-    store.put_exemplar_vectors(
-        {
-            exemplar.exemplar_id: {(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)}
-            for i, exemplar in enumerate(waiting)
-        }
-    )
-    return len(waiting)

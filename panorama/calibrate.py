@@ -1,10 +1,10 @@
 """A library's own tracks enter as pairs of same and stranger; a calibration for every exit leaves.
 
-Nothing has to be labelled. A track shows one thing: one of its crops stands for an example, the crops of it
-that are at least a second away for what should be accepted. Strangers are the tracks of other videos, or of
-the same video where there is only one, that are visible at the same time. What decides a query is not the
-typical stranger but the best one in the whole library, so it is the best stranger of every example whose
-distribution sets the bands.
+Nothing has to be labelled. A track shows one thing: one of its crops is an example, seen in all the ways in
+which a registered picture is; the crops of it that are at least a second away should be accepted. Strangers
+are the tracks of other videos, or of the same video where there is only one, that are visible at the same
+time. What decides a query is not the typical stranger but the best one in the whole library, so it is the
+best stranger of every example whose distribution sets the bands.
 
 The same person or car may really appear in two videos, and then its best "stranger" is itself. Pairs that fit
 better than half of the sure pairs do are therefore taken for recurrences and left out, and counted.
@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from panorama.calibration import SETTING, rules_for
 from panorama.errors import UsageError
-from panorama.query.decide import POOL_QUANTILE, Calibration, cohort_level, normalise, pool
+from panorama.examples import embed_examples
+from panorama.query.decide import POOL_QUANTILE, Calibration, levels_together, normalise, pool
 from panorama.query.promises import SETTING as EVIDENCE
 from panorama.query.promises import Evidence
-from panorama.query.scoring import TrackGroups
+from panorama.query.scoring import SCAN_ROWS, TrackGroups, with_mean
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -90,20 +91,29 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
         raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
-    reports = [
-        calibrate_exit(library, e, rules, precision, slack)
-        for e, rules in enumerate(rules_for(library.embedder), start=1)
-    ]
+    rules = rules_for(library.embedder)
+    crops = _Crops.read(library)
+    examples = _examples(crops)
+    if len(examples) < LEAST_EXAMPLES:
+        raise UsageError(
+            f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
+            "index more footage, or keep the calibration that the model ships with"
+        )
+    pictures = [library.crop(int(crop_id)) for crop_id in crops.crop_ids[examples]]
+    views = embed_examples(pictures, library.embedder)  # (exits, E, V, dim)
+    reports = []
+    for exit, rule in enumerate(rules, start=1):
+        vectors = library.vectors_of(crops.crop_ids, exit)
+        cohort = library.embedder.cohort()[exit - 1]
+        pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
+        reports.append(_report(exit, pairs, rule, precision, slack))
     library.put_setting(EVIDENCE + library.embedder.hash, [r.evidence.as_dict() for r in reports])
     library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
     return reports
 
 
-def calibrate_exit(
-    library: Library, exit: int, rules: Calibration, precision: float, slack: float
-) -> ExitReport:
+def _report(exit: int, pairs: _Pairs, rules: Calibration, precision: float, slack: float) -> ExitReport:
     """The bands of one exit; see `calibrate` and `fit`."""
-    pairs = _pairs(library, exit)
     calibration = fit(pairs.same, pairs.stranger, precision, rules).widened(slack)
     threshold = calibration.normalised(calibration.high)
     return ExitReport(
@@ -144,62 +154,74 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class _Crops:
-    """All crops of a library with what tells same from stranger, ordered by crop id."""
+    """All crops of a library with what tells same from stranger, ordered by crop id, each (N,)."""
 
+    crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
     times: NDArray[np.float64]
     quality: NDArray[np.float32]
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
-    vectors: NDArray[np.float32]
     groups: TrackGroups
 
     @classmethod
-    def read(cls, library: Library, exit: int) -> _Crops:
+    def read(cls, library: Library) -> _Crops:
         columns = library.query(_CROPS).arrow()
         crop_ids = columns["crop_id"].to_numpy()
         # A copied file lists its crops under each of its names.
         crop_ids, once = np.unique(crop_ids, return_index=True)
         names = ("track_id", "time", "quality", "start_time", "end_time")
         track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)
-        vectors = library.vectors_of(crop_ids, exit)
-        return cls(track_ids, times, quality, starts, ends, vectors, TrackGroups.of(track_ids))
+        return cls(crop_ids, track_ids, times, quality, starts, ends, TrackGroups.of(track_ids))
 
 
-def _pairs(library: Library, exit: int) -> _Pairs:
-    crops = _Crops.read(library, exit)
-    examples = _examples(crops)
-    if len(examples) < LEAST_EXAMPLES:
-        raise UsageError(
-            f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
-            "index more footage, or keep the calibration that the model ships with"
-        )
-    level = cohort_level(crops.vectors[examples], library.embedder.cohort()[exit - 1])
-    same = np.array([_same(crops, e, r) for e, r in zip(examples, level, strict=True)], np.float32)
+def _pairs(
+    crops: _Crops,
+    vectors: NDArray[np.float32],
+    examples: NDArray[np.intp],
+    views: NDArray[np.float32],
+    cohort: NDArray[np.float32],
+) -> _Pairs:
+    """What examples (E,), rows of the crops (N, dim), reach with their views (E, V, dim) against a cohort."""
+    same = [
+        float(np.quantile(values_of(seen[None], vectors[_apart(crops, example)], cohort)[0], POOL_QUANTILE))
+        for example, seen in zip(examples.tolist(), views, strict=True)
+    ]
     limit = float(np.median(same))
     best, recurrences = [], 0
     for start in range(0, len(examples), BLOCK):
-        block = examples[start : start + BLOCK]
-        values = normalise(crops.vectors[block] @ crops.vectors.T, level[start : start + BLOCK])  # (B, N)
-        for row, example in zip(values, block, strict=True):
+        values = values_of(views[start : start + BLOCK], vectors, cohort)
+        for row, example in zip(values, examples[start : start + BLOCK].tolist(), strict=True):
             foreign = _pooled_strangers(crops, row, example)
             recurrences += int((foreign >= limit).sum())
             best += [float(foreign[foreign < limit].max())] if (foreign < limit).any() else []
     if not best:
         raise UsageError("no two tracks are sure to be different things; index more footage")
-    return _Pairs(same, np.array(best, np.float32), recurrences, len(crops.track_ids))
+    return _Pairs(np.array(same, np.float32), np.array(best, np.float32), recurrences, len(crops.track_ids))
 
 
-def _same(crops: _Crops, example: int, level: float) -> float:
-    """Pooled value of an example's own track, of the crops that are far enough away in time."""
+def values_of(
+    views: NDArray[np.float32], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Normalised similarity (E, N) of crops (N, dim) to examples of one picture each (E, V, dim)."""
+    each = [with_mean(seen) for seen in views]
+    level = np.concatenate([levels_together(positive, cohort) for positive in each])
+    positive = np.concatenate(each)
+    out = np.empty((len(views), len(vectors)), np.float32)
+    for start in range(0, len(vectors), SCAN_ROWS):
+        near = normalise(positive @ vectors[start : start + SCAN_ROWS].T, level)
+        out[:, start : start + SCAN_ROWS] = near.reshape(len(views), -1, near.shape[1]).max(axis=1)
+    return out
+
+
+def _apart(crops: _Crops, example: int) -> NDArray[np.intp]:
+    """The crops of an example's own track that are far enough away in time."""
     rows = np.flatnonzero(crops.track_ids == crops.track_ids[example])
-    rows = rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
-    similarity = crops.vectors[rows] @ crops.vectors[example]
-    return float(np.quantile(normalise(similarity[None], np.array([level], np.float32)), POOL_QUANTILE))
+    return rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
 
 
 def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
-    """Pooled values of the tracks that are surely not what the example shows."""
+    """Pooled values (T,) of the tracks that are surely not what the example shows."""
     groups = crops.groups
     segments = groups.track_ids >> 32
     foreign = segments != crops.track_ids[example] >> 32

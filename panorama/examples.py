@@ -1,20 +1,25 @@
-"""Pictures of examples enter; one vector each leaves: the mean over ways in which it might be seen.
+"""Pictures of examples enter; vectors of the ways in which each might be seen leave.
 
 A single example is one crop of one moment. A box drawn a little tighter, or to one side, or the thing seen
-the other way round, has another vector; none of them is the right one. Their mean lies in the middle of what
-the crops of a track scatter around. Crops of videos are embedded as they are: several of them make a track.
+the other way round, has another vector; none of them is the right one. Each is compared as an example of its
+own, and their mean, which lies in the middle of what the crops of a track scatter around, as one more. Crops
+of videos are embedded as they are: several of them make a track.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import cut
+from panorama.crops import cut, decode_picture
+from panorama.errors import BadImage
 from panorama.models.base import Embedder, Image
+from panorama.query.stopping import check_stopped
+from panorama.store import Exemplar, Snapshot, Store
 
 
 def _part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
@@ -45,9 +50,56 @@ VIEWS: Mapping[str, Callable[[Image], Image]] = {
 """Ways of seeing an example, by geometry alone: other light is other colour, and colour is evidence."""
 
 
+BATCH = 32
+"""Registered pictures embedded and kept at a time, when they are embedded anew."""
+
+
 def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.float32]:
-    """Vectors of unit length of examples at every exit: (exits, B, dim) float32."""
+    """Vectors of unit length of the views of examples at every exit: (exits, B, V, dim) float32."""
     views = [view(rgb) for rgb in pictures for view in VIEWS.values()]
     vectors = embedder.embed_all(views)  # (exits, B * V, dim)
-    means = vectors.reshape(len(vectors), len(pictures), len(VIEWS), vectors.shape[-1]).mean(axis=2)
-    return np.asarray(means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-9), np.float32)
+    return vectors.reshape(len(vectors), len(pictures), len(VIEWS), vectors.shape[-1])
+
+
+def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
+    """Whether a registered picture has not all its vectors under a model."""
+    counts = snapshot.entities
+    pictures = sum(counts.column("exemplars").to_pylist()) + sum(counts.column("negatives").to_pylist())
+    held = min(len(snapshot.album(embedder.hash, exit)) for exit in range(1, embedder.exits + 1))
+    return held < pictures * len(VIEWS)
+
+
+def embed_exemplars(store: Store, embedder: Embedder) -> int:
+    """Vectors for pictures registered under another model, or when fewer views were kept; of how many.
+
+    A picture that cannot be read any more keeps the vectors that it has.
+
+    Raises:
+        LibraryWriteError: the library cannot be written.
+    """
+    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(VIEWS))
+    if waiting:
+        store.check_writable()
+    done = 0
+    for start in range(0, len(waiting), BATCH):
+        check_stopped()
+        done += _embed_and_keep(store, embedder, waiting[start : start + BATCH])
+    return done
+
+
+def _embed_and_keep(store: Store, embedder: Embedder, waiting: Sequence[Exemplar]) -> int:
+    pictures, known = [], []
+    for exemplar in waiting:
+        with contextlib.suppress(OSError, BadImage):
+            pictures.append(decode_picture(exemplar.picture.read_bytes(), str(exemplar.picture)))
+            known.append(exemplar)
+    if known:
+        vectors = embed_examples(pictures, embedder)  # (exits, B, V, dim)
+        exits = range(embedder.exits)
+        store.put_exemplar_vectors(
+            {
+                exemplar.exemplar_id: {(embedder.hash, e + 1): vectors[e, i] for e in exits}
+                for i, exemplar in enumerate(known)
+            }
+        )
+    return len(known)

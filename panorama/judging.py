@@ -59,7 +59,7 @@ def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
     """Pictures of things that the library does not hold, each registered alone."""
     if not pictures:
         raise UsageError("no picture of a stranger to ask for")
-    vectors = embed_examples(pictures, library.embedder)  # (exits, N, dim)
+    vectors = embed_examples(pictures, library.embedder)  # (exits, N, V, dim)
     names = tuple(f"stranger {i}" for i in range(len(pictures)))
     albums = {exit: Strangers(names, at_exit) for exit, at_exit in enumerate(vectors, start=1)}
     matcher = _matcher(library, albums=albums)

@@ -27,19 +27,23 @@ class Strangers:
     """Pictures that stand for an entity each, at one exit: an album that nobody registered."""
 
     entities: tuple[str, ...]
-    vectors: NDArray[np.float32]  # (N, dim)
+    views: NDArray[np.float32]  # (N, V, dim)
 
     @property
     def entity_index(self) -> NDArray[np.int32]:
-        return np.arange(len(self.entities), dtype=np.int32)
+        return np.repeat(np.arange(len(self.entities), dtype=np.int32), self.views.shape[1])
 
     @property
     def exemplar_ids(self) -> NDArray[np.int64]:
-        return np.arange(len(self.entities), dtype=np.int64)
+        return self.entity_index.astype(np.int64)
 
     @property
     def negative(self) -> NDArray[np.bool_]:
-        return np.zeros(len(self.entities), np.bool_)
+        return np.zeros(len(self.entity_index), np.bool_)
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        return self.views.reshape(-1, self.views.shape[-1])
 
 
 @dataclass(slots=True)

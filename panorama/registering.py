@@ -411,7 +411,7 @@ def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = 
     if not pictures:
         return []
     jpegs = [encode_jpeg(p.rgb) for p in pictures]
-    vectors = embed_examples([decode_picture(j) for j in jpegs], embedder)  # (exits, B, dim)
+    vectors = embed_examples([decode_picture(j) for j in jpegs], embedder)  # (exits, B, V, dim)
     return [
         NewExemplar(
             picture=jpeg,

@@ -68,7 +68,8 @@ def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]
     except ModelError:
         return {}
     embedder = library.embedder
-    album, cohort = library.snapshot().album(embedder.hash, embedder.exits), embedder.cohort()[-1]
+    album = library.snapshot().album(embedder.hash, embedder.exits).averaged()
+    cohort = embedder.cohort()[-1]
     return {name: unlike_remarks(known, album, cohort, calibration) for name, known in many.items()}
 
 
@@ -79,7 +80,7 @@ def unlike_remarks(
 
     Args:
         known: the pictures of the entity.
-        album: with their vectors, at the exit of the cohort and the calibration.
+        album: with one vector of each, at the exit of the cohort and the calibration.
     """
     source_of = {e.exemplar_id: e for e in known if not e.negative}
     there = np.flatnonzero(np.isin(album.exemplar_ids, list(source_of)))

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
-from panorama.query.decide import levels_together
+from panorama.query.decide import least_similarity
 from panorama.query.result import Result
-from panorama.query.scoring import with_mean
+from panorama.query.scoring import Sought
 from panorama.query.statements import (
     AddExemplars,
     CreateEntity,
@@ -125,20 +125,21 @@ def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
 def describe(library: Library, name: str) -> Result:
     """One row about an entity: exemplars, threshold, spread of its exemplars, nearest other entity.
 
-    threshold is the similarity from which a single crop scores as accepted; spread is the mean distance
-    (1 - similarity) between its exemplars, NULL for a single one.
+    threshold is the similarity from which a single crop scores as accepted, in the mean over the views of its
+    exemplars; spread is the mean distance (1 - similarity) between its exemplars, NULL for a single one.
     """
     entity = library.entity(name)
     embedder, exit = library.embedder, library.embedder.exits
-    album = library.snapshot().album(embedder.hash, exit)
+    views = library.snapshot().album(embedder.hash, exit)
+    sought = Sought.of(views, entity.name, embedder.cohort()[exit - 1])
+    album = views.averaged()
     mine = album.entity_index == album.entities.index(entity.name)
     positive = album.vectors[mine & ~album.negative]  # (P, dim)
     calibration = library.calibrations[exit - 1]
     threshold = spread = nearest = similarity = None
     if len(positive):
-        level = levels_together(with_mean(positive), embedder.cohort()[exit - 1])
         needed = calibration.normalised(calibration.high)
-        threshold = float((1 - (1 - needed) * (1 - level)).mean())
+        threshold = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
         others = ~mine & ~album.negative
         if others.any():
             table = positive @ album.vectors[others].T  # (P, O)

@@ -13,7 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import BAND_NAMES, MatchRequest
-from panorama.query.scoring import with_mean
+from panorama.query.scoring import Sought
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -65,7 +65,7 @@ class Likeness:
 
     Attributes:
         entity, exemplar_id, source: the picture and what it stands for.
-        similarity: cosine of its vector and that of the track's crop `crop_id`, which fits it best.
+        similarity: cosine of the nearest of its views and the track's crop `crop_id`, which fits it best.
         score, band: of the track for that entity; None for a look-alike, which has none.
         picture: as registered, None where its file cannot be read.
     """
@@ -106,9 +106,10 @@ class Why:
         steps: the exits looked at, shallowest first; the last one decided.
         exemplar: the picture of the entity that matched.
         runner_up: the best picture of another entity, None where there is none.
-        together: similarity of the crop to the mean of the entity's examples, which counts as one more; None
-            where there are not several.
+        own: how much more than strangers the crop is like the entity, by the nearest view of its examples and
+            their mean: 1 for the same picture, 0 for the nearest strangers.
         look_alike: the nearest registered look-alike of the entity, None where there is none.
+        unlike: the same as `own` of the look-alikes, None without one; its lead over `own` is lost twice.
         best_score: of the entity's best track at the exit that decided, of each without the examples that
             were cut from it.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
@@ -130,9 +131,10 @@ class Why:
     exits: int
     steps: tuple[Step, ...]
     exemplar: Likeness
-    together: float | None
+    own: float
     runner_up: Likeness | None
     look_alike: Likeness | None
+    unlike: float | None
     best_score: float
     tracks_there: int
     model: str
@@ -144,11 +146,10 @@ class Why:
         """The decision in a sentence or two."""
         parts = [_border_text(self)]
         rival = self.look_alike
-        own = max(self.exemplar.similarity, self.together or -1.0)
-        if rival is not None and rival.similarity > own:
+        if rival is not None and self.unlike is not None and self.unlike > self.own:
             parts.append(
                 f"The look-alike {rival.source} fits better than any example"
-                f" ({rival.similarity:.3f} against {own:.3f}): twice its lead is lost."
+                f" ({self.unlike:.3f} against {self.own:.3f}, 0 being strangers): twice its lead is lost."
             )
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
@@ -217,8 +218,8 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     return Why(
         name, video, track_id, start, end, crop_id, frame, seconds, score, band, decided,
         matcher.embedder.exits, steps,
-        account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.together(crop_id),
-        account.runner_up(), account.look_alike(),
+        account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.own(crop_id),
+        account.runner_up(), account.look_alike(), account.unlike(crop_id),
         account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
         library.crop(crop_id),
     )  # fmt: skip
@@ -264,10 +265,12 @@ class _Account:
         self._library, self._matcher, self._name, self._exit = library, matcher, name, exit
         self._track = np.array([track_id], np.int64)
         self._album = matcher.source.album(exit)
+        self._cohort = matcher.embedder.cohort()[exit - 1]
+        self._sought = Sought.of(self._album, name, self._cohort)
         crops = matcher.source.deepen(crop_ids, exit)
         self._crop_ids = crops.crop_ids
         self._vectors = np.asarray(crops.vectors)  # (crops, dim)
-        self._similarity = np.asarray(self._album.vectors @ self._vectors.T)  # (M, crops)
+        self._similarity = np.asarray(self._album.vectors @ self._vectors.T)  # (views, crops)
 
     def steps(self, score: float, band: str) -> tuple[Step, ...]:
         """The exits up to the one that decided, which is told as it was decided."""
@@ -300,14 +303,21 @@ class _Account:
 
     def exemplar(self, exemplar_id: int, crop_id: int, score: float, band: str) -> Likeness:
         """The picture that matched, beside the crop that it matched."""
-        row = int(np.flatnonzero(self._album.exemplar_ids == exemplar_id)[0])
-        return self._likeness(row, self._column(crop_id), score, band)
+        return self._likeness(exemplar_id, self._column(crop_id), score, band)
 
-    def together(self, crop_id: int) -> float | None:
-        """Similarity of a crop to the mean of several examples."""
-        examples = np.asarray(self._album.vectors[self._mine & ~self._album.negative])
-        mean = with_mean(examples)[len(examples) :]
-        return float(mean[0] @ self._vectors[self._column(crop_id)]) if len(mean) else None
+    def own(self, crop_id: int) -> float:
+        """The normalised value of a crop by the examples alone."""
+        return float(self._near(crop_id)[: len(self._sought.positive)].max())
+
+    def unlike(self, crop_id: int) -> float | None:
+        """And by the look-alikes alone."""
+        near = self._near(crop_id)[len(self._sought.positive) :]
+        return float(near.max()) if len(near) else None
+
+    def _near(self, crop_id: int) -> NDArray[np.float32]:
+        sought = self._sought
+        known = np.concatenate([sought.positive, sought.negative])
+        return normalise(known @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
 
     def look_alike(self) -> Likeness | None:
         """The registered look-alike of the entity that comes nearest."""
@@ -326,7 +336,7 @@ class _Account:
         rows = np.flatnonzero(~album.negative & (album.entity_index != album.entities.index(self._name)))
         if not len(rows):
             return None
-        level = cohort_level(album.vectors[rows], self._matcher.embedder.cohort()[self._exit - 1])
+        level = cohort_level(album.vectors[rows], self._cohort)
         near = normalise(self._similarity[rows], level).max(axis=1)
         owners = album.entity_index[rows[np.argsort(-near, kind="stable")]]
         names = [album.entities[int(owner)] for owner in dict.fromkeys(owners.tolist())][:NEAREST]
@@ -335,28 +345,28 @@ class _Account:
         if not len(scored):
             return None
         row = int(scored.score.argmax())
-        picture = int(np.flatnonzero(album.exemplar_ids == scored.exemplar_id[row])[0])
+        band = BAND_NAMES[int(scored.band[row])]
         column = self._column(int(scored.crop_id[row]))
-        return self._likeness(picture, column, float(scored.score[row]), BAND_NAMES[int(scored.band[row])])
+        return self._likeness(int(scored.exemplar_id[row]), column, float(scored.score[row]), band)
 
     def _nearest(self, rows: NDArray[np.intp]) -> Likeness | None:
         if not len(rows):
             return None
         row, column = np.unravel_index(int(self._similarity[rows].argmax()), self._similarity[rows].shape)
-        return self._likeness(int(rows[row]), int(column))
+        return self._likeness(int(self._album.exemplar_ids[rows[row]]), int(column))
 
     def _likeness(
-        self, row: int, column: int, score: float | None = None, band: str | None = None
+        self, exemplar_id: int, column: int, score: float | None = None, band: str | None = None
     ) -> Likeness:
-        entity = self._album.entities[int(self._album.entity_index[row])]
-        exemplar_id = int(self._album.exemplar_ids[row])
+        rows = np.flatnonzero(self._album.exemplar_ids == exemplar_id)
+        entity = self._album.entities[int(self._album.entity_index[rows[0]])]
         known = next(e for e in self._library.exemplars(entity) if e.exemplar_id == exemplar_id)
         return Likeness(
             entity,
             exemplar_id,
             known.source,
             int(self._crop_ids[column]),
-            float(self._similarity[row, column]),
+            float(self._similarity[rows, column].max()),
             score,
             band,
             _picture(known),

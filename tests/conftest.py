@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from panorama.query.engine import Engine
@@ -26,6 +27,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Started in the background by a script, a process is born deaf to Ctrl-C; tests that interrupt must hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says something about the machine, not about what is tested.
+settings.register_profile("panorama", deadline=None)
+settings.load_profile("panorama")
 
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))

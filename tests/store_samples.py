@@ -81,8 +81,8 @@ def index(store: Store, name: str, content: str | None = None, settings: str = "
 def exemplar(
     picture: bytes = b"picture", negative: bool = False, vector: np.ndarray | None = None
 ) -> NewExemplar:
-    """A picture to register, with a vector at exit 1 where one is given."""
-    vectors = {} if vector is None else {(MODEL, 1): vector}
+    """A picture to register, with a vector at exit 1, of one view of it, where one is given."""
+    vectors = {} if vector is None else {(MODEL, 1): vector[None]}
     return NewExemplar(picture, ".jpg", "somewhere.jpg", negative, vectors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
-from panorama.calibrate import calibrate, fit
+from panorama.calibrate import calibrate, fit, values_of
 from panorama.errors import ModelError
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.scoring import SCAN_ROWS, Sought, TrackRows, score_tracks
 from panorama.recurring import _appearances
 
 RNG = np.random.default_rng(0)
@@ -86,3 +88,31 @@ def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
         (tmp_path / "calibration.json").write_text('{"exits": []}')
         with pytest.raises(ModelError, match=r"0 calibrations; mend or remove .*calibration.json"):
             calibrate(library)
+
+
+@dataclass
+class Rows:
+    crop_ids: np.ndarray
+    track_ids: np.ndarray
+    vectors: np.ndarray
+
+
+@dataclass
+class Registered:
+    vectors: np.ndarray
+    entities = ("one",)
+
+    def __post_init__(self) -> None:
+        self.entity_index = self.exemplar_ids = np.zeros(len(self.vectors), np.int64)
+        self.negative = np.zeros(len(self.vectors), bool)
+
+
+def test_an_example_has_the_values_that_a_registered_picture_has() -> None:
+    unit = RNG.normal(size=(SCAN_ROWS + 40, 6)).astype(np.float32)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    views, cohort, crops = unit[:9].reshape(3, 3, 6), unit[9:30], unit[30:]
+    ids = np.arange(len(crops))
+    for seen, values in zip(views, values_of(views, crops, cohort), strict=True):
+        sought = Sought.of(Registered(seen), "one", cohort)
+        (alone,) = score_tracks([sought], Rows(ids, ids, crops), TrackRows.of(ids), ids, None)
+        np.testing.assert_allclose(values, alone.normalised, atol=1e-5)

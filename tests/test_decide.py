@@ -53,6 +53,7 @@ def test_several_exemplars_come_no_nearer_to_strangers_than_one() -> None:
     assert same[:, 0] == pytest.approx(np.ones(4))  # the same picture stays at 1
     assert levels_together(exemplars[:1], cohort) == pytest.approx(cohort_level(exemplars[:1], cohort))
     assert levels_together(exemplars, cohort[:0]) == pytest.approx(np.zeros(4))
+    assert len(levels_together(np.zeros((0, 0), np.float32), cohort)) == 0  # an entity without an example
 
 
 def test_an_exemplar_given_twice_changes_no_level() -> None:

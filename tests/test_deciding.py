@@ -58,15 +58,15 @@ def thing(sets, views: np.ndarray):
 def test_the_shipped_rule_has_the_values_of_the_product(bench) -> None:
     deciding, sets, _ = bench
     one = thing(sets, unit(2, len(sets.WAYS), 3))
-    views = slice(0, len(sets.VIEWS))
+    views = len(sets.VIEWS)
 
     @dataclass
     class Album:
         entities = ("x",)
-        entity_index = np.zeros(4, np.int32)
-        exemplar_ids = np.arange(4)
-        negative = np.array([False, False, True, True])
-        vectors = deciding.unit(np.concatenate([one.views, one.negatives])[:, views, 2].mean(axis=1))
+        entity_index = np.zeros(4 * views, np.int32)
+        exemplar_ids = np.repeat(np.arange(4), views)
+        negative = exemplar_ids >= 2
+        vectors = np.concatenate([one.views, one.negatives])[:, :views, 2].reshape(4 * views, -1)
 
     @dataclass
     class Table:

@@ -1,12 +1,18 @@
-"""Examples embedded in several ways: what the mean of them is."""
+"""Examples embedded in several ways: which views there are of a picture."""
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
 import numpy as np
 import pytest
+from fakes import Thing, thing_picture, write_film
 
-from panorama.examples import VIEWS, embed_examples
+import panorama
+from panorama.examples import VIEWS, embed_examples, embed_exemplars, lacking
 from panorama.models.base import Embedder
+from panorama.store import Store
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -25,22 +31,24 @@ def plain(color: tuple[int, int, int]) -> np.ndarray:
     return np.tile(np.array(color, np.uint8), (40, 30, 1))
 
 
-def test_a_picture_of_one_colour_has_the_vector_of_that_colour() -> None:
+def test_every_view_of_a_picture_of_one_colour_has_the_vector_of_that_colour() -> None:
     vectors = embed_examples([plain(RED), plain(BLUE)], MeanColor())
-    assert vectors[0] == pytest.approx(np.array([[1, 0, 0], [0, 0, 1]]), abs=1e-6)
+    for picture, colour in zip(vectors[0], ([1, 0, 0], [0, 0, 1]), strict=True):
+        assert picture == pytest.approx(np.tile(colour, (len(VIEWS), 1)), abs=1e-6)
 
 
-def test_a_picture_and_its_mirror_image_are_one_example() -> None:
+def test_a_picture_and_its_mirror_image_have_the_same_views() -> None:
     half = np.concatenate([plain(RED), plain(BLUE)], axis=1)
     one, other = embed_examples([half, half[:, ::-1]], MeanColor())[0]
-    assert one == pytest.approx(other, abs=1e-6)
+    rows = [sorted(np.round(views, 5).tolist()) for views in (one, other)]
+    assert rows[0] == rows[1] and len({tuple(row) for row in rows[0]}) > 2
 
 
-def test_what_lies_in_the_middle_counts_more_than_the_edge() -> None:
+def test_a_box_drawn_too_wide_has_a_view_that_is_nearer_to_the_thing() -> None:
     framed = plain(RED)
-    framed[:2], framed[-2:], framed[:, :2], framed[:, -2:] = BLUE, BLUE, BLUE, BLUE
-    alone = MeanColor().embed([framed])[0]
-    assert embed_examples([framed], MeanColor())[0, 0, 0] > alone[0]
+    framed[:3], framed[-3:], framed[:, :2], framed[:, -2:] = BLUE, BLUE, BLUE, BLUE
+    views = dict(zip(VIEWS, embed_examples([framed], MeanColor())[0, 0], strict=True))
+    assert views["middle"][0] > views["as it is"][0] > views["wider"][0]
 
 
 def test_every_view_is_a_picture_even_of_the_smallest() -> None:
@@ -49,4 +57,76 @@ def test_every_view_is_a_picture_even_of_the_smallest() -> None:
 
 
 def test_no_example_has_no_vector() -> None:
-    assert embed_examples([], MeanColor()).shape == (MeanColor().exits, 0, MeanColor().dim)
+    model = MeanColor()
+    assert embed_examples([], model).shape == (model.exits, 0, len(VIEWS), model.dim)
+
+
+def only_means(library: Path) -> None:
+    """Leave one vector of each registered picture, as the schema before views did."""
+    with panorama.open(library) as opened:
+        album = opened.snapshot().album(opened.embedder.hash, 1).averaged()
+    with sqlite3.connect(library / "catalog.sqlite") as catalog:
+        for exemplar, vector in zip(album.exemplar_ids.tolist(), album.vectors, strict=True):
+            change = "UPDATE exemplar_vectors SET views = 1, vectors = ? WHERE exemplar_id = ?"
+            catalog.execute(change, [vector.tobytes(), exemplar])
+    catalog.close()
+
+
+@pytest.mark.parametrize("pictures", ["there", "gone"])
+def test_pictures_of_which_only_a_mean_was_kept_are_seen_in_every_way_from_the_first_question_on(
+    tmp_path, fake_proposer, pictures
+) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        library.register("red", thing_picture("red"), unlike=thing_picture("blue"))
+        before = library.query("SELECT tracks WHERE entity = 'red'").arrow()
+        embedder, whole = library.embedder, library.snapshot().album(library.embedder.hash, 1)
+    only_means(tmp_path / "library")
+    if pictures == "gone":
+        for path in (tmp_path / "library" / "album").rglob("*.jpg"):
+            path.unlink()
+    with panorama.open(tmp_path / "library") as library:
+        assert lacking(library.snapshot(), embedder)
+        after = library.query("SELECT tracks WHERE entity = 'red'").arrow()
+        assert after["track_id"].to_pylist() == before["track_id"].to_pylist()
+        assert lacking(library.snapshot(), embedder) == (pictures == "gone")
+        if pictures == "there":
+            assert after["score"].to_pylist() == before["score"].to_pylist()
+            np.testing.assert_array_equal(library.snapshot().album(embedder.hash, 1).vectors, whole.vectors)
+
+
+def test_a_picture_that_is_gone_keeps_its_mean_and_no_other_from_being_seen(tmp_path, fake_proposer) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        for color in ("red", "blue"):
+            library.register(color, thing_picture(color))
+        library.exemplars("blue")[0].picture.unlink()
+    only_means(tmp_path / "library")
+    with panorama.open(tmp_path / "library") as library:
+        assert library.query("SELECT frames WHERE entity = 'red'").arrow().num_rows > 0
+        album = library.snapshot().album(library.embedder.hash, 1)
+        assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(VIEWS)]
+        library.index(tmp_path / "one.mp4", model="color-bands")  # nor does it stop indexing
+
+
+def test_names_that_change_meanwhile_leave_the_question_with_its_own(
+    tmp_path, fake_proposer, monkeypatch
+) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        library.register("red", thing_picture("red"))
+        before = library.query("SELECT frames WHERE entity = 'red'").arrow()
+    only_means(tmp_path / "library")
+
+    def renamed_meanwhile(store: Store, embedder: Embedder) -> int:
+        done = embed_exemplars(store, embedder)
+        store.rename_entity("red", "crimson")
+        return done
+
+    monkeypatch.setattr("panorama.answering.embed_exemplars", renamed_meanwhile)
+    with panorama.open(tmp_path / "library") as library:
+        found = library.query("SELECT frames WHERE entity = 'red'").arrow()
+        assert found["frame"].to_pylist() == before["frame"].to_pylist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -164,13 +165,14 @@ def test_impossible_settings_are_refused() -> None:
 def test_cost_of_a_full_hd_frame_is_small() -> None:
     frames = [seen(scene(1080, 1920), 2.0) for _ in range(3)]
     gate = ChangeGate()
-    best = min(timed(gate, frames[n % 3]) for n in range(30))
-    assert best < 0.002  # measured 0.25 ms on an idle core; the bound leaves room for a loaded machine
+    best = min(timed(lambda luma: gate.update(luma), frames[n % 3]) for n in range(30))
+    copied = min(timed(lambda luma: luma.copy(), frames[n % 3]) for n in range(30))
+    assert best < 10 * copied  # measured: three
 
 
-def timed(gate: ChangeGate, luma: np.ndarray) -> float:
+def timed(work: Callable[[np.ndarray], object], luma: np.ndarray) -> float:
     start = time.perf_counter()
-    gate.update(luma)
+    work(luma)
     return time.perf_counter() - start
 
 

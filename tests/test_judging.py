@@ -57,7 +57,7 @@ def test_an_exit_that_accepts_nothing_sends_all_on() -> None:
 
 def test_strangers_stand_in_for_the_album() -> None:
     whole = source([0.9], [0.9], [7])
-    mine = Strangers(("like it", "unlike it"), np.array([[1, 0, 0], [0, 0, 1]], np.float32))
+    mine = Strangers(("like it", "unlike it"), np.array([[[1, 0, 0]], [[0, 0, 1]]], np.float32))
     partly = Partly(whole, 2, strangers={1: mine, 2: mine})
     found = AlbumMatcher(partly, TwoExits(), (SHALLOW, PLAIN)).match(MatchRequest())
     assert [found.entities[i] for i in found.entity_index] == ["like it"]

@@ -307,3 +307,58 @@ def test_without_its_own_pictures_no_track_is_worth_more() -> None:
         assert own[0] and np.all(found.unaided <= found.normalised)
         assert found.unaided[~own].tolist() == found.normalised[~own].tolist()
         assert found.unaided[0] < found.normalised[0] or found.normalised[0] < SAME_PICTURE
+
+
+def seen_twice(*pictures: tuple[list[float], list[float]], negative: tuple[bool, ...]) -> FakeAlbum:
+    """Pictures with two views each."""
+    ids = np.repeat(np.arange(len(pictures)) + 100, 2)
+    vectors = np.array([view for picture in pictures for view in picture], np.float32)
+    return FakeAlbum(("thing",), np.zeros(len(ids), np.int32), ids, np.repeat(negative, 2), vectors)
+
+
+TILTED = [0.8, 0.0, 0.6]
+
+
+def test_each_view_of_a_picture_is_compared_and_the_picture_is_named() -> None:
+    album = seen_twice((unit(0.2), unit(0.1)), (unit(1.0), TILTED), negative=(False, False))
+    sought = Sought.of(album, "thing", np.zeros((0, 3), np.float32))
+    assert (sought.exemplars, len(sought.positive), len(sought.negative)) == (2, 5, 0)
+    table = Table(np.arange(1), np.array([7]), np.array([TILTED], np.float32))
+    (found,) = score_tracks([sought], table, TrackRows.of(table.track_ids), np.arange(1), None)
+    assert found.normalised[0] == pytest.approx(1.0) and found.exemplar_ids.tolist() == [101]
+
+
+def test_a_picture_of_the_track_itself_is_left_out_with_all_its_views() -> None:
+    """Its second view is nearer to the next track than the other picture is, and counts for that one."""
+    album = seen_twice((unit(1.0), TILTED), (unit(0.5), unit(0.4)), negative=(False, False))
+    sought = Sought.of(album, "thing", np.zeros((0, 3), np.float32))
+    crops = np.array([unit(1.0), [0.6, 0.0, 0.8]], np.float32)
+    table = Table(np.arange(2), np.array([7, 8]), crops)
+    (found,) = score_tracks([sought], table, TrackRows.of(table.track_ids), np.arange(2), None)
+    assert found.unaided.tolist() == pytest.approx([0.5, 0.5 * 0.6])
+    assert found.normalised.tolist() == pytest.approx([1.0, 0.48 + 0.48])
+
+
+def test_a_look_alike_counts_by_its_views_and_their_mean_but_not_by_several_of_them() -> None:
+    album = seen_twice(
+        (unit(1.0), unit(0.9)), (unit(0.1), TILTED), (unit(0.2), unit(0.3)), negative=(False, True, True)
+    )
+    cohort = np.array([unit(0.3), [0.0, 0.6, 0.8]], np.float32)
+    both = Sought.of(album, "thing", cohort)
+    assert (len(both.positive), len(both.negative)) == (3, 6)
+    for place in (1, 2):
+        rows = [0, 1, 2 * place, 2 * place + 1]
+        alone = Sought.of(
+            FakeAlbum(
+                ("thing",),
+                album.entity_index[rows],
+                album.exemplar_ids[rows],
+                album.negative[rows],
+                album.vectors[rows],
+            ),
+            "thing",
+            cohort,
+        )
+        part = slice(3 * (place - 1), 3 * place)
+        assert both.negative[part].tolist() == alone.negative.tolist()
+        assert both.level[3:][part].tolist() == alone.level[3:].tolist()

@@ -103,10 +103,9 @@ def test_describe_tells_threshold_spread_and_the_nearest_other_entity(library):
     assert 0 < told["threshold"] < 1
     (single,) = library.query("DESCRIBE ENTITY 'red'").arrow().to_pylist()
     assert single["spread"] is None
-    vectors = library.snapshot().album(library.embedder.hash, 1).vectors
-    owners = library.snapshot().album(library.embedder.hash, 1).entity_index.tolist()
-    names = library.snapshot().album(library.embedder.hash, 1).entities
-    first, second = (vectors[i] for i, owner in enumerate(owners) if names[owner] == "warm")
+    album = library.snapshot().album(library.embedder.hash, 1).averaged()
+    owners = [album.entities[i] for i in album.entity_index]
+    first, second = (album.vectors[i] for i, owner in enumerate(owners) if owner == "warm")
     assert told["spread"] == pytest.approx(1 - float(first @ second), abs=1e-5)
 
 

@@ -9,7 +9,7 @@ import pytest
 from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, lacking, unit_vectors
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
-from panorama.store import Store, catalog, pack_ids
+from panorama.store import NewExemplar, Store, catalog, pack_ids
 
 
 def everything(store: Store) -> bytes:
@@ -37,6 +37,30 @@ def test_an_entity_has_its_pictures_and_vectors(store):
         {"entity": "blue-van", "exemplars": 2, "negatives": 1},
     ]
     assert [e.picture.read_bytes() for e in store.exemplars("blue-van")] == [b"one", b"two", b"look-alike"]
+
+
+def test_the_views_of_a_picture_stand_together_and_have_a_mean(store):
+    views = unit_vectors(5)
+    items = [
+        NewExemplar(b"one", ".jpg", "one.jpg", vectors={(MODEL, 1): views[:3]}),
+        NewExemplar(b"two", ".jpg", "two.jpg", negative=True, vectors={(MODEL, 1): views[3:]}),
+    ]
+    one, two = store.add_exemplars("van", items)
+    album = store.snapshot().album(MODEL, 1)
+    assert album.exemplar_ids.tolist() == [one] * 3 + [two] * 2
+    assert album.negative.tolist() == [False] * 3 + [True] * 2
+    np.testing.assert_array_equal(album.vectors, views)
+    mean = album.averaged()
+    assert (mean.exemplar_ids.tolist(), mean.negative.tolist()) == ([one, two], [False, True])
+    sums = np.array([views[:3].sum(axis=0), views[3:].sum(axis=0)])
+    np.testing.assert_allclose(mean.vectors, sums / np.linalg.norm(sums, axis=1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("vectors", [np.ones(4), np.ones((0, 4)), np.full((1, 4), np.nan)])
+def test_vectors_of_a_picture_are_finite_rows(store, vectors):
+    with pytest.raises(ValueError, match=r"\(views, dim\) finite"):
+        store.add_exemplars("van", [NewExemplar(b"one", ".jpg", "one.jpg", vectors={(MODEL, 1): vectors})])
+    assert store.entities() == []
 
 
 def test_an_album_is_registered_whole_or_not_at_all(store):
@@ -138,13 +162,14 @@ def test_removing_an_exemplar_removes_its_picture(store):
 
 def test_vectors_of_a_new_model_are_added_to_old_exemplars(store):
     one, two = store.add_exemplars("cat", [exemplar(b"one", vector=unit_vectors(1)[0]), exemplar(b"two")])
-    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 1)] == [two]
-    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 2)] == [one, two]
+    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 1, 1)] == [two]
+    assert [e.exemplar_id for e in store.missing_exemplar_vectors(MODEL, 2, 1)] == [one, two]
     vectors = unit_vectors(2, seed=4, dim=16)
-    gone = {two + 1000: {("other", 1): vectors[0]}}
-    store.put_exemplar_vectors({one: {("other", 1): vectors[0]}, two: {("other", 1): vectors[1]}, **gone})
-    assert store.missing_exemplar_vectors("other", 1) == []
+    gone = {two + 1000: {("other", 1): vectors[:1]}}
+    store.put_exemplar_vectors({one: {("other", 1): vectors[:1]}, two: {("other", 1): vectors[1:]}, **gone})
+    assert store.missing_exemplar_vectors("other", 1, 1) == []
     np.testing.assert_array_equal(store.snapshot().album("other", 1).vectors, vectors)
+    assert [e.exemplar_id for e in store.missing_exemplar_vectors("other", 1, 8)] == [one, two]
 
 
 def test_drop_removes_pictures_rows_and_cached_answers(store):

@@ -29,7 +29,7 @@ def library(tmp_path_factory, module_proposer):
             made.register(color, write_picture(folder / "album" / f"{color}.png", thing_picture(color)))
         made.register("purple", thing_picture("purple"), unlike=thing_picture("blue"))
         striped = thing_picture("red")
-        striped[:, 55:] = thing_picture("green")[:, 55:]
+        striped[:, 51:] = thing_picture("green")[:, 51:]
         made.register("striped", striped)
         yield made
 
@@ -79,9 +79,9 @@ def test_a_hit_names_its_example_and_its_runner_up_with_their_similarities(libra
     assert (why.model, why.exits, why.model_hash) == ("color-bands", 1, library.embedder.hash)
     album = library.snapshot().album(library.embedder.hash, why.exit)
     for likeness in (why.exemplar, why.runner_up):
-        picture = album.vectors[album.exemplar_ids.tolist().index(likeness.exemplar_id)]
+        views = album.vectors[album.exemplar_ids == likeness.exemplar_id]
         crop = library.vectors_of(np.array([likeness.crop_id]), why.exit)[0]
-        assert likeness.similarity == pytest.approx(float(picture @ crop), abs=1e-6)
+        assert likeness.similarity == pytest.approx(float((views @ crop).max()), abs=1e-6)
     others = {}
     for entity in ("blue", "purple", "striped"):
         sql = "SELECT tracks WHERE entity = $name AND score >= 0 AND track_id = $track"
@@ -117,11 +117,15 @@ def test_a_look_alike_that_several_examples_together_outdo_takes_nothing_away(tm
         examples = [striped("green", 24), striped("purple", 24)]
         library.register("red", examples, unlike=striped("blue", 20))
         why = library.why("red", "a.mp4", frame=20)
-        assert why.exemplar.similarity < why.look_alike.similarity < why.together
+        assert why.exemplar.similarity < why.look_alike.similarity and why.unlike < why.own
         assert "look-alike" not in why.reason
         library.remove_exemplar(library.exemplars("red")[0].exemplar_id)
         alone = library.why("red", "a.mp4", frame=20)
-        assert alone.together is None and alone.score < why.score
+        assert alone.own < alone.unlike and alone.score < why.score
+        calibration = library.calibrations[-1]
+        lead = alone.own - 2 * (alone.unlike - alone.own)
+        assert alone.score == pytest.approx(float(calibration.score(np.array(lead))), abs=0.02)
+        assert f"({alone.unlike:.3f} against {alone.own:.3f}" in alone.reason
         assert "twice its lead is lost" in alone.reason
 
 

@@ -5,10 +5,10 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 1. Distance ratio against a cohort. r is the mean of an exemplar's 3 largest similarities to a cohort of
    foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
    nearest strangers, negative for all others, and means the same for every exemplar.
-2. Over exemplars, and the mean of an entity's exemplars as one more, the largest n counts. The more there
-   are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the nearest
-   strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike (negative
-   exemplar) that fits better than they do is taken away twice.
+2. Over the views of an entity's exemplars, and the mean of all of them as one more, the largest n counts. The
+   more there are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the
+   nearest strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike
+   (negative exemplar) that fits better than they do is taken away twice.
 3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
    do not lose it.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
@@ -117,7 +117,7 @@ def _logits(score: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
     """r (M,) of exemplars (M, dim): how alike strangers get in a cohort (N, dim); 0 without one."""
-    if not len(cohort):
+    if not len(cohort) or not len(exemplars):
         return np.zeros(len(exemplars), np.float32)
     similarity = exemplars @ cohort.T  # (M, N)
     count = min(COHORT_NEIGHBOURS, similarity.shape[1])
@@ -144,7 +144,11 @@ def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32])
 
 def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:
     """n = 1 - (1 - s) / (1 - r) for similarities (M, N) and cohort levels (M,)."""
-    return np.asarray(1 - (1 - similarity) / (1 - level)[:, None], np.float32)
+    gain = np.asarray(1 / (1 - level), np.float32)[:, None]
+    # A product, and a sum in its place: the quotient takes ten times as long.
+    out = similarity * gain
+    out += 1 - gain
+    return np.asarray(out, np.float32)
 
 
 def least_similarity(normalised: float, level: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.query.decide import cohort_level, crop_scores, levels_together, normalise, pool
+from panorama.query.decide import crop_scores, levels_together, normalise, pool
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
@@ -46,7 +46,7 @@ class Vectors(Protocol):
 
 
 class Exemplars(Protocol):
-    """The album at one exit; `panorama.store.Album` is one."""
+    """The album at one exit, a row for each view of an exemplar; `panorama.store.Album` is one."""
 
     @property
     def entities(self) -> tuple[str, ...]: ...
@@ -172,10 +172,11 @@ class Sought:
     """One entity at one exit.
 
     Attributes:
-        exemplar_ids: (E,) int64.
-        positive: (P, dim) vectors of its exemplars, and of several their mean as one more: P is E or E + 1.
-        negative: (Q, dim) of its look-alikes.
-        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
+        exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
+        positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1.
+        negative: (Q, dim) views of its look-alikes, after those of each their mean.
+        level: (P + Q,) how alike strangers get to each of them: to the positive ones, all taken together; to
+            those of a look-alike, too.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -188,14 +189,26 @@ class Sought:
         """An entity's exemplars against the cohort (N, dim) of their exit."""
         mine = album.entity_index == album.entities.index(name)
         good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
-        positive = with_mean(np.asarray(album.vectors[good]))
-        negative = np.asarray(album.vectors[bad])
-        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
-        return cls(album.exemplar_ids[good], positive, negative, level)
+        ids = album.exemplar_ids[good]
+        # What looks like the thing need not be one thing itself: no mean over several of them.
+        groups = [with_mean(album.vectors[good])]
+        groups += [with_mean(album.vectors[some]) for some in _runs(bad, album.exemplar_ids[bad])]
+        level = np.concatenate([levels_together(views, cohort) for views in groups])
+        return cls(ids, groups[0], np.concatenate([*groups[1:], groups[0][:0]]), level)
+
+    @property
+    def exemplars(self) -> int:
+        """How many pictures the views are of."""
+        return len(_run_starts(self.exemplar_ids))
+
+
+def _runs(values: NDArray[np.intp], keys: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Values in pieces of the same key."""
+    return np.split(values, _run_starts(keys)[1:]) if len(values) else []
 
 
 def with_mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of exemplars (E, dim) and, of several, their mean, in which counts what they share."""
+    """Views of exemplars (V, dim) and, of several, their mean, in which counts what they share."""
     if len(vectors) < 2:
         return vectors
     mean = vectors.mean(axis=0)
@@ -267,7 +280,7 @@ def score_tracks(
         found = []
         for number, one in enumerate(sought):
             # Not one product for all: an entity's values must not depend on which others are asked for.
-            similarity = exemplars[number] @ block.T  # (P + Q, rows)
+            similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
             found.append(scored if least is None else scored[scored.normalised >= least])
         return found
@@ -308,7 +321,7 @@ def _pooled(
     spread = np.full((len(counts), int(counts.max(initial=1))), -np.inf, np.float32)  # (T, C)
     spread[place] = values
     best = starts + spread.argmax(axis=1)
-    which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # a picture to show, never the mean
+    which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # of a picture to show, never the mean
     pooled = unaided = pool(spread)
     others = _unaided(one, normalised, starts, counts)
     if others is not None:
@@ -332,13 +345,14 @@ def _unaided(
     Returns:
         None where no exemplar is left out.
     """
-    known = len(one.exemplar_ids)
-    own = normalised[: known if known > 1 else 0] >= SAME_PICTURE  # (E, rows)
+    known, views = len(one.exemplar_ids), _run_starts(one.exemplar_ids)
+    own = normalised[: known if len(views) > 1 else 0] >= SAME_PICTURE  # (V, rows)
     if not own.any():
         return None
-    own = np.logical_or.reduceat(own, starts, axis=1)  # (E, T)
+    own = np.logical_or.reduceat(np.logical_or.reduceat(own, views, axis=0), starts, axis=1)  # (E, T)
     own &= ~own.all(axis=0)
-    aided = np.repeat(own, counts, axis=1)
+    each = np.diff(np.append(views, known))
+    aided = np.repeat(np.repeat(own, each, axis=0), counts, axis=1)  # (V, rows)
     kept = np.where(aided, np.float32(-np.inf), normalised[:known])
     # Their mean has a part of each.
     mean = np.where(aided.any(axis=0), np.float32(-np.inf), normalised[known : len(one.positive)])

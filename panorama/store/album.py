@@ -44,18 +44,18 @@ _PICTURES = "SELECT picture FROM exemplars"
 _PICTURES_OF = "SELECT picture FROM exemplars WHERE entity_id = :entity"
 _DROP_EXEMPLAR = "DELETE FROM exemplars WHERE exemplar_id = :exemplar"
 _PUT_VECTOR = """
-INSERT INTO exemplar_vectors (exemplar_id, model_hash, exit, vector)
-VALUES (:exemplar, :model_hash, :exit, :vector)
-ON CONFLICT (exemplar_id, model_hash, exit) DO UPDATE SET vector = excluded.vector
+INSERT INTO exemplar_vectors (exemplar_id, model_hash, exit, views, vectors)
+VALUES (:exemplar, :model_hash, :exit, :views, :vectors)
+ON CONFLICT (exemplar_id, model_hash, exit) DO UPDATE SET views = excluded.views, vectors = excluded.vectors
 """
 _MISSING = f"""{_EXEMPLARS}
 WHERE (SELECT count(*) FROM exemplar_vectors v
-       WHERE v.exemplar_id = x.exemplar_id AND v.model_hash = :model_hash) < :exits
+       WHERE v.exemplar_id = x.exemplar_id AND v.model_hash = :model_hash AND v.views >= :views) < :exits
 ORDER BY x.exemplar_id
 """
 
 Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
-"""Vectors (dim,) of one picture by (model_hash, exit)."""
+"""Vectors (V, dim) of the views of one picture by (model_hash, exit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +220,12 @@ def remove_unlisted(place: Place, paths: Sequence[Path]) -> int:
 
 def _put_vectors(tx: Transaction, exemplar: int, vectors: Vectors) -> None:
     values: list[Mapping[str, Any]] = []
-    for (model_hash, exit), vector in vectors.items():
-        row = np.ascontiguousarray(vector, np.float32)
-        if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
-            raise ValueError(f"an exemplar's vector is (dim,) finite numbers, got shape {row.shape}")
-        values.append({"exemplar": exemplar, "model_hash": model_hash, "exit": exit, "vector": row.tobytes()})
+    for (model_hash, exit), views in vectors.items():
+        rows = np.ascontiguousarray(views, np.float32)
+        if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+            raise ValueError(f"an exemplar's vectors are (views, dim) finite numbers, got shape {rows.shape}")
+        key = {"exemplar": exemplar, "model_hash": model_hash, "exit": exit}
+        values.append({**key, "views": len(rows), "vectors": rows.tobytes()})
     tx.run_many(_PUT_VECTOR, values)
 
 
@@ -238,9 +239,12 @@ def put_exemplar_vectors(place: Place, vectors: Mapping[int, Vectors]) -> None:
         tx.bump("album")
 
 
-def missing_exemplar_vectors(tx: Transaction, root: Path, model_hash: str, exits: int) -> list[Exemplar]:
-    """Registered pictures that lack a vector at one of the exits 1 to `exits` of a model."""
-    return [_exemplar(row, root) for row in tx.rows(_MISSING, model_hash=model_hash, exits=exits)]
+def missing_exemplar_vectors(
+    tx: Transaction, root: Path, model_hash: str, exits: int, views: int
+) -> list[Exemplar]:
+    """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
+    rows = tx.rows(_MISSING, model_hash=model_hash, exits=exits, views=views)
+    return [_exemplar(row, root) for row in rows]
 
 
 def exemplars(tx: Transaction, root: Path, entity: str) -> list[Exemplar]:

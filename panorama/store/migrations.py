@@ -145,7 +145,26 @@ SIGHTINGS = (
 
 SAMPLES = ("ALTER TABLE videos ADD COLUMN content_sample TEXT",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES)
+VIEWS = (
+    # Of each exemplar the mean of its views was kept. It serves as one view until all of them are there.
+    "ALTER TABLE exemplar_vectors RENAME TO exemplar_means",
+    """CREATE TABLE exemplar_vectors (
+        exemplar_id INTEGER NOT NULL REFERENCES exemplars (exemplar_id) ON DELETE CASCADE,
+        model_hash TEXT NOT NULL,
+        exit INTEGER NOT NULL,
+        views INTEGER NOT NULL CHECK (views > 0),
+        vectors BLOB NOT NULL,
+        PRIMARY KEY (exemplar_id, model_hash, exit)
+    )""",
+    """INSERT INTO exemplar_vectors (exemplar_id, model_hash, exit, views, vectors)
+    SELECT exemplar_id, model_hash, exit, 1, vector FROM exemplar_means""",
+    "DROP TABLE exemplar_means",
+    # What a library measured of its own was the values of single vectors: it would promise too much.
+    "DELETE FROM settings WHERE key LIKE 'calibration:%' OR key LIKE 'evidence:%'",
+    "UPDATE counters SET value = value + 1 WHERE name = 'settings'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -84,7 +84,7 @@ FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
 GROUP BY e.entity_id, e.name ORDER BY e.name
 """
 _VECTORS = """
-SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, v.vector
+SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, v.views, v.vectors
 FROM exemplar_vectors v JOIN exemplars x ON x.exemplar_id = v.exemplar_id
 JOIN entities e ON e.entity_id = x.entity_id
 ORDER BY v.model_hash, v.exit, e.name, x.exemplar_id
@@ -93,12 +93,12 @@ ORDER BY v.model_hash, v.exit, e.name, x.exemplar_id
 
 @dataclass(frozen=True, slots=True)
 class Album:
-    """All exemplars at one exit of one model, as a struct of arrays ordered by entity.
+    """The views of all exemplars at one exit of one model, as a struct of arrays ordered by entity.
 
     Attributes:
         entities: all names, sorted; also those without an exemplar at this exit.
         entity_index: (M,) int32 into `entities`.
-        exemplar_ids: (M,) int64.
+        exemplar_ids: (M,) int64; the views of an exemplar stand together.
         negative: (M,) bool, True for look-alikes.
         vectors: (M, dim) float32; dim is 0 where M is 0.
     """
@@ -113,10 +113,24 @@ class Album:
         m = len(self.entity_index)
         shapes = (self.exemplar_ids.shape, self.negative.shape, self.vectors.shape[:1])
         if shapes != ((m,), (m,), (m,)) or self.vectors.ndim != 2:
-            raise ValueError(f"{m} exemplars, but ids, signs and vectors have shapes {shapes}")
+            raise ValueError(f"{m} views, but ids, signs and vectors have shapes {shapes}")
 
     def __len__(self) -> int:
         return len(self.entity_index)
+
+    def averaged(self) -> Album:
+        """One row for each exemplar: the mean of its views, of unit length."""
+        if not len(self):
+            return self
+        starts = np.flatnonzero(np.diff(self.exemplar_ids, prepend=self.exemplar_ids[0] - 1))
+        sums = np.add.reduceat(self.vectors, starts, axis=0)
+        return Album(
+            self.entities,
+            self.entity_index[starts],
+            self.exemplar_ids[starts],
+            self.negative[starts],
+            np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32),
+        )
 
     @classmethod
     def empty(cls, entities: tuple[str, ...]) -> Album:
@@ -379,11 +393,12 @@ def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]
 
 
 def _album_of(names: tuple[str, ...], position: Mapping[int, int], rows: list[Any]) -> Album:
-    vectors = np.frombuffer(b"".join(row.vector for row in rows), np.float32)
+    views = np.array([row.views for row in rows], np.int64)
+    vectors = np.frombuffer(b"".join(row.vectors for row in rows), np.float32)
     return Album(
         names,
-        np.array([position[row.entity_id] for row in rows], np.int32),
-        np.array([row.exemplar_id for row in rows], np.int64),
-        np.array([row.negative for row in rows], np.bool_),
-        vectors.reshape(len(rows), -1),
+        np.repeat(np.array([position[row.entity_id] for row in rows], np.int32), views),
+        np.repeat(np.array([row.exemplar_id for row in rows], np.int64), views),
+        np.repeat(np.array([row.negative for row in rows], np.bool_), views),
+        vectors.reshape(int(views.sum()), -1),
     )

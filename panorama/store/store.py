@@ -321,13 +321,13 @@ class Store:
             detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
         album.forget_entity(self._place, entity, detail)
 
-    def missing_exemplar_vectors(self, model_hash: str, exits: int) -> list[Exemplar]:
-        """Registered pictures that lack a vector at one of the exits 1 to `exits` of a model."""
+    def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
+        """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
         with self._place.catalog.read() as tx:
-            return album.missing_exemplar_vectors(tx, self.path, model_hash, exits)
+            return album.missing_exemplar_vectors(tx, self.path, model_hash, exits, views)
 
     def put_exemplar_vectors(self, vectors: Mapping[int, album.Vectors]) -> None:
-        """Add vectors of registered pictures: exemplar id → (model_hash, exit) → vector."""
+        """Add vectors of registered pictures: exemplar id → (model_hash, exit) → (V, dim)."""
         album.put_exemplar_vectors(self._place, vectors)
 
     # -- small values

@@ -70,7 +70,7 @@ class Rule:
     query: str = "example"
     shrinkage: float = 1.0
     whiten: float | None = None
-    views: str = "mean"
+    views: str = "max"
     of_views: int = len(VIEWS)
     several: str = "both"
     together: bool = True
@@ -371,9 +371,11 @@ RULES = (
     ),
     Rule("several examples: 0 for each by itself", together=False),
     Rule("one view of an example", views="one"),
-    Rule("the mean of it and its mirror image", of_views=2),
-    Rule("the mean of ten views, two of them in other light", of_views=10),
-    Rule("each of eight views an example", views="max"),
+    Rule("the mean of it and its mirror image", views="mean", of_views=2),
+    Rule("the mean of eight views", views="mean"),
+    Rule("the mean of ten views, two of them in other light", views="mean", of_views=10),
+    Rule("each of it and its mirror image an example", of_views=2),
+    Rule("each of ten views an example, two of them in other light", of_views=10),
     Rule("several examples: the largest value", several="max"),
     Rule("several examples: their mean alone", several="mean"),
     Rule("pool: mean", pool="mean"),

@@ -87,9 +87,8 @@ def prepared(folder: Path, embedder: Embedder, size: Size, seconds: float) -> Pa
         rng, known = np.random.default_rng(99), store.entities()
         for name, rank in RANKS.items():
             centre = things.draw(rng, 1) if rank is None else things.centres[rank : rank + 1]
-            vectors = things.near(rng, np.repeat(centre, 3, axis=0), 0.9)
             if name not in known:
-                register(store, embedder, name, vectors)
+                register(store, embedder, name, things, rng, centre)
         SnapshotVectors(store, store.snapshot(), embedder).prepare()
     print(f"written in {written - started:.0f} s, indexed in {time.perf_counter() - written:.0f} s")
     return path
@@ -206,10 +205,9 @@ def costs(library: Library) -> None:
 def first_answer(library: Library, embedder: Embedder, size: Size) -> None:
     """From the registration of a new entity to its first answer."""
     things = Things(embedder.cohort()[-1], size)
-    vectors = things.near(np.random.default_rng(5), np.repeat(things.centres[40:41], 3, axis=0), 0.9)
     if "new" in {entity.name for entity in library.entities()}:
         library.drop("new")
-    register(library._store, embedder, "new", vectors)
+    register(library._store, embedder, "new", things, np.random.default_rng(5), things.centres[40:41])
     started, worked = time.perf_counter(), time.process_time()
     rows = len(library.query("SELECT frames WHERE entity = 'new' LIMIT 100"))
     wall, busy = 1000 * (time.perf_counter() - started), 1000 * (time.process_time() - worked)

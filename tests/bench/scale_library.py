@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.examples import VIEWS
 from panorama.models.base import Embedder
 from panorama.store import ModelRow, NewExemplar, SegmentWriter, Store, VideoRow
 from panorama.store.segments import _GO_LIVE, _NEW_SEGMENT, FileSet, list_files
@@ -33,6 +34,9 @@ CHUNK_VIDEOS = 250
 
 NEAR_THING, NEAR_TRACK = 0.85, 0.93
 """Cosine of a track with its thing, and of a crop with its track."""
+
+NEAR_EXAMPLE, NEAR_VIEW = 0.9, 0.95
+"""Cosine of an exemplar with its thing, and of one of its views with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +213,24 @@ def _fill(
         writer.add_embeddings(embedder.hash, exit, crop_ids, track_ids[track], vectors)
 
 
-def register(store: Store, embedder: Embedder, name: str, vectors: NDArray[np.float32]) -> None:
-    """An entity with the exemplars (N, dim), the same at every exit."""
+def register(
+    store: Store,
+    embedder: Embedder,
+    name: str,
+    things: Things,
+    rng: np.random.Generator,
+    centre: NDArray[np.float32],
+) -> None:
+    """An entity with three exemplars around a centre (1, dim), the same at every exit, in as many views."""
+    pictures = things.near(rng, np.repeat(centre, 3, axis=0), NEAR_EXAMPLE)
+    vectors = things.near(rng, np.repeat(pictures, len(VIEWS), axis=0), NEAR_VIEW).reshape(3, len(VIEWS), -1)
     store.add_exemplars(
         name,
         [
             NewExemplar(
                 f"{name} {i}".encode(), ".jpg", f"{name}-{i}.jpg", False,
-                {(embedder.hash, e): vector for e in range(1, embedder.exits + 1)}, 128, 128,
+                {(embedder.hash, e): views for e in range(1, embedder.exits + 1)}, 128, 128,
             )
-            for i, vector in enumerate(vectors)
+            for i, views in enumerate(vectors)
         ],
     )  # fmt: skip
