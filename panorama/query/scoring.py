@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.query.decide import crop_scores, levels_together, normalise, pool
+from panorama.query.decide import cohort_level, crop_scores, levels_together, normalise, pool
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
@@ -174,9 +174,8 @@ class Sought:
     Attributes:
         exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
         positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1.
-        negative: (Q, dim) views of its look-alikes, after those of each their mean.
-        level: (P + Q,) how alike strangers get to each of them: to the positive ones, all taken together; to
-            those of a look-alike, too.
+        negative: (Q, dim) of its look-alikes, the mean of the views of each.
+        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -190,11 +189,12 @@ class Sought:
         mine = album.entity_index == album.entities.index(name)
         good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
         ids = album.exemplar_ids[good]
-        # What looks like the thing need not be one thing itself: no mean over several of them.
-        groups = [with_mean(album.vectors[good])]
-        groups += [with_mean(album.vectors[some]) for some in _runs(bad, album.exemplar_ids[bad])]
-        level = np.concatenate([levels_together(views, cohort) for views in groups])
-        return cls(ids, groups[0], np.concatenate([*groups[1:], groups[0][:0]]), level)
+        positive = with_mean(album.vectors[good])
+        # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
+        each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
+        negative = np.concatenate([*each, positive[:0]])
+        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
+        return cls(ids, positive, negative, level)
 
     @property
     def exemplars(self) -> int:

@@ -260,8 +260,9 @@ class Study:
         unlike = thing.negatives[:, :, exit]
         good = self.space.values(thing.views[:, :, exit], seen, unlike)
         led = unlike if self.rule.rivals == "lead" else unlike[:0]
-        # Each look-alike by itself: they need not show the same thing.
-        bad = [self.space.values(one[None], seen) for one in led]
+        # Each look-alike by itself, they need not show the same thing, and by the mean of what is seen of it.
+        kept = 1 if self.rule.views == "one" else self.rule.of_views
+        bad = [self.space.values(unit(one[None, :kept].mean(axis=1, keepdims=True)), seen) for one in led]
         values = crop_scores(good, np.concatenate([*bad, good[:0]]))
         values[~thing.crops] = -np.inf
         tracks = archive.groups.spread(values, np.arange(len(archive.spans)))
