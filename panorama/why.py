@@ -183,7 +183,7 @@ def _border_text(why: Why) -> str:
         )
     return (
         f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is rejected,"
-        f" and {last.high:.3f}, from which it is accepted."
+        f" and {max(last.high, last.floor):.3f}, from which it is accepted."
     )
 
 

@@ -23,8 +23,8 @@ SCAN_ROWS = 16_384
 SAME_PICTURE = 0.85
 """From this normalised value on, an exemplar is taken for a picture of the very track that a crop is of.
 
-What is cut from a track reaches it, also with a box that is a twentieth off; of other tracks of the same
-thing one in forty does.
+What is cut from a track reaches it, also with a box that is a twentieth off, and nineteen of twenty with one
+that is a tenth off; of other tracks of the same thing one in thirty does.
 """
 
 FEW_PARTS = 8
