@@ -9,10 +9,12 @@ from panorama.errors import PanoramaError
 
 if TYPE_CHECKING:
     from panorama.answering import Entity, Verdict
+    from panorama.indexing.outcomes import Hooks
+    from panorama.indexing.stages import IngestSettings
     from panorama.library import Library
     from panorama.opening import open_library as open
 
-__all__ = ["Entity", "Library", "PanoramaError", "Verdict", "open"]
+__all__ = ["Entity", "Hooks", "IngestSettings", "Library", "PanoramaError", "Verdict", "open"]
 __version__ = "0.1.0"
 
 _LAZY = {
@@ -20,6 +22,8 @@ _LAZY = {
     "Library": ("library", "Library"),
     "Entity": ("answering", "Entity"),
     "Verdict": ("answering", "Verdict"),
+    "IngestSettings": ("indexing.stages", "IngestSettings"),
+    "Hooks": ("indexing.outcomes", "Hooks"),
 }
 
 

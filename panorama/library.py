@@ -38,8 +38,8 @@ from panorama.zones import Zones
 # What answers, and the engines that it brings, are loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
     from panorama.answering import Answering, Asked, Entity, Verdict
-    from panorama.archive import Hooks, IndexReport
-    from panorama.ingest import IngestSettings
+    from panorama.indexing.outcomes import Hooks, IndexReport
+    from panorama.indexing.stages import IngestSettings
     from panorama.query.matching import AlbumMatcher
     from panorama.query.relations import Limits
     from panorama.query.result import Result
@@ -149,10 +149,10 @@ class Library:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.archive import INDEXED, IndexReport, dating
-        from panorama.indexing import finish, index_paths
-        from panorama.ingest import check_depth
-        from panorama.profile import prepare
+        from panorama.indexing.outcomes import INDEXED, IndexReport, dating
+        from panorama.indexing.profile import prepare
+        from panorama.indexing.run import finish, index_paths
+        from panorama.indexing.stages import check_depth
         from panorama.worker.client import beside
 
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
@@ -208,7 +208,7 @@ class Library:
             first_start: the same of the first of the videos; the others stay as far behind it, and '' for
                 `zone` is the zone that they have. For a camera whose clock was wrong.
         """
-        from panorama.archive import names_of
+        from panorama.indexing.outcomes import names_of
 
         names = None if videos is None else names_of(videos, self.videos())
         return date_videos(self._store, names, recording, start, zone, first_start)
@@ -223,7 +223,7 @@ class Library:
         Raises:
             UnknownVideo: the library holds one of them not.
         """
-        from panorama.archive import names_of
+        from panorama.indexing.outcomes import names_of
 
         chosen = names_of(videos, self.videos())
         for name in chosen:
@@ -280,7 +280,7 @@ class Library:
         Args:
             video: a file, or the name of a video of the library.
         """
-        from panorama.archive import file_of
+        from panorama.indexing.outcomes import file_of
 
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
         return self._add({name: registering.Given.of([picture], look_alike)})[0]

@@ -162,7 +162,7 @@ def run_panorama() -> None:
 
         import scipy.optimize  # noqa: F401
 
-        import panorama.archive
+        import panorama.indexing.outcomes
         import panorama.sheet
         import panorama.vocabulary
         import panorama.why  # noqa: F401

@@ -15,7 +15,7 @@ from fakes import Thing, scene, thing_picture, write_film, write_picture
 
 from panorama.cli import indexing
 from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
-from panorama.parcels import Progress
+from panorama.indexing.parcels import Progress
 
 FILM = [Thing("red", 5, 35)]
 

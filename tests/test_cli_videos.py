@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from fakes import Thing, write_film
 
-from panorama.archive import Meant, meant
 from panorama.errors import UnknownVideo
+from panorama.indexing.outcomes import Meant, meant
 
 NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
 

@@ -12,13 +12,13 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
-from panorama.archive import embed_stored_crops
 from panorama.errors import UsageError
-from panorama.ingest import Indexer, IngestSettings
+from panorama.indexing.outcomes import embed_stored_crops
+from panorama.indexing.profile import Profile, remember
+from panorama.indexing.stages import Indexer, IngestSettings
 from panorama.library import Library
 from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
-from panorama.profile import Profile, remember
 from panorama.source import SnapshotVectors
 from panorama.store import Store
 from panorama.store.vectors import VectorTable
@@ -71,7 +71,7 @@ def test_indexing_again_deeper_starts_from_the_stored_crops(
         library.query("SELECT frames WHERE entity = 'red'")  # takes some crops deeper
         crops = library.snapshot().crops().total
         with monkeypatch.context() as patch:
-            patch.setattr("panorama.indexing.open_video", lambda *_, **__: pytest.fail("decoded again"))
+            patch.setattr("panorama.indexing.run.open_video", lambda *_, **__: pytest.fail("decoded again"))
             report = library.index(films, settings=WHOLE)
         assert {f.status for f in report.files} == {"skipped"} and report.embedded == crops
         assert vectors(library) == [crops] * 3
@@ -154,7 +154,7 @@ def test_a_rate_named_with_a_depth_is_completed_without_decoding(
 def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panorama.archive.KEPT_CROPS", 8)
+    monkeypatch.setattr("panorama.indexing.outcomes.KEPT_CROPS", 8)
     with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
         snapshot, store = library.snapshot(), Store.open(tmp_path / "library")
         crop_ids = VectorTable.load(snapshot, library.embedder.hash, 1).crop_ids
@@ -178,8 +178,8 @@ def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
 def test_an_interrupt_costs_few_of_the_crops_that_are_taken_deeper(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panorama.archive.KEPT_CROPS", 8)
-    monkeypatch.setattr("panorama.archive.EMBED_BATCH", 8)
+    monkeypatch.setattr("panorama.indexing.outcomes.KEPT_CROPS", 8)
+    monkeypatch.setattr("panorama.indexing.outcomes.EMBED_BATCH", 8)
     with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
         store, left = Store.open(tmp_path / "library"), [5]
 

@@ -53,7 +53,7 @@ def files() -> list[str]:
 
 
 def part_of(file: str) -> str:
-    """The layer that a file belongs to: 'video/clip.py' -> 'video', 'ingest.py' -> 'ingest'."""
+    """The layer that a file belongs to: 'video/clip.py' -> 'video', 'zones.py' -> 'zones'."""
     return file.split("/")[0].removesuffix(".py")
 
 
@@ -138,9 +138,10 @@ def test_the_map_names_every_module_once_and_imports_point_upwards_in_it() -> No
     assert not downwards
 
 
-def test_the_map_of_the_query_package_names_every_module_once() -> None:
-    modules = {Path(file).stem for file in files() if file.startswith("query/")} - {"__init__"}
-    assert sorted(name for row in mapped("panorama/query/") for name in row) == sorted(modules)
+@pytest.mark.parametrize("package", ["indexing", "query"])
+def test_the_map_of_a_package_names_every_module_once(package: str) -> None:
+    modules = {Path(file).stem for file in files() if file.startswith(f"{package}/")} - {"__init__"}
+    assert sorted(name for row in mapped(f"panorama/{package}/") for name in row) == sorted(modules)
 
 
 def test_only_the_command_line_and_the_like_import_the_library() -> None:

@@ -35,6 +35,11 @@ def library(tmp_path, fake_proposer, monkeypatch):
         yield library
 
 
+def test_every_public_name_is_there():
+    assert [name for name in panorama.__all__ if not hasattr(panorama, name)] == []
+    assert set(panorama._LAZY) == set(panorama.__all__) - {"PanoramaError"}
+
+
 def test_the_first_index_makes_the_library_and_all_else_waits_for_it(tmp_path, fake_proposer):
     library = panorama.open(tmp_path / "library")
     assert not library.exists
@@ -238,8 +243,8 @@ def test_plain_sql_needs_no_model(library, monkeypatch):
 
 
 def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_path, fake_proposer):
-    from panorama.indexing import index_paths
-    from panorama.ingest import Indexer, IngestSettings
+    from panorama.indexing.run import index_paths
+    from panorama.indexing.stages import Indexer, IngestSettings
     from panorama.models.color import ColorEmbedder
     from panorama.store import Store
     from panorama.video import find_videos

@@ -17,7 +17,8 @@ from fakes import ColoredThings, Thing, thing_picture, write_film
 import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError
-from panorama.ingest import Indexer, IngestSettings
+from panorama.indexing.parcels import Job
+from panorama.indexing.stages import Indexer, IngestSettings
 from panorama.models import embedder as embedder_module
 from panorama.models import proposer as proposer_module
 from panorama.models.base import Image
@@ -26,7 +27,6 @@ from panorama.models.late import Late
 from panorama.models.proposer import load_proposer
 from panorama.models.ranges import RANGES
 from panorama.models.registry import late_proposer
-from panorama.parcels import Job
 from panorama.regions import Regions
 from panorama.video import open_video
 

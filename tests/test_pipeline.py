@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from panorama.pipeline import Line, Stage
+from panorama.indexing.pipeline import Line, Stage
 
 
 def doubled(items: Iterator[int]) -> Generator[int, None, None]:

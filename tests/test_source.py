@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from store_samples import MODEL, index, unit_vectors
 
-from panorama.indexing import COMPACT_FILES, finish
+from panorama.indexing.run import COMPACT_FILES, finish
 from panorama.query.passes import first_exit
 from panorama.source import SnapshotVectors
 from panorama.store import Store
@@ -89,7 +89,7 @@ def test_what_ends_indexing_stands_back_for_queries(tmp_path: Path, monkeypatch:
             with store.asking():
                 waited.append(self.asked())
 
-    monkeypatch.setattr("panorama.indexing.PauseGate", Gate)
+    monkeypatch.setattr("panorama.indexing.run.PauseGate", Gate)
     with Store.create(tmp_path / "library") as store:
         for number in range(COMPACT_FILES):
             index(store, f"{number}.mp4", exits=(1,), seed=number)

@@ -13,8 +13,8 @@ from clips import MAKERS, Clip, cut_off, damage_packet, write_video
 from fakes import ColoredThings
 from store_samples import data_contents
 
-from panorama.indexing import index_paths
-from panorama.ingest import Indexer, IngestSettings
+from panorama.indexing.run import index_paths
+from panorama.indexing.stages import Indexer, IngestSettings
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 from panorama.tracking.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of

@@ -17,15 +17,15 @@ import pytest
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
-from panorama.archive import Hooks
 from panorama.errors import ModelError
+from panorama.indexing.outcomes import Hooks
+from panorama.indexing.parcels import Job, Parcel, batched
+from panorama.indexing.pipeline import NICENESS
 from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.registry import late_embedder, late_proposer
-from panorama.parcels import Job, Parcel, batched
-from panorama.pipeline import NICENESS
 from panorama.worker.channel import receive, send
 from panorama.worker.client import EmbedderBeside, ModelProcess, ProposerBeside, beside
 from panorama.worker.server import PROPOSER
@@ -247,7 +247,7 @@ def test_indexing_whose_networks_are_killed_keeps_what_was_committed(
                 os.kill(process, signal.SIGKILL)
 
     # What comes of the second film comes while its end has not been asked for.
-    monkeypatch.setattr("panorama.parcels.MOST_WAITING", 2)
+    monkeypatch.setattr("panorama.indexing.parcels.MOST_WAITING", 2)
     with panorama.open(tmp_path / "library") as library:
         with pytest.raises(ModelError, match="signal 9"):
             library.index([tmp_path / "a.mp4", tmp_path / "b.mp4"], hooks=Hooks(on_start=kill))
@@ -400,7 +400,7 @@ def test_the_next_batch_is_begun_before_the_last_is_waited_for(tmp_path: Path) -
     job = Job(panorama.video.open_video(write_film(tmp_path / "a.mp4", [], frames=3)))
     told: list[str] = []
 
-    def begin(some: list[Parcel]) -> panorama.parcels.End:
+    def begin(some: list[Parcel]) -> panorama.indexing.parcels.End:
         name = ",".join(str(p.rows[0][0]) for p in some)
         told.append(f"begin {name}")
 

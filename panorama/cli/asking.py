@@ -15,10 +15,10 @@ import click
 import pyarrow as pa
 
 from panorama.answering import entity_statement
-from panorama.archive import replaced
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
+from panorama.indexing.outcomes import replaced
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.query.dialect import tokenize

@@ -11,12 +11,12 @@ from types import ModuleType
 
 import click
 
-from panorama.archive import Hooks
 from panorama.cli.album import described
 from panorama.cli.common import say
 from panorama.cli.indexing import NO_VIDEO, ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
+from panorama.indexing.outcomes import Hooks
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.opening import open_library

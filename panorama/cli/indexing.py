@@ -14,7 +14,9 @@ from typing import Any
 
 import click
 
-from panorama.archive import (
+from panorama.arguments import MOST_ZOOM
+from panorama.cli.common import json_option, opened, say, size
+from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
     SKIPPED,
@@ -22,12 +24,10 @@ from panorama.archive import (
     Hooks,
     IndexReport,
 )
-from panorama.arguments import MOST_ZOOM
-from panorama.cli.common import json_option, opened, say, size
+from panorama.indexing.parcels import Progress
+from panorama.indexing.profile import Profile, named, profile_in
 from panorama.library import Library
 from panorama.lines import counted, one_line
-from panorama.parcels import Progress
-from panorama.profile import Profile, named, profile_in
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
 from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader

@@ -7,8 +7,8 @@ import json
 import click
 
 from panorama.cli.common import json_option, opened, say
+from panorama.indexing.profile import remember
 from panorama.opening import open_library
-from panorama.profile import remember
 from panorama.tune import SAMPLE_SECONDS, tune
 
 

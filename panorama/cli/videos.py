@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from panorama.archive import Meant, meant, missing, replaced
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.indexing import recording_options, recording_rule
+from panorama.indexing.outcomes import Meant, meant, missing, replaced
 from panorama.library import Library
 from panorama.lines import counted
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panorama.archive import FAILED
 from panorama.errors import BadImage, UsageError
+from panorama.indexing.outcomes import FAILED
 from panorama.lines import counted
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.pictures import from_folders, from_library, passed_over

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from panorama.ingest import Work
+from panorama.indexing.profile import Profile, describe
+from panorama.indexing.stages import Work
 from panorama.lines import counted
-from panorama.profile import Profile, describe
 from panorama.tune.choice import USUAL, CostModel, Trial, on_the_front
 from panorama.tune.sample import Decoded, Stretch
 

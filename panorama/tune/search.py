@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import UsageError
-from panorama.ingest import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
+from panorama.indexing.profile import Profile, describe
+from panorama.indexing.stages import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
-from panorama.profile import Profile, describe
 from panorama.store import NewExemplar
 from panorama.threads import Threads
 from panorama.tune.choice import (
@@ -69,7 +69,7 @@ def tune(
     least_speed: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> TuneReport:
-    """Try settings on a sample of footage and choose; nothing is kept, see `panorama.profile.remember`.
+    """Try settings on a sample of footage and choose; nothing is kept, see `indexing.profile.remember`.
 
     Args:
         library: whose models are used; it need not exist yet.

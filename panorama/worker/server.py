@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+from panorama.indexing.pipeline import lower_priority
 from panorama.models.base import Embedder, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.weights import open_model
-from panorama.pipeline import lower_priority
 from panorama.threads import Threads
 from panorama.worker.channel import receive, send, widen
 from panorama.worker.flag import Flag

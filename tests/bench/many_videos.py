@@ -14,7 +14,7 @@ from statistics import median
 
 from measure import machine, table
 
-from panorama.archive import INDEXED, SKIPPED, FileOutcome, dating
+from panorama.indexing.outcomes import INDEXED, SKIPPED, FileOutcome, dating
 from panorama.recording import RecordingRule, apply_rule
 from panorama.store import Store, VideoRow
 from panorama.store.catalog import Transaction

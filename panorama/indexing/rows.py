@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.parcels import FrameRow, Parcel, Progress
+from panorama.indexing.parcels import FrameRow, Parcel, Progress
 from panorama.store import SegmentWriter
 from panorama.tracking.segmenting import FinishedTrack
 

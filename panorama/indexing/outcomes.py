@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from panorama.crops import decode_picture
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.examples import embed_exemplars
-from panorama.ingest import EMBED_BATCH
+from panorama.indexing.parcels import Progress
+from panorama.indexing.stages import EMBED_BATCH
 from panorama.lines import counted
 from panorama.models.base import Embedder
-from panorama.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
 from panorama.store import EmbeddingsWriter, Snapshot, Store
 from panorama.store.schema import segment_of

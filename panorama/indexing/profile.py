@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from panorama.errors import UsageError
-from panorama.ingest import Indexer, IngestSettings, Work
+from panorama.indexing.stages import Indexer, IngestSettings, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store

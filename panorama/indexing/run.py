@@ -8,7 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from panorama.archive import (
+from panorama.errors import VideoError, VideoOpenError
+from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
     SKIPPED,
@@ -19,16 +20,15 @@ from panorama.archive import (
     file_state,
     lost,
 )
-from panorama.errors import VideoError, VideoOpenError
-from panorama.ingest import Indexer
+from panorama.indexing.parcels import DEFECTS, Job, Parcel
+from panorama.indexing.pipeline import Line
+from panorama.indexing.rows import SegmentRows
+from panorama.indexing.stages import Indexer
 from panorama.models.base import Embedder
 from panorama.naming import folder_camera
-from panorama.parcels import DEFECTS, Job, Parcel
-from panorama.pipeline import Line
 from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
 from panorama.video import Found, FoundVideo, content_hash, content_sample, open_video
-from panorama.writing import SegmentRows
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"

@@ -13,10 +13,10 @@ from typing import Any
 from panorama.arguments import take_fields
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError, UsageError
+from panorama.indexing.parcels import End, Job, Parcel, batched, guard
+from panorama.indexing.pipeline import Line, Stage
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.models.zooming import picture_side
-from panorama.parcels import End, Job, Parcel, batched, guard
-from panorama.pipeline import Line, Stage
 from panorama.regions import Regions, suppress
 from panorama.threads import Threads
 from panorama.tracking.sampling import Rate, Sample, Sampler, small_size
