@@ -10,7 +10,7 @@ from panorama.errors import PanoramaError
 if TYPE_CHECKING:
     from panorama.answering import Entity, Verdict
     from panorama.indexing.outcomes import Hooks
-    from panorama.indexing.stages import IngestSettings
+    from panorama.indexing.settings import IngestSettings
     from panorama.library import Library
     from panorama.opening import open_library as open
 
@@ -22,7 +22,7 @@ _LAZY = {
     "Library": ("library", "Library"),
     "Entity": ("answering", "Entity"),
     "Verdict": ("answering", "Verdict"),
-    "IngestSettings": ("indexing.stages", "IngestSettings"),
+    "IngestSettings": ("indexing.settings", "IngestSettings"),
     "Hooks": ("indexing.outcomes", "Hooks"),
 }
 

@@ -39,7 +39,7 @@ from panorama.zones import Zones
 if TYPE_CHECKING:
     from panorama.answering import Answering, Asked, Entity, Verdict
     from panorama.indexing.outcomes import Hooks, IndexReport
-    from panorama.indexing.stages import IngestSettings
+    from panorama.indexing.settings import IngestSettings
     from panorama.query.matching import AlbumMatcher
     from panorama.query.relations import Limits
     from panorama.query.result import Result
@@ -152,7 +152,7 @@ class Library:
         from panorama.indexing.outcomes import INDEXED, IndexReport, dating
         from panorama.indexing.profile import prepare
         from panorama.indexing.run import finish, index_paths
-        from panorama.indexing.stages import check_depth
+        from panorama.indexing.settings import check_depth
         from panorama.worker.client import beside
 
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
@@ -208,7 +208,7 @@ class Library:
             first_start: the same of the first of the videos; the others stay as far behind it, and '' for
                 `zone` is the zone that they have. For a camera whose clock was wrong.
         """
-        from panorama.indexing.outcomes import names_of
+        from panorama.listed_videos import names_of
 
         names = None if videos is None else names_of(videos, self.videos())
         return date_videos(self._store, names, recording, start, zone, first_start)
@@ -223,7 +223,7 @@ class Library:
         Raises:
             UnknownVideo: the library holds one of them not.
         """
-        from panorama.indexing.outcomes import names_of
+        from panorama.listed_videos import names_of
 
         chosen = names_of(videos, self.videos())
         for name in chosen:
@@ -280,7 +280,7 @@ class Library:
         Args:
             video: a file, or the name of a video of the library.
         """
-        from panorama.indexing.outcomes import file_of
+        from panorama.listed_videos import file_of
 
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
         return self._add({name: registering.Given.of([picture], look_alike)})[0]

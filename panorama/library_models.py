@@ -40,7 +40,7 @@ class LibraryModels:
 
     def switch(self, model: Embedder, name: str) -> int:
         """Search with another embedder from now on; how many stored crops it embedded."""
-        from panorama.indexing.outcomes import embed_missing
+        from panorama.indexing.stored_crops import embed_missing
 
         # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
         folder = Path(name)

@@ -199,7 +199,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     if not any(not e.negative for e in library.exemplars(name)):
         raise EntityError(f"{name!r} has no example, only look-alikes; add one: panorama register")
     if place.video is not None:
-        from panorama.indexing.outcomes import names_of  # a query does not need what indexing uses
+        from panorama.listed_videos import names_of  # a query does not need what reads video
 
         place = replace(place, video=names_of([place.video], library.videos())[0])
     tracks = _tracks_at(library, place)

@@ -162,7 +162,8 @@ def run_panorama() -> None:
 
         import scipy.optimize  # noqa: F401
 
-        import panorama.indexing.outcomes
+        import panorama.indexing.run
+        import panorama.listed_videos
         import panorama.sheet
         import panorama.vocabulary
         import panorama.why  # noqa: F401

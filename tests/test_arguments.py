@@ -19,7 +19,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 import panorama
 from panorama.arguments import TELL_THEMSELVES
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
-from panorama.indexing.stages import IngestSettings, Work
+from panorama.indexing.settings import IngestSettings, Work
 from panorama.library import Library
 from panorama.query.relations import Limits
 from panorama.zones import Zones

@@ -11,7 +11,7 @@ import pytest
 from fakes import Thing, write_film
 
 from panorama.errors import UnknownVideo
-from panorama.indexing.outcomes import Meant, meant
+from panorama.listed_videos import Meant, meant
 
 NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
 

@@ -13,9 +13,10 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
 from panorama.errors import UsageError
-from panorama.indexing.outcomes import embed_stored_crops
 from panorama.indexing.profile import Profile, remember
-from panorama.indexing.stages import Indexer, IngestSettings
+from panorama.indexing.settings import IngestSettings
+from panorama.indexing.stages import Indexer
+from panorama.indexing.stored_crops import embed_stored_crops
 from panorama.library import Library
 from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
@@ -154,7 +155,7 @@ def test_a_rate_named_with_a_depth_is_completed_without_decoding(
 def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panorama.indexing.outcomes.KEPT_CROPS", 8)
+    monkeypatch.setattr("panorama.indexing.stored_crops.KEPT_CROPS", 8)
     with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
         snapshot, store = library.snapshot(), Store.open(tmp_path / "library")
         crop_ids = VectorTable.load(snapshot, library.embedder.hash, 1).crop_ids
@@ -178,8 +179,8 @@ def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
 def test_an_interrupt_costs_few_of_the_crops_that_are_taken_deeper(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panorama.indexing.outcomes.KEPT_CROPS", 8)
-    monkeypatch.setattr("panorama.indexing.outcomes.EMBED_BATCH", 8)
+    monkeypatch.setattr("panorama.indexing.stored_crops.KEPT_CROPS", 8)
+    monkeypatch.setattr("panorama.indexing.stored_crops.EMBED_BATCH", 8)
     with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
         store, left = Store.open(tmp_path / "library"), [5]
 

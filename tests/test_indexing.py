@@ -20,9 +20,11 @@ from store_samples import data_contents
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
-from panorama.indexing.outcomes import EMBEDDING, FileOutcome, Hooks, embed_missing
+from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.run import UPKEEP, finish, index_paths
-from panorama.indexing.stages import Indexer, IngestSettings
+from panorama.indexing.settings import IngestSettings
+from panorama.indexing.stages import Indexer
+from panorama.indexing.stored_crops import EMBEDDING, embed_missing
 from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
 from panorama.models.proposer import load_proposer

@@ -244,7 +244,8 @@ def test_plain_sql_needs_no_model(library, monkeypatch):
 
 def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_path, fake_proposer):
     from panorama.indexing.run import index_paths
-    from panorama.indexing.stages import Indexer, IngestSettings
+    from panorama.indexing.settings import IngestSettings
+    from panorama.indexing.stages import Indexer
     from panorama.models.color import ColorEmbedder
     from panorama.store import Store
     from panorama.video import find_videos

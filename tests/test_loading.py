@@ -18,7 +18,8 @@ import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.indexing.parcels import Job
-from panorama.indexing.stages import Indexer, IngestSettings
+from panorama.indexing.settings import IngestSettings
+from panorama.indexing.stages import Indexer
 from panorama.models import embedder as embedder_module
 from panorama.models import proposer as proposer_module
 from panorama.models.base import Image

@@ -13,7 +13,8 @@ from fakes import shapes_on_noise
 
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError
-from panorama.indexing.stages import Indexer, IngestSettings
+from panorama.indexing.settings import IngestSettings
+from panorama.indexing.stages import Indexer
 from panorama.models.color import ColorEmbedder
 from panorama.models.proposals import proposal_recall
 from panorama.models.proposer import PanoramaProposer, ProposalSettings, fit, load_proposer

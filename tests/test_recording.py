@@ -220,7 +220,7 @@ def test_times_are_set_anew_without_decoding_and_those_set_by_hand_stay(
 def test_indexed_anew_with_other_settings_a_video_keeps_its_time(
     library: panorama.Library, tmp_path: Path
 ) -> None:
-    from panorama.indexing.stages import IngestSettings
+    from panorama.indexing.settings import IngestSettings
 
     library.index(tmp_path / "archive", model="color-bands")
     library.date(["odd.mp4"], start="2026-03-01 12:00:00.5", zone="Asia/Tokyo")

@@ -14,7 +14,8 @@ from fakes import ColoredThings
 from store_samples import data_contents
 
 from panorama.indexing.run import index_paths
-from panorama.indexing.stages import Indexer, IngestSettings
+from panorama.indexing.settings import IngestSettings
+from panorama.indexing.stages import Indexer
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 from panorama.tracking.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of

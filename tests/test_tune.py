@@ -12,7 +12,7 @@ from fakes import ColoredThings, Thing, write_film
 import panorama
 from panorama.errors import UsageError
 from panorama.indexing.profile import Profile, profile_in, remember
-from panorama.indexing.stages import IngestSettings, Work
+from panorama.indexing.settings import IngestSettings, Work
 from panorama.store import Store
 from panorama.threads import cores_here
 from panorama.tune import MARGIN, tune

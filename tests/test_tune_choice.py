@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from panorama.errors import UsageError
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 from panorama.tune.choice import (
     CROPS,
     DENSEST,

@@ -9,7 +9,7 @@ import pytest
 from fakes import Thing, write_film
 
 from panorama.errors import UsageError
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 from panorama.models.base import Image
 from panorama.models.proposer import load_proposer
 from panorama.models.zooming import PART_WEIGHT, parts_of, picture_side, propose_zoomed

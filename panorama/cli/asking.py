@@ -18,9 +18,9 @@ from panorama.answering import entity_statement
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
-from panorama.indexing.outcomes import replaced
 from panorama.library import Library
 from panorama.lines import counted
+from panorama.listed_videos import replaced
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result

@@ -16,14 +16,7 @@ import click
 
 from panorama.arguments import MOST_ZOOM
 from panorama.cli.common import json_option, opened, say, size
-from panorama.indexing.outcomes import (
-    FAILED,
-    INDEXED,
-    SKIPPED,
-    FileOutcome,
-    Hooks,
-    IndexReport,
-)
+from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.indexing.parcels import Progress
 from panorama.indexing.profile import Profile, named, profile_in
 from panorama.library import Library

@@ -9,9 +9,9 @@ import click
 
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.indexing import recording_options, recording_rule
-from panorama.indexing.outcomes import Meant, meant, missing, replaced
 from panorama.library import Library
 from panorama.lines import counted
+from panorama.listed_videos import Meant, meant, missing, replaced
 
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""

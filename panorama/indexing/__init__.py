@@ -1,1 +1,1 @@
-"""Video files enter; each is in the library when it is over, skipped or failed: `run` is where it begins."""
+"""Found videos enter; each is in the library when it is over, skipped or failed: it begins in `run`."""

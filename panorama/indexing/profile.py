@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from panorama.errors import UsageError
-from panorama.indexing.stages import Indexer, IngestSettings, Work
+from panorama.indexing.settings import IngestSettings, Work
+from panorama.indexing.stages import Indexer
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store

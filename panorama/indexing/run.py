@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.indexing.outcomes import (
-    FAILED,
-    INDEXED,
-    SKIPPED,
-    FileOutcome,
-    Hooks,
-    IndexReport,
-    embed_missing,
-    file_state,
-    lost,
-)
+from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
+from panorama.indexing.stored_crops import embed_missing
+from panorama.lines import counted
 from panorama.models.base import Embedder
 from panorama.naming import folder_camera
 from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
-from panorama.video import Found, FoundVideo, content_hash, content_sample, open_video
+from panorama.video import (
+    Found,
+    FoundVideo,
+    VideoReader,
+    content_hash,
+    content_sample,
+    file_state,
+    open_video,
+)
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
@@ -299,7 +299,7 @@ class _Run:
 
     def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
         """Commit the video whose last parcel has come, or say why it gives nothing."""
-        progress, damage = job.progress, lost(job.reader)
+        progress, damage = job.progress, _lost(job.reader)
         if job.error is None and not progress.frames:
             job.error = VideoError(
                 f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
@@ -368,6 +368,15 @@ class _Run:
         if self._writer is not None:
             self._writer.abort()
         self._writer, self._rows = None, None
+
+
+def _lost(reader: VideoReader) -> str | None:
+    """What could not be decoded of a video, in words; None where everything was."""
+    report = reader.report
+    if report.complete:
+        return None
+    packets = counted(report.lost_packets, "packet")
+    return f"partly damaged: {packets} lost; {'; '.join(report.errors)}".rstrip("; ")
 
 
 def _failed(video: FoundVideo, error: Exception) -> FileOutcome:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from panorama.errors import UsageError
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 
 RATES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 SIDES = (256, 320, 416)

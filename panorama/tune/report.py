@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from panorama.indexing.profile import Profile, describe
-from panorama.indexing.stages import Work
+from panorama.indexing.settings import Work
 from panorama.lines import counted
 from panorama.tune.choice import USUAL, CostModel, Trial, on_the_front
 from panorama.tune.sample import Decoded, Stretch

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from panorama.errors import UsageError
 from panorama.indexing.profile import Profile, describe
-from panorama.indexing.stages import EMBED_BATCH, PROPOSAL_BATCH, Indexer, IngestSettings, Work
+from panorama.indexing.settings import EMBED_BATCH, PROPOSAL_BATCH, IngestSettings, Work
+from panorama.indexing.stages import Indexer
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder

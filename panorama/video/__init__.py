@@ -1,7 +1,15 @@
 """Video files and picture folders enter; frames, changes, moving regions and clips leave."""
 
 from panorama.video.clip import draw_box, write_clip
-from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, content_hash, content_sample, find_videos
+from panorama.video.find import (
+    VIDEO_SUFFIXES,
+    Found,
+    FoundVideo,
+    content_hash,
+    content_sample,
+    file_state,
+    find_videos,
+)
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
@@ -26,6 +34,7 @@ __all__ = [
     "content_hash",
     "content_sample",
     "draw_box",
+    "file_state",
     "find_videos",
     "open_video",
     "pictures_in",

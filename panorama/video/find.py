@@ -6,11 +6,12 @@ import glob
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from panorama.errors import VideoOpenError
+from panorama.errors import VideoError, VideoOpenError
 from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
 
 VIDEO_SUFFIXES = frozenset(
@@ -156,6 +157,25 @@ def is_picture_video(folder: Path) -> bool:
                 return False
             prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
+
+
+def file_state(path: Path) -> tuple[int, int]:
+    """Size and time of change in ns of a file; of a folder of pictures, the sum and the latest of theirs.
+
+    Raises:
+        VideoError: it cannot be read, or is no file that ends (a pipe, a device).
+    """
+    try:
+        if path.is_dir():
+            # Pictures that are written over do not change their folder's own time.
+            states = [picture.stat() for picture in pictures_in(path)]
+            return sum(s.st_size for s in states), max((s.st_mtime_ns for s in states), default=0)
+        state = path.stat()
+    except OSError as exc:
+        raise VideoError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    if not stat.S_ISREG(state.st_mode):
+        raise VideoError(f"{path} is not a regular file; a video is a file or a folder of numbered pictures")
+    return state.st_size, state.st_mtime_ns
 
 
 def content_sample(path: Path) -> str | None:

@@ -22,7 +22,7 @@ from measure import sample_arguments, say, table
 
 import panorama
 from panorama.evaluate import read_truth, score_entities
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.regions import iou
 

@@ -39,7 +39,7 @@ from hours import Hour
 from measure import Checkpoint, index, machine, model_words, say, spread, straight_line, table
 
 import panorama
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 from panorama.store import Store
 
 KINDS = ("frames", "tracks", "boxes", "crops", "embeddings", "index", "catalog")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import panorama
 from panorama.evaluate import ENTITY_FRAMES, Frames, average_precision, read_truth
-from panorama.indexing.stages import IngestSettings
+from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.query.decide import crop_scores, normalise
 from panorama.query.kinship import shared

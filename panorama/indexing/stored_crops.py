@@ -1,0 +1,132 @@
+"""Stored crops and examples without a model's vectors enter; the vectors leave, no video is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.crops import decode_picture
+from panorama.examples import embed_exemplars
+from panorama.indexing.outcomes import Hooks
+from panorama.indexing.settings import EMBED_BATCH
+from panorama.models.base import Embedder
+from panorama.store import EmbeddingsWriter, Snapshot, Store
+from panorama.store.schema import segment_of
+from panorama.store.vectors import VectorTable
+
+EMBEDDING = "embedding"
+"""Name of the work that one process at a time does; see `panorama.store.claims`."""
+
+KEPT_CROPS = 16_384
+"""Stored crops that are embedded before their vectors are committed: what an interrupt may cost."""
+
+
+def embed_missing(
+    store: Store,
+    embedder: Embedder,
+    wait: Callable[[], None] = lambda: None,
+    depth: int | None = None,
+    hooks: Hooks | None = None,
+) -> int:
+    """Vectors of this model for all stored crops and examples without; one process at a time does that.
+
+    Args:
+        wait, depth: as for `embed_stored_crops`.
+
+    Returns:
+        how many crops got vectors.
+    """
+    told = hooks or Hooks()
+    with (
+        store.claims() as claims,
+        claims.alone(EMBEDDING, lambda: told.on_wait("another process is embedding stored crops")),
+    ):
+        embedded = embed_stored_crops(store, embedder, wait, depth)
+        embed_exemplars(store, embedder)
+    return embedded
+
+
+def embed_stored_crops(
+    store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None, depth: int | None = None
+) -> int:
+    """Vectors of this model for crops that were stored without: from their JPEGs, no video is decoded.
+
+    Args:
+        wait: called before each batch: where work pauses for others.
+        depth: the exits that all crops are to have; None for all.
+
+    Returns:
+        how many crops got vectors at one exit or more.
+    """
+    # By what is there, not by counts of rows: two processes may have taken the same crops deeper at once.
+    snapshot = store.snapshot()
+    exits = range(1, (depth or embedder.exits) + 1)
+    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in exits}
+    lacking = {e: set(_short_of(snapshot, ids)) for e, ids in there.items()}
+    segments = sorted(set().union(*lacking.values()))
+    if not segments:
+        return 0
+    done = waiting = 0
+    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if missing])
+    try:
+        for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
+            need = {e: np.isin(segment_of(crops.crop_ids), list(lacking[e])) for e in writers.exits}
+            need = {e: pick & ~np.isin(crops.crop_ids, there[e]) for e, pick in need.items()}
+            some = np.logical_or.reduce(list(need.values()))
+            if not some.any():
+                continue
+            wait()
+            pictures = [decode_picture(crops.jpegs[row]) for row in np.flatnonzero(some)]
+            vectors = embedder.embed_to(pictures, max(e for e, pick in need.items() if pick.any()))
+            for exit_number, pick in need.items():
+                if pick.any():
+                    at_exit = vectors[exit_number - 1][pick[some]]
+                    writers.add(exit_number, crops.crop_ids[pick], crops.track_ids[pick], at_exit)
+            done, waiting = done + len(pictures), waiting + len(pictures)
+            if waiting >= KEPT_CROPS:
+                writers.commit()
+                waiting = 0
+        writers.commit()
+    finally:
+        writers.abort()
+    return done
+
+
+class _Writers:
+    """Writers of vectors, one for each exit; a commit keeps what there is and begins anew."""
+
+    def __init__(self, store: Store, model_hash: str, exits: Sequence[int]) -> None:
+        self.exits = exits
+        self._begin: Callable[[int], EmbeddingsWriter] = lambda exit: store.append_embeddings(
+            model_hash, exit
+        )
+        self._writers: dict[int, EmbeddingsWriter] = {}
+
+    def add(
+        self,
+        exit: int,
+        crop_ids: NDArray[np.int64],
+        track_ids: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        if exit not in self._writers:
+            self._writers[exit] = self._begin(exit)
+        self._writers[exit].add(crop_ids, track_ids, vectors)
+
+    def commit(self) -> None:
+        for writer in self._writers.values():
+            writer.commit()
+        self._writers = {}
+
+    def abort(self) -> None:
+        for writer in self._writers.values():
+            writer.abort()
+
+
+def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
+    """Live segments that have crops besides these."""
+    crops = snapshot.crops()
+    found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
+    return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]

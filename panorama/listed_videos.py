@@ -1,0 +1,160 @@
+"""Names, paths and patterns enter; the videos of a library that they mean leave, and whose files are gone."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+
+import pyarrow as pa
+
+from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
+from panorama.lines import counted
+from panorama.video import file_state
+
+
+def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> list[str]:
+    """The names in the library of one or several videos given by name or by path, each once.
+
+    Args:
+        listed: the columns video and uri of all videos.
+
+    Raises:
+        UnknownVideo: the library holds one of them not.
+    """
+    names = listed.column("video").to_pylist()
+    by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
+    found: dict[str, None] = {}
+    for given in [videos] if isinstance(videos, (str, os.PathLike)) else videos:
+        video = os.fspath(given)
+        name = video if video in names else by_uri.get(str(Path(video).resolve()))
+        if name is None:
+            raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+        found[name] = None
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What one word on the command line means.
+
+    Attributes:
+        given: the word.
+        names: of the videos that it means, at least one, as the library lists them.
+        several: whether it is a folder or a pattern: nobody named these videos one by one.
+    """
+
+    given: str
+    names: tuple[str, ...]
+    several: bool
+
+
+def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
+    """What names, paths, folders and patterns mean, each the first of these that it can be.
+
+    A folder means all below it. In a pattern `*`, `?` and `[a-z]` stay within one part, `**` is any number of
+    folders, as where `index` is given one. Folders and patterns are tried on names, then on paths.
+
+    Args:
+        listed: the columns video and uri of all videos.
+
+    Raises:
+        UnknownVideo: one of them means no video.
+    """
+    names = listed.column("video").to_pylist()
+    uris = listed.column("uri").to_pylist()
+    known, by_uri = set(names), dict(zip(uris, names, strict=True))
+    found = []
+    for given in videos:
+        name = given if given in known else by_uri.get(str(Path(given).resolve()))
+        if name is not None:
+            found.append(Meant(given, (name,), several=False))
+            continue
+        of_several = _of_several(given, names, uris) if given else ()
+        if not of_several:
+            raise UnknownVideo(_unmet(given, names))
+        found.append(Meant(given, of_several, several=True))
+    return found
+
+
+def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
+    """The names of the videos that a folder or a pattern means."""
+    is_folder = not glob.has_magic(given) or given.endswith("/")
+    below = ("**", "*") if is_folder else ()
+    for pattern, texts in ((PurePath(given), names), (Path(given).resolve(), uris)):
+        parts = (*pattern.parts, *below)
+        fits = (_fits(PurePath(text).parts, parts) for text in texts)
+        if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
+            return fitting
+    return ()
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path fit a pattern's."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+def _unmet(given: str, names: Sequence[str]) -> str:
+    """The message for a name, folder or pattern that means no video."""
+    if not glob.has_magic(given):
+        folders = {f"{folder}/" for name in names for folder in PurePath(name).parents if folder.name}
+        return unknown("video", given, [*names, *sorted(folders)], "panorama videos")
+    deeper = f"**/{given}"
+    if below := _of_several(deeper, names, names):
+        many = counted(len(below), "video")
+        return f"no video fits {given!r}: * stays within one folder; {deeper!r} means {many}"
+    return f"no video fits {given!r}.{near(given, names)} See: panorama videos"
+
+
+def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
+    """The file of a video given by path or by name.
+
+    Args:
+        videos: gives the columns video and uri of all videos of the library.
+
+    Raises:
+        VideoOpenError: there is neither such a file nor a video of that name.
+    """
+    if Path(video).exists():
+        return Path(video)
+    listed = videos()
+    by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
+    if str(video) not in by_name:
+        like = near(str(video), by_name)
+        raise VideoOpenError(
+            f"there is no file {video}, and no video of that name.{like} See: panorama videos"
+        )
+    return Path(by_name[str(video)])
+
+
+def missing(videos: pa.Table) -> list[bool]:
+    """Of every video whether its file is not where it was indexed; answers need it no more, pictures do.
+
+    Args:
+        videos: with the column uri.
+    """
+    return [not Path(uri).exists() for uri in videos.column("uri").to_pylist()]
+
+
+def replaced(videos: pa.Table) -> list[bool]:
+    """Of every video whether its file is there and has another size than when it was indexed.
+
+    Boxes drawn on its frames may then be of what is no more there.
+
+    Args:
+        videos: with the columns uri and size.
+    """
+    found = []
+    for uri, size in zip(*(videos.column(name).to_pylist() for name in ("uri", "size")), strict=True):
+        try:
+            found.append(file_state(Path(uri))[0] != size)
+        except VideoError:  # missing, or not to be read: told by itself
+            found.append(False)
+    return found
