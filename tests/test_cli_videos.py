@@ -6,71 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from fakes import Thing, write_film
-
-from panorama.errors import UnknownVideo
-from panorama.listed_videos import Meant, meant
-
-NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
-
-
-@pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
-    """Names and places of videos below the folder `archive` of the working directory."""
-    monkeypatch.chdir(tmp_path)
-    return pa.table({"video": NAMES, "uri": [str(tmp_path.resolve() / "archive" / name) for name in NAMES]})
-
-
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        ("*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
-        ("gate/*", ["gate/a.mp4", "gate/b.mkv"]),
-        ("gate/?.mp4", ["gate/a.mp4"]),
-        ("gate/[bc].*", ["gate/b.mkv"]),
-        ("**/*.mp4", ["gate/a.mp4", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]),
-        ("gate/**", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
-        ("*/night/*.mp4", ["gate/night/c.mp4"]),
-        ("gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
-        ("gate/night/", ["gate/night/c.mp4"]),
-        ("*/", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
-        ("archive/gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
-        ("archive/*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
-        ("./archive/gate/../*way.mp4", ["gateway.mp4"]),
-        (".", NAMES),
-    ],
-)
-def test_folders_and_patterns_mean_what_lies_there(listed: pa.Table, given: str, names: list[str]) -> None:
-    assert meant([given], listed) == [Meant(given, tuple(names), several=True)]
-
-
-def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: pa.Table) -> None:
-    given = ["odd[1].mp4", "archive/gate/a.mp4", "yard.mp4"]
-    assert [(m.names, m.several) for m in meant(given, listed)] == [
-        (("odd[1].mp4",), False),
-        (("gate/a.mp4",), False),
-        (("yard.mp4",), False),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("gat/*.mp4", r"no video fits 'gat/\*\.mp4'\. Did you mean 'gate/a\.mp4'.* See: panorama videos"),
-        ("night/*", r"stays within one folder; '\*\*/night/\*' means 1 video$"),
-        ("*.mkv", r"stays within one folder; '\*\*/\*\.mkv' means 1 video$"),
-        ("gatee", r"no video 'gatee'\. Did you mean 'gate/'"),
-        ("*.avi", r"no video fits '\*\.avi'\."),
-        ("", r"no video ''\."),
-        ("gat", r"no video 'gat'\."),
-        ("yard.mp4/", r"no video 'yard\.mp4/'\. Did you mean 'yard\.mp4'"),
-    ],
-)
-def test_what_means_no_video_is_told_with_near_names(listed: pa.Table, given: str, told: str) -> None:
-    with pytest.raises(UnknownVideo, match=told):
-        meant(["yard.mp4", given], listed)
 
 
 @pytest.fixture

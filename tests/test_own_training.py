@@ -26,9 +26,9 @@ from panorama.models.training.sources import gather, read_picture
 from panorama.models.training.split import CHOOSE, JUDGE, LEARN
 from panorama.models.weights import read_recipe
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune, recipe_text
+from panorama.own_training.identities import NOISE, Tracks, pseudo_identities
 from panorama.own_training.pictures import from_folders, from_library, passed_over
 from panorama.own_training.split import UNUSED, Picture, divided, write_table
-from panorama.pseudo import NOISE, Tracks, pseudo_identities
 from panorama.training import TrainingOptions
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from panorama.errors import UsageError
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
+from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 from panorama.own_training.split import Picture
 from panorama.pixels import PICTURE_SUFFIXES
-from panorama.pseudo import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -106,7 +106,7 @@ def told_apart(folders: Sequence[Path]) -> dict[Path, str]:
 
 
 def from_library(library: Library, out: Path, sql: str | None = None) -> list[Picture]:
-    """Crops of a library as pictures; what shows one thing is clustered, see `panorama.pseudo`.
+    """Crops of a library as pictures; what shows one thing is clustered, see `identities`.
 
     Args:
         sql: a query for crop_id, and entity where the identities are known; None takes every crop.

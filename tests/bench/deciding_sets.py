@@ -29,7 +29,7 @@ from panorama.examples import VIEWS
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
 from panorama.models.training.heldout import instance_pairs
-from panorama.pseudo import NOISE, Tracks, alike, pseudo_identities
+from panorama.own_training.identities import NOISE, Tracks, alike, pseudo_identities
 from panorama.query.kinship import Places, shared
 from panorama.query.scoring import TrackGroups
 from panorama.video import open_video
