@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import csv
+import datetime
 import io
 import json
 from pathlib import Path
@@ -116,3 +117,39 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtra, match=rf"pip install 'panorama-video\[{package}\]'"):
         getattr(sample(), method)()
+
+
+def test_columns_of_one_name_are_told_apart_everywhere(tmp_path: Path) -> None:
+    """SELECT a.entity, b.entity: an object of JSON kept one of the two, and no program read the Parquet."""
+    columns = [pa.array(["cat"]), pa.array(["dog"]), pa.array(["ant"]), pa.array([1])]
+    table = pa.Table.from_arrays(columns, names=["entity", "entity", "entity_1", "n"])
+    result = Result(table, ["VARCHAR"] * 3 + ["INTEGER"])
+    told = {"entity": "cat", "entity_2": "dog", "entity_1": "ant", "n": 1}
+    assert json.loads(result.to_json()) == [told]
+    assert dict(result[0]) == told
+    assert result[0]["entity_2"] == "dog"
+    assert pq.read_table(result.write(tmp_path / "pairs.parquet")).to_pylist() == [told]
+    assert result.to_csv().splitlines()[0] == "entity,entity_2,entity_1,n"
+
+
+def an_hour() -> Result:
+    span = pa.array([None, pa.MonthDayNano([0, 0, 3_600_000_000_000])], pa.month_day_nano_interval())
+    return Result(pa.table({"gap": span}), ["INTERVAL"])
+
+
+def test_an_interval_is_a_duration_in_files(tmp_path: Path) -> None:
+    """start_clock less the one before it: it could be printed, and not be written."""
+    written = pq.read_table(an_hour().write(tmp_path / "gaps.parquet"))
+    assert written.column("gap").to_pylist() == [None, datetime.timedelta(hours=1)]
+
+
+def test_an_interval_is_a_duration_in_data_frames() -> None:
+    pytest.importorskip("pandas")
+    assert an_hour().df().gap[1] == datetime.timedelta(hours=1)
+    polars = pytest.importorskip("polars")
+    assert an_hour().pl()["gap"].dtype == polars.Duration
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"rows.csv cannot be written: there is no folder .*nowhere"):
+        sample().write(tmp_path / "nowhere" / "rows.csv")

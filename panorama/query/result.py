@@ -51,6 +51,9 @@ class Row(tuple[Any, ...]):
 class Result:
     """The answer to one statement.
 
+    Of columns with one name, as a join has, the second is called name_1: no object, data frame or file holds
+    a name twice.
+
     Attributes:
         uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
         warnings: what else the asker should know.
@@ -71,7 +74,7 @@ class Result:
     ) -> None:
         if len(types) != table.num_columns:
             raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
-        self._table = table
+        self._table = table.rename_columns(_told_apart(table.column_names))
         self._rows: list[Row] | None = None
         self._position = 0
         self.types = list(types)
@@ -116,7 +119,7 @@ class Result:
             import pandas  # noqa: F401
         except ImportError as exc:
             raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
-        return self._table.to_pandas()
+        return _with_durations(self._table).to_pandas()
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame.
@@ -128,7 +131,7 @@ class Result:
             import polars
         except ImportError as exc:
             raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
-        return polars.from_arrow(self._table)
+        return polars.from_arrow(_with_durations(self._table))
 
     def to_json(self) -> str:
         """An array of objects, one a line; what JSON has no number for is null."""
@@ -147,9 +150,11 @@ class Result:
         """Write the rows to a .csv, .json or .parquet file; a file that is there is replaced.
 
         Raises:
-            UsageError: another suffix.
+            UsageError: another suffix, or no such folder.
         """
         path = Path(path)
+        if not path.parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
         writers = {".csv": self._write_csv, ".json": self._write_json, ".parquet": self._write_parquet}
         writer = writers.get(path.suffix.lower())
         if writer is None:
@@ -164,7 +169,7 @@ class Result:
         path.write_text(self.to_json() + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow.parquet.write_table(self._table, path)
+        pyarrow.parquet.write_table(_with_durations(self._table), path)
 
     def to_csv(self) -> str:
         """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
@@ -245,6 +250,28 @@ class Plan(Result):
     def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
         """The text of the plan."""
         return "\n".join(str(row[-1]).rstrip("\n") for row in self)
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, those that come again with a number that none of them has, as DuckDB's data frames have."""
+    taken = set(names)
+    told: list[str] = []
+    for name in names:
+        new, number = name, 0
+        while new in told or (number and new in taken):
+            number += 1
+            new = f"{name}_{number}"
+        told.append(new)
+    return told
+
+
+def _with_durations(table: pa.Table) -> pa.Table:
+    """The table with INTERVALs, as of one clock less another, as durations; nothing else knows the former."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            spans = [None if value is None else _interval(value) for value in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(spans, pa.duration("us")))
+    return table
 
 
 def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
