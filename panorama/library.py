@@ -19,6 +19,7 @@ from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
 from panorama.library_models import LibraryModels
+from panorama.lines import composed
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.query.decide import Calibration
@@ -306,7 +307,7 @@ class Library:
         from panorama import vetting
 
         for name, given in album.items():
-            if not given.pictures and name.strip() not in self._store.entities():
+            if not given.pictures and composed(name).strip() not in self._store.entities():
                 raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
         self._models.remember()
         ready = {
@@ -334,7 +335,7 @@ class Library:
 
         known = self._store.exemplars(name)
         negatives = sum(e.negative for e in known)
-        return Entity(name.strip(), len(known) - negatives, negatives)
+        return Entity(composed(name).strip(), len(known) - negatives, negatives)
 
     def exemplars(self, name: str) -> list[Exemplar]:
         """The pictures of an entity, in order of registration."""

@@ -16,6 +16,14 @@ def one_line(text: str) -> str:
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
+def composed(text: str) -> str:
+    """The text with every letter and its accents as one character (Unicode NFC), as keyboards type them.
+
+    A Mac writes them apart into names of files: what looks the same would not be the same name.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
 def cells(text: str) -> int:
     """How many cells of a terminal a text takes: two a character of Chinese, none an accent on its own."""
     if text.isascii():

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
-from panorama.lines import counted
+from panorama.lines import composed, counted
 from panorama.video import file_state
 
 
@@ -30,7 +30,7 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
     found: dict[str, None] = {}
     for given in [videos] if isinstance(videos, (str, os.PathLike)) else videos:
         video = os.fspath(given)
-        name = video if video in names else by_uri.get(str(Path(video).resolve()))
+        name = composed(video) if composed(video) in names else by_uri.get(str(Path(video).resolve()))
         if name is None:
             raise UnknownVideo(unknown("video", video, names, "panorama videos"))
         found[name] = None
@@ -69,7 +69,7 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     known, by_uri = set(names), dict(zip(uris, names, strict=True))
     found = []
     for given in videos:
-        name = given if given in known else by_uri.get(str(Path(given).resolve()))
+        name = composed(given) if composed(given) in known else by_uri.get(str(Path(given).resolve()))
         if name is not None:
             found.append(Meant(given, (name,), several=False))
             continue
@@ -98,7 +98,11 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
         return not parts
     if pattern[0] == "**":
         return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
+    return (
+        bool(parts)
+        and fnmatchcase(composed(parts[0]), composed(pattern[0]))
+        and _fits(parts[1:], pattern[1:])
+    )
 
 
 def _unmet(given: str, names: Sequence[str]) -> str:
@@ -126,12 +130,13 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
         return Path(video)
     listed = videos()
     by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
-    if str(video) not in by_name:
+    name = composed(str(video))
+    if name not in by_name:
         like = near(str(video), by_name)
         raise VideoOpenError(
             f"there is no file {video}, and no video of that name.{like} See: panorama videos"
         )
-    return Path(by_name[str(video)])
+    return Path(by_name[name])
 
 
 def missing(videos: pa.Table) -> list[bool]:

@@ -17,6 +17,7 @@ from pathlib import PurePath
 from zoneinfo import ZoneInfo
 
 from panorama.errors import UsageError
+from panorama.lines import composed
 
 DIRECTIVES = {
     "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{2}",
@@ -68,13 +69,13 @@ class NamePattern:
         self.text = text
         self._fields: list[str] = []
         self._kinds: set[str] = set()
-        self._regex = re.compile(self._translated(text) + r"(?:\.\w+)?")
+        self._regex = re.compile(self._translated(composed(text)) + r"(?:\.\w+)?")
         self._depth = text.count("/") + 1
         self._check(wants_time)
 
     def read(self, path: str) -> Told | None:
         """What the path tells, None where it does not fit the pattern."""
-        parts = PurePath(path).parts[-self._depth :]
+        parts = PurePath(composed(path)).parts[-self._depth :]
         found = self._regex.fullmatch("/".join(parts))
         if found is None:
             return None
@@ -165,7 +166,7 @@ def folder_camera(uri: str, root: str, name: str) -> str:
     """
     place, top = PurePath(uri), PurePath(root)
     folder = place.relative_to(top).parent if place.is_relative_to(top) else PurePath(name).parent
-    return top.name if folder == PurePath() else folder.as_posix()
+    return composed(top.name if folder == PurePath() else folder.as_posix())
 
 
 def _unix(parts: dict[str, str], zone: timezone | ZoneInfo) -> float:

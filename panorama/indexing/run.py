@@ -15,7 +15,7 @@ from panorama.indexing.pipeline import Line
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing
-from panorama.lines import counted
+from panorama.lines import composed, counted
 from panorama.models.base import Embedder
 from panorama.naming import folder_camera
 from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
@@ -208,7 +208,7 @@ class _Run:
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
         root = str(video.root.resolve())
         row = VideoRow(
-            name=video.name,
+            name=composed(video.name),
             uri=uri,
             root=root,
             content_hash=content_hash(video.path),

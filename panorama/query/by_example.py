@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,18 +73,19 @@ class ByExample:
             return self._read(named.given)
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
-        place = (self._root / named).resolve()
+        place = self._place(self._root / named)
         if not place.is_relative_to(self._root):
             raise QueryError(
                 f"picture {named!r} lies outside {self._root}, where pictures must be", sql, position
             )
-        try:
-            there = place.is_file()
-        except (OSError, ValueError):
-            there = False
-        if not there:
+        if not _is_file(place):
             raise BadImage(f"there is no picture {named!r} in {self._root}")
         return self._read(place)
+
+    def _place(self, path: Path) -> Path:
+        """Where a picture lies; one that a Mac wrote has its accents apart in its name."""
+        apart = Path(unicodedata.normalize("NFD", str(path)))
+        return (apart if not _is_file(path) and _is_file(apart) else path).resolve()
 
     def verifier(self, run: Run) -> Verify:
         """What answers verify(a, b), given two pictures and the place of the call; NULL where undecided."""
@@ -104,6 +106,13 @@ class ByExample:
             return band == ACCEPTED
 
         return verify
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _check_crop(call: SimilarityCall, run: Run) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import AccuracyError, PanoramaError, QueryError, QueryTimeout
+from panorama.lines import composed
 from panorama.query.by_example import ByExample
 from panorama.query.compile import (
     Names,
@@ -152,6 +153,8 @@ class Engine:
     def _read(self, sql: str) -> tuple[str, list[Token]]:
         """A query as it is to be answered, and its tokens; QueryError for what is none."""
         tokens = tokenize(sql)
+        if (typed := composed(sql)) != sql:  # the names of entities and videos are kept so
+            sql, tokens = typed, tokenize(typed)
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
         statement = parse_statement(tokens, sql)

@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.arguments import is_pixels, told
 from panorama.errors import QueryError, UsageError
+from panorama.lines import composed
 from panorama.query.relations import quote_text
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
@@ -75,7 +76,9 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, (str, PurePath)):
+        return composed(str(value))
+    return value
 
 
 def parameter_places(tokens: list[Token]) -> list[Place]:
