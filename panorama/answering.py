@@ -253,7 +253,7 @@ class Answering:
         with self._lock:
             if self._snapshot is snapshot and self._matcher is not None:
                 return self._matcher
-            source = self._source_of(known, embedder)
+            source = SnapshotVectors(self._store, known, embedder, self._indexes)
             calibrations = calibrations_for(embedder, snapshot.settings)
             sightings = CatalogSightings(self._store, known, embedder, calibrations)
             threads = Threads.here().scan
@@ -275,6 +275,7 @@ class Answering:
         return replace(snapshot, albums=fresh.albums) if same else snapshot
 
     def _source_of(self, snapshot: Snapshot, embedder: Embedder) -> VectorSource:
+        """The vectors that questions search, and without a calibration, so without a matcher, new ones."""
         if self._snapshot is snapshot and self._matcher is not None:
             return self._matcher.source
         _check_embedded(snapshot, embedder)

@@ -9,7 +9,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.errors import LibraryDamaged, QueryError
+from panorama.errors import LibraryDamaged, ModelError, QueryError
 from panorama.query.engine import Engine
 from panorama.query.relations import Limits, Tables
 
@@ -156,6 +156,30 @@ def test_several_queries_share_one_pass_and_one_state_of_the_library(library, mo
     assert [r.fetchall() for r in found] == [r.fetchall() for r in alone]
     assert [r.uncertain for r in found] == [r.uncertain for r in alone]
     assert library.query_many([]) == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda library: library.query(RED),
+        lambda library: list(library.query_each([RED])),
+        lambda library: library.query("SELECT tracks ORDER BY similarity(?) DESC", [thing_picture("red")]),
+        lambda library: library.verify(thing_picture("red"), thing_picture("blue")),
+        lambda library: library.matcher(),
+        lambda library: library.vectors_of([1 << 32], 1),
+    ],
+    ids=["query", "several", "similarity", "verify", "matcher", "vectors"],
+)
+def test_a_model_that_no_crop_was_embedded_with_is_refused_however_it_is_asked(library, monkeypatch, ask):
+    other = type(library.embedder)()
+    other.hash = "other" * 8
+    monkeypatch.setattr("panorama.library_models.late_embedder", lambda name: other)
+    seen = []
+    monkeypatch.setattr("panorama.answering.embed_exemplars", lambda *_: seen.append(1))
+    with panorama.open(library.path) as second:
+        with pytest.raises(ModelError, match=r"no crop of this library .*color-bands otheroth"):
+            ask(second)
+        assert not seen, "before any work"
 
 
 def test_a_mistake_in_one_of_several_queries_is_told(library):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from panorama.models.base import Embedder, Image
 from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher
 from panorama.query.scoring import SAME_PICTURE, Sought, TrackRows, score_tracks
 from panorama.query.whole import Recalled, Whole
@@ -348,3 +348,23 @@ def test_a_look_alike_counts_by_the_mean_of_its_views_and_not_by_that_of_several
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     assert sought.negative == pytest.approx(means, abs=1e-6) and len(sought.positive) == 3
     assert sought.level[3:] == pytest.approx((means @ cohort.T).mean(axis=1), abs=1e-6)
+
+
+def matches_of(name: str, *tracks: int) -> Matches:
+    ids = np.array(tracks, np.int64)
+    index, score, band = (
+        np.zeros(len(ids), np.int32),
+        np.ones(len(ids)),
+        np.full(len(ids), ACCEPTED, np.uint8),
+    )
+    return Matches((name,), index, ids, score, band, ids, ids, np.ones(len(ids), np.int16))
+
+
+def test_matches_of_single_entities_are_put_side_by_side_under_their_own_names() -> None:
+    both = side_by_side(("a", "b", "c"), [matches_of("c", 7), matches_of("a", 5, 6)])
+    assert both.to_arrow().select(["entity", "track_id"]).to_pylist() == [
+        {"entity": "c", "track_id": 7},
+        {"entity": "a", "track_id": 5},
+        {"entity": "a", "track_id": 6},
+    ]
+    assert side_by_side(("a", "b"), []).entities == ("a", "b")

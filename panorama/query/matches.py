@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -80,6 +80,14 @@ class Matches:
             np.zeros(0, np.int16),
         )
 
+    @classmethod
+    def concat(cls, entities: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
+        """Matches whose `entity_index` points into the same names, one after the other."""
+        if not parts:
+            return cls.empty(entities)
+        names = [one.name for one in fields(cls)[1:]]
+        return cls(entities, **{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
+
     def to_arrow(self) -> pa.Table:
         """The matches as the table that SQL joins: entity and band as text, ids as BIGINT."""
         return pa.table(
@@ -93,6 +101,17 @@ class Matches:
                 "exit": pa.array(self.exit, pa.int16()),
             }
         )
+
+
+def side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
+    """Matches of one entity each as those of several; a name that has no part has no match."""
+    place = {name: number for number, name in enumerate(names)}
+    indexed = []
+    for part in parts:
+        (name,) = part.entities
+        index = np.full(len(part), place[name], np.int32)
+        indexed.append(replace(part, entities=names, entity_index=index))
+    return Matches.concat(names, indexed)
 
 
 def _names(words: tuple[str, ...], index: NDArray[np.integer]) -> pa.Array:

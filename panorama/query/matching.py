@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from panorama.query.cascade import Cascade, IsOpen, passed_by, refine
 from panorama.query.cost import COSTS, Choice, Costs, choose
 from panorama.query.decide import Calibration, bands, cohort_level, normalise
 from panorama.query.ledger import note_ways, timed
-from panorama.query.matches import REJECTED, UNCERTAIN, Matches, MatchRequest
+from panorama.query.matches import REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.nearest import most_similar
 from panorama.query.passes import Passes, VectorSource, first_exit, within
 from panorama.query.scoring import Scored
@@ -67,9 +67,9 @@ class AlbumMatcher:
         names = self._names(request)
         self.prepare(names)
         if request.keep == "all":
-            return _side_by_side(names, self._everything(names, request))
+            return side_by_side(names, self._everything(names, request))
         parts = [self._wholes[name].matches for name in names]
-        return _side_by_side(names, [part[within(part.track_id, request)] for part in parts])
+        return side_by_side(names, [part[within(part.track_id, request)] for part in parts])
 
     def prepare(self, names: Sequence[str]) -> None:
         """Have the matches of some entities over the whole library; those that are missing share one pass.
@@ -262,17 +262,6 @@ class AlbumMatcher:
         refine(cascades, self.calibrations, is_open, self._passes.second)
 
 
-def _side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
-    """The matches of each entity as one."""
-    return _concatenated(
-        names,
-        [
-            replace(part, entities=names, entity_index=np.full(len(part), place, np.int32))
-            for place, part in enumerate(parts)
-        ],
-    )
-
-
 def _settled(found: Matches, whole: Matches) -> Matches:
     """All tracks of one entity: those of the whole library's pass as it set them, the others as rejected."""
     rest = found[~np.isin(found.track_id, whole.track_id)]
@@ -283,11 +272,4 @@ def _settled(found: Matches, whole: Matches) -> Matches:
 
 def _appended(old: Matches, new: Matches) -> Matches:
     """Matches of one entity, those of old first."""
-    return _concatenated(old.entities, [old, new])
-
-
-def _concatenated(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
-    if not parts:
-        return Matches.empty(names)
-    columns = {f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Matches)[1:]}
-    return Matches(names, **columns)
+    return Matches.concat(old.entities, [old, new])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from panorama.lines import counted
 from panorama.query.decide import Calibration
-from panorama.query.matches import ACCEPTED, Matches, MatchRequest
+from panorama.query.matches import ACCEPTED, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher, VectorSource
 from panorama.query.promises import Evidence, account, nothing_found, promised
 from panorama.query.scoring import Vectors
@@ -52,7 +52,7 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
             request.budget.cut.append(f"{name} was not looked for")
         else:
             parts.append(_within(matcher, replace(bare, entities=(name,)), request.budget))
-    return _side_by_side(tuple(names), parts)
+    return side_by_side(tuple(names), parts)
 
 
 def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract) -> None:
@@ -170,15 +170,3 @@ class Hurried:
         likeness = (table.vectors[order[place]] @ album.vectors[mine].T).max(axis=1)  # (N,)
         best = np.array([likeness[tracks == track].max() for track in waiting])
         return waiting[np.argsort(-best, kind="stable")] if len(waiting) else waiting
-
-
-def _side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
-    """Matches of one entity each as one."""
-    if not parts:
-        return Matches.empty(names)
-    index = [np.full(len(part), names.index(part.entities[0]), np.int32) for part in parts]
-    columns = {
-        field.name: np.concatenate([getattr(part, field.name) for part in parts])
-        for field in fields(Matches)[2:]
-    }
-    return Matches(names, np.concatenate(index), **columns)
