@@ -1,7 +1,7 @@
 """What matching found enters; it leaves again, in any later query, as long as nothing that changes it has.
 
 The key of an entity holds its exemplars, the model with its cohort, the calibration, the exit that matching
-begins at, and the code of the rule. Beside the matches lie the segments that they were found in: where some
+begins at, and the code that decides. Beside the matches lie the segments that they were found in: where some
 have been added since, only those are looked at; where one has gone or changed, everything is.
 """
 
@@ -11,26 +11,62 @@ import contextlib
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama import query
+import panorama
 from panorama.errors import LibraryWriteError
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 from panorama.query.whole import Recalled, Whole, decode, encode
 from panorama.store import Snapshot, Store
 
+DECIDING = (
+    "panorama.query.matching",
+    "panorama.query.cascade",
+    "panorama.query.passes",
+    "panorama.query.cost",
+    "panorama.query.scoring",
+    "panorama.query.decide",
+    "panorama.query.kinship",
+    "panorama.query.matches",
+    "panorama.query.whole",
+    "panorama.source",
+    "panorama.store.vectors",
+    "panorama.store.vector_table",
+    "panorama.store.vector_cache",
+    "panorama.store.inverted",
+    "panorama.store.inverted_codes",
+    "panorama.store.inverted_training",
+    "panorama.store.places",
+    "panorama.store.sorted_rows",
+)
+"""Modules that decide which tracks are found, from stored rows to bands.
+
+Not among them are those whose results the key holds: calibration, views of examples, models.
+"""
+
+
+def code_of(modules: Sequence[str]) -> str:
+    """A digest of modules as they are installed: their source, or what was compiled where there is none."""
+    digest = hashlib.sha256()
+    for name in modules:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(f"no module {name}", name=name)
+        code = Path(spec.origin).read_bytes()
+        digest.update(f"{name} {len(code)}\n".encode() + code)
+    return digest.hexdigest()
+
 
 @cache
 def _rule() -> str:
-    """A digest of the code that decides: another version of it may decide otherwise."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(query.__path__[0]).glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    """What stands for the code that decides: another version of it may decide otherwise."""
+    # The version is of what is running, also where another one has been installed under it since it began.
+    return f"{panorama.__version__} {code_of(DECIDING)}"
 
 
 class CatalogSightings:

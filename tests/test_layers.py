@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from panorama.sightings import DECIDING
+
 PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 
 
@@ -142,6 +144,36 @@ def test_the_map_names_every_module_once_and_imports_point_upwards_in_it() -> No
 def test_the_map_of_a_package_names_every_module_once(package: str) -> None:
     modules = {Path(file).stem for file in files() if file.startswith(f"{package}/")} - {"__init__"}
     assert sorted(name for row in mapped(f"panorama/{package}/") for name in row) == sorted(modules)
+
+
+BESIDE_DECIDING = {
+    "errors",
+    "lines",
+    "crops",  # makes what the model sees, and so vectors, which are kept
+    "models.base",  # the key holds the model's hash and its cohort
+    "query.ledger",  # counts
+    "query.nearest",  # similarity to a picture is not cached
+    "query.stopping",
+    "query.terms",
+    "query.on_terms",  # nor is what is found within a time
+    "query.promises",
+    # What is listed, and that a file holds what it held when it was written.
+    "store",
+    "store.layout",
+    "store.locks",
+    "store.lost",
+    "store.schema",
+    "store.segments",
+    "store.snapshot",
+}
+"""What modules that decide import, and what changes no answer that is kept for later queries."""
+
+
+def test_what_stands_for_the_deciding_code_names_every_module_that_decides() -> None:
+    deciding = {name.removeprefix("panorama.") for name in DECIDING}
+    imported = {name for part in deciding for name in own_imports(f"{part.replace('.', '/')}.py")}
+    assert {"query.matching", "source"} <= deciding
+    assert imported - deciding == BESIDE_DECIDING
 
 
 def test_only_the_command_line_and_the_like_import_the_library() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import py_compile
+from pathlib import Path
+
 import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
+from panorama import sightings
 from panorama.calibration import SETTING
 from panorama.query.passes import Passes
 
@@ -139,6 +144,44 @@ def test_a_better_track_than_the_best_of_old_makes_it_anew(library, passes, tmp_
     with library._store._place.catalog.write() as tx:
         tx.run("DELETE FROM sightings_cache")
     assert again(library, sql) == found
+
+
+@pytest.mark.parametrize(
+    ("changed", "anew"),
+    [
+        ("query/kinship.py", True),
+        ("source.py", True),
+        ("store/inverted.py", True),  # finds nearly all
+        ("query/dialect.py", False),
+        ("sheet.py", False),
+    ],
+)
+def test_other_code_makes_it_anew_where_it_decides(library, passes, monkeypatch, changed, anew):
+    """Wording of the language made it anew, and what the index finds did not."""
+    again(library)
+    path, read = Path(panorama.__file__).parent / changed, Path.read_bytes
+    assert path.exists()
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + b"\n" * (self == path))
+    sightings._rule.cache_clear()
+    try:
+        again(library)
+    finally:
+        sightings._rule.cache_clear()
+    assert len(passes) == 1 + anew
+
+
+def test_code_without_its_source_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    source, codes = tmp_path / "no_source_here.py", []
+    for text in ("HIGH = 0.5", "HIGH = 0.6"):
+        source.write_text(text)
+        py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")))
+        source.unlink()
+        importlib.invalidate_caches()
+        codes.append(sightings.code_of([source.stem]))
+    assert codes[0] != codes[1]
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        sightings.code_of(["no_such_module"])
 
 
 def test_forgetting_erases_the_bytes_and_leaves_those_of_others(library):
