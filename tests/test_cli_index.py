@@ -265,6 +265,10 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
     film = write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
     film.unlink()
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    assert run("register", "red", "red.png").status == 0
+    (picture,) = tmp_path.rglob("album/*/*.jpg")
+    picture.unlink()
     load = registry.load_embedder
     monkeypatch.setattr(
         "panorama.library_models.late_embedder", lambda n: Other() if n == "other-bands" else load(n)
@@ -276,6 +280,7 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
     done = run("index", "b.mp4", "--model", "other-bands")
     assert done.status == 0
     assert "crops embedded without decoding" in done.err
+    assert f"{picture}, registered for red from red.png, is missing: it has no vectors of " in done.err
     embeddings = run("info", "--json").json["embeddings"]
     assert embeddings["0ther0ther0t exit 1"] > max(n for key, n in embeddings.items() if "0ther" not in key)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.examples import VIEWS, embed_examples, embed_exemplars, lacking
 from panorama.models.base import Embedder
+from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
@@ -108,7 +109,43 @@ def test_a_picture_that_is_gone_keeps_its_mean_and_no_other_from_being_seen(tmp_
         assert library.query("SELECT frames WHERE entity = 'red'").arrow().num_rows > 0
         album = library.snapshot().album(library.embedder.hash, 1)
         assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(VIEWS)]
-        library.index(tmp_path / "one.mp4", model="color-bands")  # nor does it stop indexing
+        # Nor does it stop indexing, which tells of it.
+        (told,) = library.index(tmp_path / "one.mp4", model="color-bands").warnings
+        assert "is missing: it keeps the fewer vectors of color-bands that it has; register it again" in told
+
+
+def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_proposer, monkeypatch) -> None:
+    """Nothing was said, and what such a picture shows was no longer found."""
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    pictures = {"red": "red", "blue": "blue", "a green one": "green"}
+    with panorama.open("library", create=True) as library:
+        assert library.index("one.mp4", model="color-bands").warnings == ()
+        for name, color in pictures.items():
+            library.register(name, write_picture(tmp_path / f"{color}.png", thing_picture(color)))
+        red, blue, green = (library.exemplars(name)[0] for name in pictures)
+        blue.picture.unlink()
+        green.picture.write_bytes(b"no picture")
+        assert library.index("one.mp4").warnings == (), "all have the vectors of this model"
+        other = ColorEmbedder()
+        other.name, other.hash = "other-colors", "other" * 8
+        monkeypatch.setattr("panorama.library.load_embedder", lambda name: other)
+        told = library.index("one.mp4", model="color-bands").warnings
+        why = "it has no vectors of other-colors, and nothing is compared with it"
+        then = "register it again, or put it back from a backup and index again, or take it out"
+        assert told == (
+            f"{blue.picture}, registered for blue from {blue.source}, is missing: {why}; {then}: "
+            f"panorama exemplars blue --remove {blue.exemplar_id}",
+            f"{green.picture}, registered for a green one from {green.source}, cannot be read: {why}; "
+            f"{then}: panorama exemplars 'a green one' --remove {green.exemplar_id}",
+        )
+        monkeypatch.setattr("panorama.indexing.stored_crops.SHOWN_EXAMPLES", 1)
+        assert library.index("one.mp4").warnings == (told[0], "and 1 more: panorama exemplars NAME")
+        library.register("blue", tmp_path / "blue.png")
+        library.remove_exemplar(green.exemplar_id)
+        assert library.index("one.mp4").warnings == ()
+        assert library.exemplars("blue") == [blue] and lacking(library.snapshot(), other) is False
+        assert blue.picture.read_bytes() and red.picture.exists()
 
 
 def test_names_that_change_meanwhile_leave_the_question_with_its_own(

@@ -296,6 +296,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         say(f"{read} read as a video each: {series[0].path}{', ...' if len(series) > 1 else ''}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
+    for text in report.warnings:
+        say(text)
     for text in report.recording.lines() if report.recording is not None else ():
         say(text)
     if report.ignored:

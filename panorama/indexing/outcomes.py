@@ -76,6 +76,7 @@ class IndexReport:
         empty: folders that were named and hold no video.
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
+        warnings: remarks for people: registered pictures that have not all vectors of this model, and why.
     """
 
     files: tuple[FileOutcome, ...]
@@ -84,6 +85,7 @@ class IndexReport:
     empty: tuple[str, ...] = ()
     embedded: int = 0
     recording: RecordingReport | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:

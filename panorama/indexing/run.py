@@ -14,7 +14,7 @@ from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
-from panorama.indexing.stored_crops import embed_missing
+from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import composed, counted
 from panorama.models.base import Embedder
 from panorama.naming import folder_camera
@@ -84,7 +84,8 @@ def index_paths(
     ):
         outcomes = _Run(store, indexer, found, hooks, gate, claims, kept).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
-    return replace(nothing, files=(*nothing.files, *outcomes), embedded=embedded)
+    files, unread = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
+    return replace(nothing, files=files, embedded=embedded, warnings=unread)
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.examples import embed_exemplars
+from panorama.examples import VIEWS, embed_exemplars
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
+from panorama.lines import one_line
 from panorama.models.base import Embedder
-from panorama.store import EmbeddingsWriter, Snapshot, Store
+from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.schema import segment_of
 from panorama.store.vectors import VectorTable
 
@@ -21,6 +23,9 @@ EMBEDDING = "embedding"
 
 KEPT_CROPS = 16_384
 """Stored crops that are embedded before their vectors are committed: what an interrupt may cost."""
+
+SHOWN_EXAMPLES = 5
+"""Of more registered pictures that cannot be read, the rest is counted."""
 
 
 def embed_missing(
@@ -46,6 +51,30 @@ def embed_missing(
         embedded = embed_stored_crops(store, embedder, wait, depth)
         embed_exemplars(store, embedder)
     return embedded
+
+
+def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
+    """A remark on each registered picture that `embed_missing` found missing or damaged."""
+    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(VIEWS))
+    if not waiting:
+        return ()
+    held = set(store.snapshot().album(embedder.hash, embedder.exits).exemplar_ids.tolist())
+    told = [_unread(one, one.exemplar_id in held, embedder.name) for one in waiting[:SHOWN_EXAMPLES]]
+    more = len(waiting) - len(told)
+    return (*told, f"and {more} more: panorama exemplars NAME") if more else tuple(told)
+
+
+def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
+    picture, source, entity = map(one_line, (str(example.picture), example.source, example.entity))
+    state = "cannot be read" if example.picture.exists() else "is missing"
+    left = f"keeps the fewer vectors of {model} that it has"
+    if not has_vectors:
+        left = f"has no vectors of {model}, and nothing is compared with it"
+    return (
+        f"{picture}, registered for {entity} from {source}, {state}: it {left}; register it again, or put it "
+        "back from a backup and index again, or take it out: "
+        f"panorama exemplars {shlex.quote(entity)} --remove {example.exemplar_id}"
+    )
 
 
 def embed_stored_crops(

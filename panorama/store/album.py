@@ -129,7 +129,7 @@ def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> li
 def add_album(place: Place, entries: Mapping[str, Sequence[NewExemplar]]) -> list[list[int]]:
     """Register pictures of several entities, creating those that are new: all or none.
 
-    A picture that an entity already has keeps its id; its vectors are updated.
+    A picture that an entity already has keeps its id; its vectors are updated, and its file if that is lost.
 
     Returns:
         Exemplar ids, in the order of `entries` and of the pictures of each.
@@ -171,6 +171,7 @@ def _add(
             given_with_it = place.root / same.picture in written
             raise EntityError(_both(name, item, None if given_with_it else same.exemplar_id))
         exemplar = int(same.exemplar_id)
+        _put_back(place.root / same.picture, item.picture)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
         with write_errors(path):
@@ -192,6 +193,13 @@ def _add(
         )
     _put_vectors(tx, exemplar, item.vectors)
     return exemplar
+
+
+def _put_back(path: Path, picture: bytes) -> None:
+    """Write a registered picture whose file is missing or holds something else."""
+    if not path.is_file() or path.read_bytes() != picture:
+        with write_errors(path):
+            write_atomically(path, picture)
 
 
 def _both(name: str, item: NewExemplar, registered: int | None) -> str:
