@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panorama.query.compile import places_from_files, tracks_to_follow
 from panorama.query.dialect import tokenize
 from panorama.query.following import Videos, followed, worth_following
 from panorama.query.handing import _with_tracks
 from panorama.query.matches import ACCEPTED, Matches
+from panorama.query.places_sql import places_from_files, tracks_to_follow
 from panorama.query.plan import Query
 from panorama.query.rewrite import Rewriter
 

@@ -18,13 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import AccuracyError, PanoramaError, QueryError, QueryTimeout
 from panorama.lines import composed
 from panorama.query.by_example import ByExample
-from panorama.query.compile import (
-    Names,
-    compile_query,
-    follows_known,
-    places_from_files,
-    tracks_to_follow,
-)
+from panorama.query.compile import compile_query
 from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, Step, explain_text, similarity_lines
@@ -50,6 +44,7 @@ from panorama.query.parameters import (
     plain_parameters,
     with_constants,
 )
+from panorama.query.places_sql import follows_known, places_from_files, tracks_to_follow
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
@@ -63,6 +58,7 @@ from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 from panorama.query.terms import Budget
+from panorama.query.tracks_sql import Names
 
 
 class Engine:
