@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panorama.calibration import calibrations_for
 from panorama.errors import LibraryWriteError, ModelError, QueryError, UsageError
 from panorama.examples import embed_exemplars, lacking
+from panorama.given_pictures import one_picture
 from panorama.models.base import Embedder, Image
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
@@ -24,7 +25,6 @@ from panorama.query.promises import evidence_for
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
-from panorama.registering import one_picture
 from panorama.sightings import CatalogSightings
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store

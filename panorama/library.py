@@ -18,6 +18,7 @@ from panorama.arguments import checked
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
+from panorama.given_pictures import Image, Images, one_picture
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
 from panorama.models.base import Embedder, Proposer
@@ -246,9 +247,9 @@ class Library:
     def register(
         self,
         name: str,
-        images: registering.Images = (),
+        images: Images = (),
         *,
-        unlike: registering.Images = (),
+        unlike: Images = (),
         box: str | Sequence[float] | None = None,
         find: bool = False,
     ) -> Entity:
@@ -419,9 +420,9 @@ class Library:
         if self._answerer is not None:
             self._answerer.forget()
 
-    def verify(self, first: registering.Image, second: registering.Image) -> Verdict:
+    def verify(self, first: Image, second: Image) -> Verdict:
         """Whether two pictures, files or in memory as for `register`, show the same entity."""
-        return self._answering.verify(*(registering.one_picture(p, "the array").rgb for p in (first, second)))
+        return self._answering.verify(*(one_picture(given, "the array").rgb for given in (first, second)))
 
     def why(
         self, entity: str, video: File | None = None, *, seconds: float | None = None,

@@ -1,43 +1,38 @@
-"""Pictures as a user has them enter; exemplars leave, cut, stored as JPEG and embedded from that JPEG."""
+"""Pictures, an album, a frame or what was seen enter; exemplars leave, as JPEG and embedded from that."""
 
 from __future__ import annotations
 
-import glob
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from panorama.arguments import is_path, is_pixels, told
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
-from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted
-from panorama.margins import margin_remark
+from panorama.given_pictures import (
+    Images,
+    Picture,
+    checked,
+    first_only,
+    images_in,
+    listed,
+    passed_over,
+    read_pictures,
+    wide_margins,
+)
 from panorama.models.base import Embedder, Proposer
-from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
-from panorama.video import VIDEO_SUFFIXES, open_video
+from panorama.video import open_video
 
 if TYPE_CHECKING:
     from panorama.library import Library
 
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
-
-MIN_SIDE = 8
-"""A picture with a shorter side, in pixels, says nothing about what it shows."""
-
-BLANK_SPREAD = 3.0
-"""A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
-
 
 _BEST_OF_TRACK = """
 SELECT crop_id, video, time FROM crops WHERE track_id = ? ORDER BY quality DESC, crop_id, video LIMIT 1
@@ -46,30 +41,6 @@ _CROP = "SELECT crop_id, video, time FROM crops WHERE crop_id = ? ORDER BY video
 
 SHOWN_CUTS = 5
 """Of so many pictures it is said what was cut out of them."""
-
-Image = Any
-"""A file, an RGB or RGBA array, a tensor of torch or a picture of PIL; see `panorama.pixels`."""
-Images = Any
-"""One or several files, folders, globs or pictures in memory."""
-
-
-_FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One RGB picture (H, W, 3) and where it came from.
-
-    Attributes:
-        first: whether it is the first of several, in a file that moves.
-        corner_xy: its corner in the picture as given, of which transparent margins were cut off. Boxes count
-            in pixels of that.
-    """
-
-    rgb: NDArray[np.uint8]
-    source: str
-    first: bool = False
-    corner_xy: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,111 +106,6 @@ def given_album(folder: Path) -> dict[str, Given]:
     return album
 
 
-def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
-    """The pictures that files, folders, globs and pictures in memory stand for, those in memory last.
-
-    Args:
-        trim: whether transparent margins are cut off; not where a box is told in pixels of the picture.
-
-    Raises:
-        UsageError: something else was given.
-        BadImage: one of them cannot serve.
-    """
-    several = listed(given)
-    files = [item for item in several if not is_pixels(item)]
-    arrays = [item for item in several if is_pixels(item)]
-    return [read_picture(path, trim) for path in picture_files(files)] + [
-        # A picture of PIL knows the file that it was opened from.
-        array_picture(array, str(getattr(array, "filename", "") or f"array {number}"), trim)
-        for number, array in enumerate(arrays, start=1)
-    ]
-
-
-def listed(given: Images) -> list[Any]:
-    """What was given as a list: paths and pictures in memory, not looked into.
-
-    Raises:
-        UsageError: something else was given.
-    """
-    one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given)
-    # An array of four dimensions is a batch: iterating gives its pictures.
-    several = list(given) if isinstance(given, Iterable) and not one else [given]
-    for item in several:
-        if not (is_path(item) or is_pixels(item)):
-            raise UsageError(
-                "a picture is a file, folder, pattern or RGB array (height, width, 3), or a picture of PIL, "
-                f"got {told(item)}"
-            )
-    return several
-
-
-def one_picture(given: Image, source: str) -> Picture:
-    """A picture from a file, or from one in memory that `source` names in messages.
-
-    Raises:
-        BadImage: it cannot serve.
-    """
-    return array_picture(given, source) if is_pixels(given) else read_picture(Path(given))
-
-
-def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
-    """A picture from one in memory, without its transparent margins or with them; see `given_pixels`.
-
-    Raises:
-        BadImage: another shape or type, too small, or blank.
-    """
-    return _flat(given_pixels(given, source), source, trim)
-
-
-def picture_files(paths: Iterable[Path | str]) -> list[Path]:
-    """The image files that files, folders (not their subfolders) and globs stand for, each once, in order.
-
-    Raises:
-        BadImage: a path or pattern matches nothing, a folder holds no image, or something may not be read.
-    """
-    try:
-        return list(_picture_files(paths))
-    except OSError as exc:
-        raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
-
-
-def _images_in(folder: Path) -> list[Path]:
-    return [p for p in sorted(folder.iterdir()) if is_picture_file(p)]
-
-
-def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, ...]:
-    """A line for each folder among the paths that holds more than the pictures which are taken from it.
-
-    Args:
-        known: names of subfolders that are looked into.
-    """
-    told_of: dict[str, None] = {}
-    for path in (Path(given) for given in paths if is_path(given)):
-        if path.is_dir():
-            there = [p for p in sorted(path.iterdir()) if not p.name.startswith(".")]
-            folders = [p for p in there if p.is_dir()]
-            files = [p for p in there if not p.is_dir()]
-            others = [p for p in folders if p.name not in known]
-            told_of.update(dict.fromkeys(left_out(path, files, len(others))))
-    return tuple(told_of)
-
-
-def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line for each picture that moves, of which only the first is an example."""
-    return tuple(
-        f"{picture.source} moves: its first picture is the example; another is taken with --video FILE "
-        "--at SECONDS --box x1,y1,x2,y2"
-        for picture in pictures
-        if picture.first
-    )
-
-
-def wide_margins(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line for each picture most of which is one colour around what it shows."""
-    remarks = (margin_remark(picture.rgb, picture.source, picture.corner_xy) for picture in pictures)
-    return tuple(remark for remark in remarks if remark is not None)
-
-
 def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str, ...]:
     """A line for each of the first pictures that says what was cut out of it: it may be something else."""
     lines = []
@@ -257,81 +123,6 @@ def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
     """The same of an entity's folder in an album."""
     folder = album / entity
     return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
-
-
-def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
-    found: dict[Path, None] = {}
-    for given in paths:
-        path = Path(given)
-        if path.is_dir():
-            inside = _images_in(path)
-            if not inside:
-                raise BadImage(f"the folder {path} holds no image{_instead(path)}")
-            found.update(dict.fromkeys(inside))
-        elif path.exists():
-            found[path] = None
-        elif matches := sorted(Path(p) for p in glob.glob(str(path), recursive=True)):  # noqa: PTH207
-            found.update(dict.fromkeys(matches))
-        else:
-            raise BadImage(f"no image at {path}, and no file matches it as a pattern")
-    return found
-
-
-def _instead(folder: Path) -> str:
-    """What a folder without an image should hold, or what to do with the videos that it holds."""
-    files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
-    films = [p for p in files if p.suffix.lower() in _FILMS]
-    others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
-    if films:
-        return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
-    return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
-
-
-def _from_video(path: Path) -> str:
-    return (
-        "an example is cut out of a frame: "
-        f"panorama register NAME --video {path} --at SECONDS --box x1,y1,x2,y2"
-    )
-
-
-def read_picture(path: Path, trim: bool = True) -> Picture:
-    """One picture from a file, without its transparent margins or with them.
-
-    Raises:
-        BadImage: missing, no permission, empty, not a picture, too small, or blank.
-    """
-    if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
-        raise BadImage(f"{path} is not a picture but a video; {_from_video(path)}")
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
-
-
-def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
-    """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
-    corner = seen_box(pixels)[:2] if trim else (0, 0)
-    return checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first, corner))
-
-
-def checked(picture: Picture) -> Picture:
-    """The picture itself.
-
-    Raises:
-        BadImage: it is too small or blank.
-    """
-    height, width = picture.rgb.shape[:2]
-    if min(height, width) < MIN_SIDE:
-        raise BadImage(
-            f"{picture.source} is {width}x{height} pixels; an example needs at least {MIN_SIDE} on each side"
-        )
-    spread = float(cv2.meanStdDev(picture.rgb)[1].max())  # numpy's takes 24 times the picture's memory
-    if spread < BLANK_SPREAD:
-        raise BadImage(
-            f"{picture.source} has nothing in it: it is all one colour. Use a picture that shows the entity"
-        )
-    return picture
 
 
 def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
@@ -437,16 +228,16 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
     found = []
     try:
         for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
-            images = _images_in(sub)
+            images = images_in(sub)
             if not images:
-                inside = any(_images_in(p) for p in sub.iterdir() if p.is_dir())
+                inside = any(images_in(p) for p in sub.iterdir() if p.is_dir())
                 meant = f"is {sub} the album?" if inside else "add one or take the folder away"
                 others = "".join(f"; {line}" for line in passed_over([sub], (NEGATIVE_FOLDER,)))
                 raise BadImage(
                     f"the album's folder {sub} holds no image; {meant}{others if not inside else ''}"
                 )
             unlike = sub / NEGATIVE_FOLDER
-            found.append((sub.name, images, _images_in(unlike) if unlike.is_dir() else []))
+            found.append((sub.name, images, images_in(unlike) if unlike.is_dir() else []))
     except OSError as exc:
         raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
     if not found:

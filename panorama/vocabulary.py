@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
+from panorama.given_pictures import passed_over, picture_files
 from panorama.query.decide import least_similarity
 from panorama.query.result import Result
 from panorama.query.scoring import Sought
@@ -23,7 +24,6 @@ from panorama.query.statements import (
     RemoveExemplars,
     RenameEntity,
 )
-from panorama.registering import passed_over, picture_files
 
 if TYPE_CHECKING:
     from panorama.library import Library

@@ -21,7 +21,7 @@ from panorama.crops import (
     whole_boxes,
 )
 from panorama.errors import BadImage
-from panorama.registering import read_picture
+from panorama.given_pictures import read_picture
 
 RNG = np.random.default_rng(0)
 

@@ -17,13 +17,14 @@ from panorama.answering import Answering
 from panorama.crops import decode_picture
 from panorama.errors import UsageError, VideoError
 from panorama.evaluate import ENTITY_FRAMES, RANKED_FRAMES, average_precision
+from panorama.given_pictures import Picture
 from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
 from panorama.models.base import Embedder, Image
 from panorama.query.relations import Limits
 from panorama.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
-from panorama.registering import Picture, exemplars
+from panorama.registering import exemplars
 from panorama.store import ModelRow, NewExemplar, Store, VideoRow
 from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
