@@ -207,6 +207,18 @@ def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
     assert "numbered pictures" not in index(run, "v").err  # nothing is new
 
 
+def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
+    """A folder of 'bild 001 süd.jpg' was counted among what is ignored, and that was all."""
+    for number in range(2):
+        write_picture(tmp_path / "v" / f"bild {number:03d} süd.jpg", thing_picture("red"))
+        write_picture(tmp_path / "w" / f"bild {number:03d}.jpg", thing_picture("red"))
+    told = run("index", "v", "--model", "color-bands").err
+    assert "have one name and a number at its end, as IMG_0001.jpg" in told
+    told = index(run, "w").err
+    assert "1 folder of numbered pictures was read as one video: w" in told
+    assert "IMG_0001" not in told
+
+
 def test_speed_is_told_of_all_files_together(run, tmp_path):
     for name, color in (("a", "red"), ("b", "blue")):
         write_film(tmp_path / f"{name}.mp4", [Thing(color, 5, 35)])

@@ -99,6 +99,14 @@ def test_folder_of_numbered_pictures_is_one_video(tmp_path: Path) -> None:
     assert names([tmp_path / "takes" / "walk"]) == ["walk"]
 
 
+def test_what_a_mac_puts_beside_each_picture_hides_no_video(tmp_path: Path) -> None:
+    """A memory card that a Mac had seen held no video: ._IMG_0001.JPG has another name before its number."""
+    for n in (1, 2):
+        touch(tmp_path / "DCIM" / f"IMG_000{n}.JPG")
+        touch(tmp_path / "DCIM" / f"._IMG_000{n}.JPG")
+    assert names([tmp_path]) == ["DCIM"]
+
+
 @pytest.mark.parametrize(
     "files", [["1.jpg"], ["a1.jpg", "b2.jpg"], ["portrait.jpg", "1.jpg"], ["1.jpg", "2.jpg", "film.mp4"]]
 )

@@ -23,9 +23,10 @@ from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
-from panorama.video import VIDEO_SUFFIXES, FoundVideo, VideoReader
+from panorama.video import IMAGE_SUFFIXES, VIDEO_SUFFIXES, FoundVideo, VideoReader
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
+NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of numbered pictures"
 BAR_CELLS = 20
 NAME_CELLS = 12
@@ -293,7 +294,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     if series:
         # Also what becomes of an album that lies beside the footage.
         read = counted(len(series), "folder of numbered pictures was", "folders of numbered pictures were")
-        say(f"{read} read as a video each: {series[0].path}{', ...' if len(series) > 1 else ''}")
+        each = "one video" if len(series) == 1 else "a video each"
+        say(f"{read} read as {each}: {series[0].path}{', ...' if len(series) > 1 else ''}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
     for text in report.warnings:
@@ -303,6 +305,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     if report.ignored:
         kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
         say(f"ignored in folders: {kinds}")
+        if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
+            say(f"  {NUMBERED}")
     damaged = [f for f in report.files if f.damage]
     for title, files in (("partly decodable", damaged), ("gave no segment", report.of(FAILED))):
         if files:

@@ -148,6 +148,8 @@ def is_picture_video(folder: Path) -> bool:
     """Whether a folder is one video: two or more pictures numbered behind one prefix, and no video file."""
     prefixes: dict[str, int] = {}
     for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
         suffix = path.suffix.lower()
         if suffix in VIDEO_SUFFIXES and path.is_file():
             return False
