@@ -6,10 +6,12 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from query_samples import engine_with_pictures
 
-from panorama.errors import QueryError
+from panorama.errors import QueryError, UnknownEntity
 from panorama.query.engine import Engine
 
 IN_BERLIN = datetime.datetime(2026, 3, 1, 10, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
@@ -50,6 +52,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             ["ward.mp4"],
             "no video 'ward.mp4'. Did you mean",
         ),
+        # Of a list, the usual way from Python, what is not there was left out without a word.
+        (
+            "SELECT * FROM sightings WHERE entity IN ?",
+            [["dog", "dgo"]],
+            "no entity 'dgo'. Did you mean 'dog'",
+        ),
+        ("SELECT * FROM sightings WHERE entity = ANY(?)", [["dog", "dgo"]], "no entity 'dgo'. Did you mean"),
+        ("SELECT * FROM sightings WHERE entity IN ['dog', 'x']", None, "no entity 'x'"),
+        ("SELECT frames WHERE video IN ?", [["yard.mp4", "ward.mp4"]], "no video 'ward.mp4'. Did you mean"),
         ("SELECT * FROM frames WHERE video = 'nosuch.mp4'", None, "no video 'nosuch.mp4'"),
         (
             "SELECT frames WHERE entity = 'dog' AND video LIKE '*.mp4'",
@@ -109,7 +120,8 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT tracks WHERE entity = 'dog' AND score >= 80 / 100.0 AND 5 // 10 <= score AND score > 2 - 1.9",
         "SELECT tracks WHERE similarity('a.jpg') >= 50::DOUBLE / 100 AND score BETWEEN 5 % 5 AND 1",
         "SELECT entity, count(*) score FROM sightings GROUP BY entity HAVING score > 5",
-        "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog', 'x']",
+        "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog']",
+        "SELECT count(*) FROM sightings WHERE entity = 'd' || 'og' AND video IN []",
         "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
     ],
 )
@@ -181,3 +193,26 @@ def test_a_number_that_is_none_is_shown_where_it_was_written(engine: Engine, sql
 
 def test_a_name_right_behind_a_number_is_still_one(engine: Engine) -> None:
     assert engine.query("SELECT 0earest").columns == ["earest"]
+
+
+@pytest.mark.parametrize("sql", ["entity IN ?", "entity = ANY(?)", "entity IN ? AND video IN ('yard.mp4')"])
+def test_a_list_names_entities_in_a_shorthand(engine: Engine, sql: str) -> None:
+    with pytest.raises(UnknownEntity, match=r"no entity 'dgo'\. Did you mean 'dog'"):
+        engine.query(f"SELECT moments WHERE {sql}", [["dog", "dgo"]])
+    assert len(engine.query(f"SELECT moments WHERE {sql}", [["dog"]])) > 0
+
+
+@pytest.mark.parametrize("asked", ["SELECT frames WHERE", "SELECT * FROM sightings WHERE"])
+@pytest.mark.parametrize("names", ["IN (?)", "NOT IN (?)"])
+def test_a_list_in_brackets_is_told(engine: Engine, asked: str, names: str) -> None:
+    """There was "no entity "['dog', 'cat']"", or a text that cannot be cast to VARCHAR[]."""
+    with pytest.raises(QueryError, match=r"a list stands behind IN without brackets: entity IN \?"):
+        engine.query(f"{asked} entity {names}", [["dog", "cat"]])
+
+
+@pytest.mark.parametrize("several", [set, tuple, np.array, pa.array, "pandas", "polars"])
+def test_several_names_are_given_as_data_frames_give_them(engine: Engine, several: Any) -> None:
+    """A column of a data frame ended in a type that DuckDB does not know."""
+    make = pytest.importorskip(several).Series if isinstance(several, str) else several
+    assert len(engine.query("SELECT frames WHERE entity IN ?", [make(["dog"])])) > 0
+    assert len(engine.query("SELECT * FROM sightings WHERE entity IN ?", [make(["dog"])])) > 0

@@ -42,14 +42,21 @@ from panorama.query.parameters import (
     parameter_places,
     parameter_values,
     plain_parameters,
-    with_constants,
+    spelled_out,
 )
 from panorama.query.places_sql import follows_known, places_from_files, tracks_to_follow
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import MATCHED_COLUMNS, SCHEMA, Limits, SnapshotLike, Tables
-from panorama.query.remarks import check_clock, refuse_numbers, refuse_zones, remark_videos, remarks
+from panorama.query.remarks import (
+    check_clock,
+    refuse_lists,
+    refuse_numbers,
+    refuse_zones,
+    remark_videos,
+    remarks,
+)
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter
 from panorama.query.rewritten import Rewritten, SimilarityCall
@@ -254,7 +261,9 @@ class Engine:
             values = parameter_values(places, parameters, run.sql)
         except PanoramaError:
             return  # it is told below, or by DuckDB
-        constants = with_constants(tokens, places, values)
+        constants = spelled_out(tokens, places, values)
+        shorthands = [(e.start, e.stop) for e in find_extensions(tokens) if e.kind == "shorthand"]
+        refuse_lists(constants, shorthands, self._entities, run.sql)
         refuse_zones(constants, run.sql)
         if not run.explained:
             run.warnings += remarks(constants, self._entities, self._video_names)

@@ -74,8 +74,11 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value.tolist()
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
+    for name in ("to_list", "to_pylist"):  # a column of a data frame, an array of Arrow
+        if callable(give := getattr(value, name, None)):
+            return [_plain(item) for item in give()]
     if isinstance(value, (str, PurePath)):
         return composed(str(value))
     return value
@@ -213,6 +216,26 @@ def with_constants(
         value, old = values[place.key], tokens[place.token]
         changed[place.token] = Token(_kind(value, others), str(value), old.line, old.col, old.start, old.end)
     return changed
+
+
+def spelled_out(tokens: list[Token], places: list[Place], values: dict[int | str, Any]) -> list[Token]:
+    """As `with_constants`, but with a list as its values between square brackets, as it would be typed."""
+    changed = with_constants(tokens, places, values)
+    for place in reversed(places):
+        value = values[place.key]
+        if isinstance(value, (list, tuple)):
+            changed[place.token : place.token + 1] = _listed(value, tokens[place.token])
+    return changed
+
+
+def _listed(values: Sequence[Any], old: Token) -> list[Token]:
+    made = [
+        token
+        for value in values
+        for token in ((_kind(value, TokenType.STRING), str(value)), (TokenType.COMMA, ","))
+    ]
+    around = [(TokenType.L_BRACKET, "["), *made[:-1], (TokenType.R_BRACKET, "]")]
+    return [Token(kind, text, old.line, old.col, old.start, old.end) for kind, text in around]
 
 
 def _kind(value: Any, others: TokenType) -> TokenType:

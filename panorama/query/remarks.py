@@ -16,7 +16,7 @@ from typing import TypeGuard
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, unknown
+from panorama.errors import QueryError, UnknownEntity, unknown
 from panorama.lines import counted
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
@@ -29,6 +29,9 @@ _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
 )
 _EQUALS = frozenset((TokenType.EQ, TokenType.IN))
+_BRACKETS = frozenset((TokenType.L_PAREN, TokenType.L_BRACKET))
+_LIST_IN_BRACKETS = [TokenType.IN, TokenType.L_PAREN, TokenType.L_BRACKET]
+_OF_ONE_VALUE = frozenset(("entity", "video", "camera", "band", "track_id", "crop_id", "frame", "zone"))
 _COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD))
 _COUNTS |= {TokenType.DIV, TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON}
 """Beside a column or a number they make another of it: 100 * score may reach 80, score 80 / 100."""
@@ -42,11 +45,16 @@ _CLOCKS = f"SELECT count(*), count(start_clock) FROM {SCHEMA}.videos{{where}}"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A column compared with a constant, as in video = 'gate.mp4'."""
+    """A column compared with a constant, as in video = 'gate.mp4'.
+
+    Attributes:
+        listed: whether it is one of a list between square brackets, as Python's lists are.
+    """
 
     column: str
     how: TokenType
     value: Token
+    listed: bool = False
 
 
 def remarks(
@@ -96,6 +104,35 @@ def refuse_numbers(tokens: list[Token], sql: str) -> None:
             raise QueryError(
                 f"{token.text!r} is no number: its exponent is missing, as in 1e3", sql, token.start
             )
+
+
+def refuse_lists(
+    tokens: list[Token], shorthands: Collection[tuple[int, int]], entities: Collection[str], sql: str
+) -> None:
+    """Raise where a list is put into brackets once more, or names what is no entity in a shorthand.
+
+    Args:
+        tokens: with parameters that are lists spelled out.
+        shorthands: where they begin and end.
+        entities: the names in the library.
+
+    Raises:
+        QueryError: IN (?) with a list; with the place.
+        UnknownEntity: with near names.
+    """
+    kinds = [token.token_type for token in tokens]
+    for i, column in enumerate(tokens):
+        at = i + 2 if kinds[i + 1 : i + 2] == [TokenType.NOT] else i + 1
+        if column.text.lower() in _OF_ONE_VALUE and kinds[at : at + 3] == _LIST_IN_BRACKETS:
+            raise QueryError(
+                f"a list stands behind IN without brackets: {column.text} IN ?", sql, column.start
+            )
+    for asked in compared(tokens):
+        inside = any(start <= asked.value.start < stop for start, stop in shorthands)
+        if inside and asked.listed and asked.column == "entity" and asked.value.text not in entities:
+            error = UnknownEntity(unknown("entity", asked.value.text, entities, "panorama entities"))
+            error.sql = sql
+            raise error
 
 
 def refuse_zones(tokens: list[Token], sql: str) -> None:
@@ -242,11 +279,16 @@ def compared(tokens: list[Token]) -> Iterator[Compared]:
             for value in _values(tokens, i + 2, TokenType.AND, 2):
                 yield Compared(column, how, value)
         elif how in _COMPARES:
-            bracket = how == TokenType.IN
-            if bracket and tokens[i + 2].token_type != TokenType.L_PAREN:
+            at = i + 2
+            if how == TokenType.EQ and tokens[at].token_type == TokenType.ANY and _opens(tokens, at + 1):
+                at += 2
+            opens = tokens[at].token_type if at < len(tokens) else None
+            if how == TokenType.IN and opens not in _BRACKETS:
                 continue  # a list as one value
-            for value in _values(tokens, i + 2 + bracket, TokenType.COMMA, None if bracket else 1):
-                yield Compared(column, how, value)
+            listed = opens == TokenType.L_BRACKET
+            several = listed or how == TokenType.IN
+            for value in _values(tokens, at + several, TokenType.COMMA, None if several else 1):
+                yield Compared(column, how, value, listed)
 
 
 def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) -> Iterator[Token]:
@@ -256,6 +298,8 @@ def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) 
         at += tokens[at].token_type in _TYPES
         if at >= len(tokens) or tokens[at].token_type not in (TokenType.STRING, TokenType.NUMBER):
             return
+        if at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.DPIPE:
+            return  # the begin of a text that is put together
         yield tokens[at]
         count, at = count + 1, at + 1
         if at >= len(tokens) or tokens[at].token_type != between:
