@@ -129,6 +129,7 @@ def test_columns_of_one_name_are_told_apart_everywhere(tmp_path: Path) -> None:
     assert dict(result[0]) == told
     assert result[0]["entity_2"] == "dog"
     assert pq.read_table(result.write(tmp_path / "pairs.parquet")).to_pylist() == [told]
+    assert result.columns == ["entity", "entity", "entity_1", "n"]  # as DuckDB has them
     assert result.to_csv().splitlines()[0] == "entity,entity_2,entity_1,n"
 
 

@@ -51,8 +51,8 @@ class Row(tuple[Any, ...]):
 class Result:
     """The answer to one statement.
 
-    Of columns with one name, as a join has, the second is called name_1: no object, data frame or file holds
-    a name twice.
+    Of columns with one name, as a join has, the second is called name_1 in rows, data frames and files, which
+    have no room for a name twice. `columns` and what is printed have the names as they are.
 
     Attributes:
         uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
@@ -74,7 +74,8 @@ class Result:
     ) -> None:
         if len(types) != table.num_columns:
             raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
-        self._table = table.rename_columns(_told_apart(table.column_names))
+        self._names = list(table.column_names)
+        self._table = table.rename_columns(_told_apart(self._names))
         self._rows: list[Row] | None = None
         self._position = 0
         self.types = list(types)
@@ -85,8 +86,8 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Column names, in order."""
-        return list(self._table.column_names)
+        """Column names, in order, as DuckDB has them."""
+        return list(self._names)
 
     def fetchall(self) -> list[Row]:
         """Every row not fetched yet."""
@@ -135,7 +136,7 @@ class Result:
 
     def to_json(self) -> str:
         """An array of objects, one a line; what JSON has no number for is null."""
-        names = self.columns
+        names = self._table.column_names
         lines = [
             json.dumps(
                 {name: _plain(value) for name, value in zip(names, row, strict=True)},
@@ -173,7 +174,7 @@ class Result:
 
     def to_csv(self) -> str:
         """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
-        lines = [",".join(_csv_field(name) for name in self.columns)]
+        lines = [",".join(_csv_field(name) for name in self._table.column_names)]
         lines += [",".join(_csv_field(_plain(value)) for value in row) for row in self._all()]
         return "\n".join(lines) + "\n"
 
