@@ -275,6 +275,8 @@ KINDS: dict[str, Kind] = {
 
 KINDS |= {
     "Library.use_model.name": MODEL,
+    "Library.page.result": _instance("panorama.query.result", "Result", "library.query('SELECT ...')"),
+    "Library.page.most": _counted("most"),
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,
     "Zones.rename.new": SHAPE,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from panorama.answering import Answering, Asked, Entity, Verdict
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
+    from panorama.page.document import PageReport
     from panorama.query.matching import AlbumMatcher
     from panorama.query.relations import Limits
     from panorama.query.result import Result
@@ -434,6 +435,23 @@ class Library:
         where = why.Place(None if video is None else os.fspath(video), seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
 
+    def page(
+        self, result: Result, out: File, *, entity: str | None = None, most: int | None = None
+    ) -> PageReport:  # fmt: skip
+        """Write an answer of this library as an HTML page to say yes and no on; see `panorama.page`.
+
+        Args:
+            entity: what rows that name no entity are about; by default the only one that the SQL names.
+            most: hits on the page, 200 if not told; of more, the first of the answer.
+
+        Raises:
+            QueryError: the answer has no video and time.
+        """
+        from panorama.page.document import MOST, write_page
+
+        call = ("panorama", "--library", str(self.path))
+        return write_page(self, result, Path(out), entity=entity, most=most or MOST, command=call)
+
     def matcher(self) -> AlbumMatcher:
         """What matches the album against the newest snapshot, for those who measure it."""
         return self._answering.matcher()
@@ -451,6 +469,14 @@ class Library:
         for batch in self._store.read_crops(crop_ids=np.array([crop_id], np.int64)):
             return decode_picture(batch.jpegs[0])
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
+
+    def stored_crops(self, crop_ids: Sequence[int]) -> dict[int, bytes]:
+        """Stored crops as JPEG files, by id; ids that are not there are left out."""
+        ids = np.array(list(crop_ids), np.int64)
+        batches = self._store.read_crops(crop_ids=ids) if len(ids) else ()
+        return {
+            int(c): jpeg for batch in batches for c, jpeg in zip(batch.crop_ids, batch.jpegs, strict=True)
+        }
 
     def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).

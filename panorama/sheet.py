@@ -51,6 +51,7 @@ class Hit:
     frame: int | None = None
     similarity: float | None = None
     band: str = ""
+    crop_id: int | None = None
 
     def told(self) -> str:
         """What it is and how sure, in a line."""
@@ -92,6 +93,7 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
                 row.get("frame"),
                 None if row.get("similarity") is None else float(row["similarity"]),
                 str(row.get("band") or ""),
+                row.get("crop_id"),
             )
         )
     return hits
@@ -220,7 +222,7 @@ def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
 def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
     try:
         with open_video(_path(hit.video, paths)) as reader:
-            rgb = _shown(reader, hit).rgb()
+            rgb = shown_frame(reader, hit).rgb()
     except (UnknownVideo, VideoError) as exc:
         if (failure := f"{hit.video}: {exc}") not in report.failed:
             report.failed.append(failure)
@@ -239,7 +241,7 @@ def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | No
     return _Tile(hit, tile)
 
 
-def _shown(reader: VideoReader, hit: Hit) -> VideoFrame:
+def shown_frame(reader: VideoReader, hit: Hit) -> VideoFrame:
     """The frame that the hit's box belongs to: a moment's is its best view, not its start."""
     if hit.frame is not None:
         for frame in reader.frames(start=int(hit.frame)):

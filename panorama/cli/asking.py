@@ -15,16 +15,17 @@ import click
 import pyarrow as pa
 
 from panorama.answering import entity_statement
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.cli.common import json_option, opened, print_rows, say, size
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.listed_videos import replaced
+from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, clock, hits_of, write_clips, write_sheet
+from panorama.sheet import Hit, check_sheet_suffix, clock, hits_of, write_clips, write_sheet
 from panorama.track_boxes import TrackBoxes
 from panorama.why import Why
 from panorama.why_picture import write_why
@@ -58,6 +59,11 @@ def _is_comment(word: str) -> bool:
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the rows to this file.")
 @click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
 @click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
+@click.option("--page", type=click.Path(dir_okay=False), help="Write an HTML page to review the hits by.")
+@click.option(
+    "--page-hits", type=click.IntRange(min=1), default=MOST, show_default=True,
+    help="At most so many hits on the page; all rows of a track are one.",
+)  # fmt: skip
 @click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
 @click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
 @click.pass_context
@@ -70,6 +76,8 @@ def query_command(
     out: str | None,
     clips: str | None,
     sheet: str | None,
+    page: str | None,
+    page_hits: int,
     timeout: float | None,
     memory: str | None,
 ) -> None:
@@ -79,14 +87,17 @@ def query_command(
     \b
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
     panorama query "SELECT moments WHERE entity = 'blue-van'" --sheet hits.jpg
+    panorama query "SELECT tracks WHERE entity = 'blue-van' AND band <> 'rejected'" --page review.html
     panorama query -f queries/01-where-is.sql --format json
     panorama query -f first.sql second.sql
     panorama query - < first.sql
     """
     texts = _texts(sql, files)
     asked = [statement for text, path in texts for statement in _checked(text, path)]
-    if len(asked) > 1 and (out or clips or sheet):
-        raise click.UsageError(f"--out, --clips and --sheet go with one query, there are {len(asked)}")
+    if len(asked) > 1 and (out or clips or sheet or page):
+        raise click.UsageError(
+            f"--out, --clips, --sheet and --page go with one query, there are {len(asked)}"
+        )
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} are two things; give one of them")
     form = _format("json" if as_json else form, out)
@@ -94,6 +105,8 @@ def query_command(
         raise click.UsageError("--format parquet needs --out FILE")
     if sheet is not None:
         check_sheet_suffix(Path(sheet))
+    if page is not None:
+        check_page_suffix(Path(page))
     limits = Limits(seconds=timeout, memory=memory)
     library = opened(ctx)
     for number, result in enumerate(answers(library, asked, limits)):
@@ -105,8 +118,12 @@ def query_command(
         if result.uncertain:
             uncertain = counted(result.uncertain, "track is", "tracks are")
             say(f"{uncertain} uncertain; see with: AND band = 'uncertain'{_in_brackets(asked[number].sql)}")
-        if sheet or clips:
-            _pictures(library, result, sheet, clips)
+        if sheet or clips or page:
+            hits = hits_of(result.columns, result.arrow().to_pylist())
+            _tell_replaced(library, hits)
+            _pictures(library, hits, sheet, clips)
+        if page:
+            _page(ctx, library, result, Path(page), page_hits)
 
 
 def _in_brackets(sql: str) -> str:
@@ -295,18 +312,23 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         click.echo(result.to_table())
 
 
-def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
-    hits = hits_of(result.columns, result.arrow().to_pylist())
+def _tell_replaced(library: Library, hits: Sequence[Hit]) -> None:
+    """Say which of the videos that pictures are cut from are no longer what was indexed."""
     videos = library.videos()
-    paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
     seen = {hit.video for hit in hits}
-    shown = videos.filter(pa.array([video in seen for video in paths], pa.bool_()))
+    shown = videos.filter(
+        pa.array([video in seen for video in videos.column("video").to_pylist()], pa.bool_())
+    )
     for video, other in zip(shown.column("video").to_pylist(), replaced(shown), strict=True):
         if other:
             say(
                 f"the file of {video} has changed since it was indexed: pictures are cut from it as it is"
                 " now, at the times and boxes of before; index it again"
             )
+
+
+def _pictures(library: Library, hits: Sequence[Hit], sheet: str | None, clips: str | None) -> None:
+    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
     tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
     if sheet:
         report = write_sheet(hits, paths, Path(sheet), tracks=tracks)
@@ -318,6 +340,17 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")
+
+
+def _page(ctx: click.Context, library: Library, result: Result, out: Path, most: int) -> None:
+    given = ctx.find_root().obj["library"]
+    command = ("panorama",) if given is None else ("panorama", "--library", str(given))
+    report = write_page(library, result, out, most=most, command=command)
+    say(f"{report.shown} of {counted(report.hits, 'hit')} on {out}, {size(report.size)}")
+    if report.shown < report.hits:
+        say(f"  for all of them: --page-hits {report.hits}")
+    for failure in report.failed:
+        say(f"  without its frame: {failure}")
 
 
 @click.command("verify")

@@ -25,7 +25,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _COMMANDS = {
     "index": ("indexing", "Index videos: files, folders or globs."),
     "register": ("album", "Register an entity by example images."),
-    "query": ("asking", "Answer SQL; contact sheets and clips of the hits."),
+    "query": ("asking", "Answer SQL; contact sheets, clips and pages of the hits."),
     "entities": ("album", "List the vocabulary."),
     "exemplars": ("album", "List or remove the pictures of an entity."),
     "rename": ("album", "Give an entity another name."),

@@ -230,6 +230,11 @@ def tokenize(sql: str) -> list[Token]:
         ) from exc
 
 
+def texts_in(sql: str) -> list[str]:
+    """The texts in single quotes of a statement, in their order; see `tokenize`."""
+    return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
+
+
 QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
 
 

@@ -60,6 +60,7 @@ class Result:
         seconds: how long it took.
         complete: False where WITHIN n SECONDS ended the search before everything was looked at.
         types: DuckDB's names of the column types.
+        sql: the statement, as it was asked.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Result:
         warnings: Sequence[str] = (),
         seconds: float = 0.0,
         complete: bool = True,
+        sql: str = "",
     ) -> None:
         if len(types) != table.num_columns:
             raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
@@ -83,6 +85,7 @@ class Result:
         self.warnings = tuple(warnings)
         self.seconds = seconds
         self.complete = complete
+        self.sql = sql
 
     @property
     def columns(self) -> list[str]:

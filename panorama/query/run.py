@@ -70,4 +70,5 @@ class Run:
             "warnings": self.warnings,
             "seconds": time.perf_counter() - started,
             "complete": not any(budget.cut for budget in self.budgets),
+            "sql": self.sql,
         }

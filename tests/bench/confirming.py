@@ -4,9 +4,10 @@
     python tests/bench/confirming.py SAMPLE --work WORK
 
 The archive is indexed at several rates, and every entity registered by its first pictures. Then somebody who
-knows says yes or no to the best tracks of a band, whose best crops become examples or look-alikes
-(`Library.register_seen`). A crop shows the entity where its box overlaps the drawn one by half, and another
-thing below a tenth; nobody is asked between. F1, AP and false frames are those of `panorama evaluate`.
+knows says yes or no to the best tracks of a band, or to all of them as on a page (`--page`); their best crops
+become examples or look-alikes (`Library.register_seen`). A crop shows the entity where its box overlaps the
+drawn one by half, and another thing below a tenth; nobody is asked between. F1, AP and false frames are those
+of `panorama evaluate`.
 """
 
 from __future__ import annotations
@@ -39,21 +40,42 @@ Figures = tuple[int, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What somebody is asked: the best `count` tracks of a band, of those to which `answer` is the truth."""
+class Question:
+    """The best `count` tracks of a band, of those to which `answer` is the truth."""
 
-    told: str
-    band: str = ""
-    count: int = 0
+    band: str
+    count: int
     answer: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody is asked of an answer, all before any of it is told to the library."""
+
+    told: str
+    questions: tuple[Question, ...] = ()
+
+
+ALL = 10_000
+"""More tracks than any answer has."""
+
 ASKED = (
     Asked("as registered"),
-    Asked("yes to 1 accepted", "accepted", 1),
-    Asked("yes to 1 uncertain", "uncertain", 1),
-    Asked("yes to 3 uncertain", "uncertain", 3),
-    Asked("no to 3 uncertain", "uncertain", 3, answer=False),
+    Asked("yes to 1 accepted", (Question("accepted", 1),)),
+    Asked("yes to 1 uncertain", (Question("uncertain", 1),)),
+    Asked("yes to 3 uncertain", (Question("uncertain", 3),)),
+    Asked("no to 3 uncertain", (Question("uncertain", 3, False),)),
+    Asked("no to 3 accepted", (Question("accepted", 3, False),)),
+    Asked("yes to all uncertain", (Question("uncertain", ALL),)),
+    Asked("no to all accepted", (Question("accepted", ALL, False),)),
+    Asked(
+        "yes to all uncertain, no to all accepted",
+        (Question("uncertain", ALL), Question("accepted", ALL, False)),
+    ),
+    Asked(
+        "all of both bands",
+        tuple(Question(b, ALL, yes) for b in ("accepted", "uncertain") for yes in (True, False)),
+    ),
 )
 
 
@@ -68,6 +90,12 @@ def shows(entry: dict[str, Any], row: Any) -> bool | None:
     return True if overlap >= SAME else False if overlap < OTHER else None
 
 
+def chosen(library: Library, name: str, entry: dict[str, Any], question: Question) -> list[int]:
+    """The tracks that get the answer of a question, best first."""
+    found = library.query(FOUND, {"name": name, "band": question.band})
+    return [row.track_id for row in found if shows(entry, row) is question.answer][: question.count]
+
+
 def figures(library: Library, sample: Path, examples: int, asked: Asked) -> Figures:
     """What the library answers after somebody was asked; its album is made anew."""
     entries = json.loads((sample / "truth.json").read_text(encoding="utf-8"))
@@ -76,12 +104,12 @@ def figures(library: Library, sample: Path, examples: int, asked: Asked) -> Figu
     for name in entries:
         library.register(name, sorted((sample / "album" / name).glob("*.jpg"))[:examples])
     shown = 0
-    for name, entry in entries.items() if asked.count else ():
-        found = library.query(FOUND, {"name": name, "band": asked.band})
-        ids = [row.track_id for row in found if shows(entry, row) is asked.answer][: asked.count]
-        if ids:
-            library.register_seen(name, track_ids=ids, look_alike=not asked.answer)
-        shown += len(ids)
+    for name, entry in entries.items():
+        answers = [chosen(library, name, entry, question) for question in asked.questions]
+        for question, ids in zip(asked.questions, answers, strict=True):
+            if ids:
+                library.register_seen(name, track_ids=ids, look_alike=not question.answer)
+            shown += len(ids)
     scores = score_entities(library, read_truth(sample / "truth.json"))
     f1, ap = (float(np.mean([getattr(s, of) for s in scores])) for of in ("f1", "average_precision"))
     return shown, f1, ap, float(sum(s.false_frames for s in scores))

@@ -1,0 +1,288 @@
+"""An answer enters; an HTML file leaves to look through it and to say yes and no, with all that it needs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panorama.errors import LibraryWriteError, UsageError
+from panorama.lines import counted, one_line
+from panorama.page.frames import Frame, NoFrame, frames_of
+from panorama.page.tiles import BANDS, Tile, tiles_of
+from panorama.query.result import Result
+from panorama.sheet import clock
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+MOST = 200
+"""Hits on a page, where nothing else is asked for: some ten megabytes, and what a person looks through."""
+
+PAGE_SUFFIXES = (".html", ".htm")
+
+EFFECT = ""
+
+_BUTTONS = (
+    '<div class="marks">'
+    '<button type="button" class="say-yes" data-say="yes" aria-pressed="false">Yes</button>'
+    '<button type="button" class="say-no" data-say="no" aria-pressed="false">No</button></div>'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageReport:
+    """What became of a page.
+
+    Attributes:
+        shown: hits that it shows.
+        hits: that the answer has; all rows of a track are one.
+        size: of the file, in bytes.
+        failed: the videos of which a frame could not be shown, and why.
+    """
+
+    shown: int
+    hits: int
+    size: int
+    failed: tuple[str, ...] = ()
+
+
+def check_page_suffix(out: Path) -> None:
+    """Raise UsageError where the file's suffix is not that of a page."""
+    if out.suffix.lower() not in PAGE_SUFFIXES:
+        raise UsageError(f"a page is written as {', '.join(PAGE_SUFFIXES)}, got {out.name!r}")
+
+
+def write_page(
+    library: Library,
+    result: Result,
+    out: Path,
+    *,
+    entity: str | None = None,
+    most: int = MOST,
+    command: Sequence[str] = ("panorama",),
+) -> PageReport:
+    """Write an answer as a page, whole or not at all.
+
+    Args:
+        library: that gave the answer.
+        result: rows with a video and a time; see `tiles_of`.
+        out: an .html file.
+        entity: what rows that name no entity are about; None to take the only one that the SQL names.
+        most: hits on the page; of more, the first of the answer.
+        command: the words that call the command line on this library.
+
+    Raises:
+        UsageError: its suffix is another.
+        QueryError: the answer has no video and time.
+        LibraryWriteError: the file cannot be written.
+    """
+    check_page_suffix(out)
+    tiles, hits = tiles_of(library, result, entity, most)
+    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    frames = frames_of(tiles, paths)
+    crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
+    text = _document(result, hits, tiles, frames, crops, command)
+    data = text.encode("utf-8")
+    partial = out.with_name(f".{out.name}.part")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(out)
+    except OSError as exc:
+        with suppress(OSError):  # the folder may be none
+            partial.unlink(missing_ok=True)
+        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    failed = dict.fromkeys(frame.error for frame in frames if isinstance(frame, NoFrame))
+    return PageReport(len(tiles), hits, len(data), tuple(failed))
+
+
+def _document(
+    result: Result,
+    hits: int,
+    tiles: Sequence[Tile],
+    frames: Sequence[Frame | NoFrame],
+    crops: Mapping[int, bytes],
+    command: Sequence[str],
+) -> str:
+    shown = [
+        _tile(number, tile, frame, crops.get(tile.crop_id or 0))
+        for number, (tile, frame) in enumerate(zip(tiles, frames, strict=True))
+    ]
+    names = list(dict.fromkeys(tile.hit.entity for tile in tiles))
+    heading = _heading(names)
+    script, style = _part("page.js"), _part("page.css")
+    data = {
+        "call": shlex.join(command),
+        "digest": _digest(result.sql, *shown),
+        "entities": [{"name": name, **_register(command, name)} for name in names],
+    }
+    return _filled(
+        _part("page.html"),
+        {
+            "policy": _policy(script, style),
+            "style": style,
+            "script": script,
+            # Inside of a script element nothing is unescaped, but a tag could end it.
+            "data": json.dumps(data).replace("<", "\\u003c"),
+            "title": _text(f"{heading}: {counted(len(tiles), 'hit')}"),
+            "heading": _text(heading),
+            "summary": _text(_summary(result, tiles)),
+            "sql": "\n".join(map(_text, result.sql.strip().splitlines())) or "(not known)",
+            "remarks": "\n".join(
+                f'<p class="remark">{_text(told)}</p>' for told in _remarks(result, hits, tiles)
+            ),
+            "effect": EFFECT,
+            "tiles": "\n".join(shown),
+        },
+    )
+
+
+def _part(name: str) -> str:
+    """A file beside this one, as it is in a checkout or in the wheel."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with its {{places}} filled, in one pass: what stands in a value is no place."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], template)
+
+
+def _policy(script: str, style: str) -> str:
+    """What the page may do: show the pictures, styles and script that are in it, and reach nothing else."""
+    of_script, of_style = (
+        "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
+        for text in (script, style)
+    )
+    return (
+        f"default-src 'none'; img-src data:; script-src '{of_script}'; style-src '{of_style}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(*texts: str) -> str:
+    """By this a browser knows the marks of this page: the same answer, written again, has the same."""
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return found.hexdigest()[:16]
+
+
+def _register(command: Sequence[str], name: str) -> dict[str, str]:
+    """The command that registers an entity, before and behind what it names of tracks and crops."""
+    head = [*command, "register"]
+    if name.startswith("-"):
+        return {"head": shlex.join(head), "tail": f" -- {shlex.quote(name)}"}
+    return {"head": shlex.join([*head, name]), "tail": ""}
+
+
+def _heading(names: Sequence[str]) -> str:
+    named = [name for name in names if name]
+    if not named:
+        return "Hits"
+    return ", ".join(named) if len(named) <= 3 else f"{len(named)} entities"
+
+
+def _summary(result: Result, tiles: Sequence[Tile]) -> str:
+    bands = Counter(tile.hit.band for tile in tiles)
+    parts = [counted(len(tiles), "hit")]
+    parts += [f"{bands[band]} {band}" for band in BANDS if bands[band]]
+    videos = len({tile.hit.video for tile in tiles})
+    parts += [f"in {counted(videos, 'video')}"] if tiles else []
+    told = ", ".join(parts)
+    rows = len(result)
+    return (
+        told
+        if rows == len(tiles)
+        else f"{told}. All rows of a track are one hit; the answer has {rows} rows."
+    )
+
+
+def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
+    told = list(result.warnings)
+    if not tiles:
+        told.append("Nothing was found.")
+    if len(tiles) < hits:
+        told.append(
+            f"These are the first {len(tiles)} of {hits} hits, in the order of the answer. For all of them, "
+            f"write the page with --page-hits {hits} (Library.page: most={hits}), or ask for less at once."
+        )
+    if result.uncertain:
+        tracks = counted(result.uncertain, "more track is", "more tracks are")
+        told.append(
+            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with "
+            "AND band <> 'rejected', or AND band = 'uncertain'."
+        )
+    return told
+
+
+def _tile(number: int, tile: Tile, frame: Frame | NoFrame, crop: bytes | None) -> str:
+    """One hit as HTML: its pictures, what is told of it, and two buttons."""
+    hit, mark = tile.hit, tile.mark
+    what = " ".join(part for part in (hit.entity, hit.band, "at", clock(hit.time_seconds)) if part)
+    data = {"entity": hit.entity, "band": hit.band}
+    data |= {} if hit.score is None else {"score": f"{hit.score:.6f}"}
+    data |= {} if mark is None else {"kind": mark.kind, "number": str(mark.number)}
+    attributes = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
+    stored = "" if crop is None else _picture(crop, "What a yes or no takes")
+    buttons = _BUTTONS if mark is not None else f'<p class="unmarkable">{_text(tile.unmarkable)}</p>'
+    return (
+        f'<li class="tile" id="hit-{number}" tabindex="-1" aria-label="{_text(what)}"{attributes}>'
+        f'<div class="frame {hit.band if hit.band in BANDS else ""}">{_framed(frame, tile, what)}</div>'
+        f'<div class="facts">{stored}<div>{_facts(tile)}</div></div>{buttons}</li>'
+    )
+
+
+def _framed(frame: Frame | NoFrame, tile: Tile, what: str) -> str:
+    if isinstance(frame, NoFrame):
+        return f"<p>{_text(frame.told)}</p>"
+    picture = _picture(frame.jpeg, f"{what}, {tile.hit.video}")
+    if tile.hit.box_xyxy is None:
+        return picture
+    x1, y1, x2, y2 = tile.hit.box_xyxy
+    box = f'x="{x1:.1f}" y="{y1:.1f}" width="{max(x2 - x1, 1):.1f}" height="{max(y2 - y1, 1):.1f}"'
+    return (
+        f'{picture}<svg viewBox="0 0 {frame.width} {frame.height}" aria-hidden="true">'
+        f'<rect class="under" {box}/><rect class="over" {box}/></svg>'
+    )
+
+
+def _facts(tile: Tile) -> str:
+    hit = tile.hit
+    band = f'<span class="band {hit.band}">{_text(hit.band)}</span>' if hit.band in BANDS else _text(hit.band)
+    sure = [f"score {hit.score:.2f}"] if hit.score is not None else []
+    sure += [f"similarity {hit.similarity:.2f}"] if hit.similarity is not None else []
+    when = clock(hit.time_seconds)
+    if tile.end_seconds > tile.start_seconds:
+        when = f"{clock(tile.start_seconds)} to {clock(tile.end_seconds)}"
+    if tile.rows > 1:
+        when += f", {tile.rows} rows"
+    lines = {
+        "who": _text(hit.entity or "not named"),
+        "sure": f'{band} <span class="score">{_text(", ".join(sure))}</span>',
+        "where": _text(hit.video),
+        "when": _text(when),
+    }
+    if tile.clock is not None:
+        lines["when clock"] = f"{tile.clock:%Y-%m-%d %H:%M:%S}"
+    return "".join(f'<p class="{name}">{line}</p>' for name, line in lines.items())
+
+
+def _picture(jpeg: bytes, alt: str) -> str:
+    data = base64.b64encode(jpeg).decode()
+    return f'<img src="data:image/jpeg;base64,{data}" alt="{_text(alt)}" decoding="async">'
+
+
+def _text(text: str) -> str:
+    """A text of a user in HTML, also between quotes: escaped, and what cannot be printed as an escape."""
+    return html.escape(one_line(text))

@@ -1,0 +1,176 @@
+"""An answer enters; what a page shows of it leaves: one tile for all rows of a track, or for a crop."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from panorama.errors import EntityError
+from panorama.query.dialect import texts_in
+from panorama.query.result import Result
+from panorama.sheet import Hit, hits_of
+from panorama.store.album import check_name
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+BANDS = ("accepted", "uncertain", "rejected")
+
+# As `register --track` chooses, so that the page shows what a yes or no will take.
+_CROPS = """
+SELECT crop_id, track_id, frame, time, x1, y1, x2, y2 FROM crops WHERE {column} IN ({ids})
+QUALIFY row_number() OVER (PARTITION BY {column} ORDER BY quality DESC, crop_id, video) = 1
+"""
+_DECIDED = """
+SELECT tracks, entity, score, band
+WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
+"""
+_CLOCKS = "SELECT video, start_clock FROM videos WHERE start_clock IS NOT NULL"
+
+_NO_TRACK = (
+    "The row names no track, so there is nothing to tell the library; "
+    "SELECT frames, moments, tracks and crops name them."
+)
+_NO_CROP = "No stored picture of this track is left, so it cannot be an example."
+_NO_NAME = "No entity can have this name, so there is nothing to tell the library."
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a yes or no about a tile names: the `--track` or `--crop` of `panorama register`."""
+
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One thing to say yes or no to.
+
+    Attributes:
+        hit: the row that is shown, of several of a track the one nearest to its best view; its entity is ''
+            where the answer names none.
+        rows: how many rows of the answer it stands for.
+        start_seconds, end_seconds: from the first to the end of the last of them.
+        clock: local time of the frame that is shown, where it is known.
+        crop_id: of the stored picture that a mark takes.
+        mark: None where a mark could not be told to the library; `unmarkable` says why.
+    """
+
+    hit: Hit
+    rows: int
+    start_seconds: float
+    end_seconds: float
+    clock: datetime.datetime | None = None
+    crop_id: int | None = None
+    mark: Mark | None = None
+    unmarkable: str = ""
+
+
+def tiles_of(library: Library, result: Result, entity: str | None, most: int) -> tuple[list[Tile], int]:
+    """What to show of an answer, in its order, at most `most` tiles; and how many there would be.
+
+    Args:
+        entity: what rows that name no entity are about; None to take the only one that the SQL names.
+
+    Raises:
+        QueryError: the answer has no video and time; see `hits_of`.
+    """
+    album = {known.name for known in library.entities()}
+    hits = hits_of(result.columns, result.arrow().to_pylist())
+    if entity is None:
+        named = album.intersection(texts_in(result.sql)) if result.sql else set()
+        entity = named.pop() if len(named) == 1 else ""
+    hits = [hit if hit.entity else replace(hit, entity=entity) for hit in hits]
+    groups = _groups(hits)
+    shown = groups[:most]
+    every = [hit for group in shown for hit in group]
+    crops = _crops(library, every)
+    decided = _decided(library, every, album)
+    started = {row["video"]: row["start_clock"] for row in library.query(_CLOCKS).arrow().to_pylist()}
+    return [_tile(group, crops, decided, started) for group in shown], len(groups)
+
+
+def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """The rows about one crop or track of an entity together, in the order of their first."""
+    found: dict[Any, list[Hit]] = {}
+    for number, hit in enumerate(hits):
+        mark = _mark(hit)
+        found.setdefault((hit.entity, mark) if mark else number, []).append(hit)
+    return list(found.values())
+
+
+def _mark(hit: Hit) -> Mark | None:
+    # Plain SQL may call anything a track_id.
+    for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
+        if isinstance(number, int):
+            return Mark(kind, number)
+    return None
+
+
+def _crops(library: Library, hits: Sequence[Hit]) -> dict[Mark, Mapping[str, Any]]:
+    """The stored crop that each mark would take; marks without one are left out."""
+    marks = {mark for hit in hits if (mark := _mark(hit)) is not None}
+    found = {}
+    for kind in ("crop", "track"):
+        column = f"{kind}_id"
+        ids = sorted(mark.number for mark in marks if mark.kind == kind)
+        if ids:
+            sql = _CROPS.format(column=column, ids=", ".join("?" * len(ids)))
+            rows = library.query(sql, ids).arrow().to_pylist()
+            found.update({Mark(kind, row[column]): row for row in rows})
+    return found
+
+
+def _decided(
+    library: Library, hits: Sequence[Hit], album: set[str]
+) -> dict[tuple[str, int], tuple[float, str]]:
+    """Score and band of each entity and track, as the library decides, also where the rows do not tell."""
+    names = sorted(album.intersection(hit.entity for hit in hits))
+    tracks = sorted({hit.track_id for hit in hits if isinstance(hit.track_id, int)})
+    if not names or not tracks:
+        return {}
+    sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=", ".join("?" * len(tracks)))
+    rows = library.query(sql, [*names, *tracks]).arrow().to_pylist()
+    return {(row["entity"], row["track_id"]): (row["score"], row["band"]) for row in rows}
+
+
+def _tile(
+    group: Sequence[Hit],
+    crops: Mapping[Mark, Mapping[str, Any]],
+    decided: Mapping[tuple[str, int], tuple[float, str]],
+    started: Mapping[str, datetime.datetime | None],
+) -> Tile:
+    mark = _mark(group[0])
+    crop = None if mark is None else crops.get(mark)
+    hit = group[0]
+    if crop is not None and len(group) > 1:
+        hit = min(group, key=lambda row: abs(row.time_seconds - crop["time"]))
+    if crop is not None and hit.box_xyxy is None:
+        box = tuple(float(crop[name]) for name in ("x1", "y1", "x2", "y2"))
+        hit = replace(hit, frame=crop["frame"], box_xyxy=box)  # type: ignore[arg-type]
+    if (hit.entity, hit.track_id) in decided:
+        score, band = decided[hit.entity, hit.track_id]  # type: ignore[index]
+        hit = replace(hit, band=hit.band or band, score=score if hit.score is None else hit.score)
+    why = _NO_TRACK if mark is None else _NO_CROP if crop is None else _bad_name(hit.entity)
+    start = started.get(hit.video)
+    return Tile(
+        hit,
+        len(group),
+        min(row.time_seconds for row in group),
+        max(row.end_seconds or row.time_seconds for row in group),
+        None if start is None else start + datetime.timedelta(seconds=hit.time_seconds),
+        None if crop is None else crop["crop_id"],
+        None if why else mark,
+        why,
+    )
+
+
+def _bad_name(entity: str) -> str:
+    """Why rows under a name that plain SQL made up cannot be told, '' where they can."""
+    try:
+        return "" if not entity or check_name(entity) == entity else _NO_NAME
+    except EntityError:
+        return _NO_NAME

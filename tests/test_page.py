@@ -1,0 +1,372 @@
+"""Pages of answers: what they show and hold, that they reach nothing, and that their commands work."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from fakes import Thing, write_album, write_film
+
+import panorama
+from panorama.errors import UsageError
+
+RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
+NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""
+VOID = {"meta", "link", "img", "input", "rect"}
+
+
+@dataclass
+class Tag:
+    name: str
+    attributes: dict[str, str | None]
+    text: str = ""
+    inside: list[Tag] = field(default_factory=list)
+
+    @property
+    def classes(self) -> list[str]:
+        return (self.attributes.get("class") or "").split()
+
+    @property
+    def all_text(self) -> str:
+        return self.text + "".join(tag.all_text for tag in self.inside)
+
+    def every(self) -> list[Tag]:
+        return [self, *(tag for child in self.inside for tag in child.every())]
+
+    def named(self, name: str) -> list[Tag]:
+        return [tag for tag in self.every() if tag.name == name]
+
+    def of_class(self, name: str) -> list[Tag]:
+        return [tag for tag in self.every() if name in tag.classes]
+
+
+class Page(HTMLParser):
+    """A page as a tree; fails where a tag is not closed in its place."""
+
+    def __init__(self, path: Path, err: str = "") -> None:
+        super().__init__()
+        self.err = err
+        self.source = path.read_text(encoding="utf-8")
+        self.root = Tag("", {})
+        self._open = [self.root]
+        self.feed(self.source)
+        self.close()
+        assert self._open == [self.root], f"{self._open[-1].name} is not closed"
+
+    def handle_starttag(self, tag, attrs):
+        made = Tag(tag, dict(attrs))
+        self._open[-1].inside.append(made)
+        if tag not in VOID and tag != "option":
+            self._open.append(made)
+
+    def handle_startendtag(self, tag, attrs):
+        self._open[-1].inside.append(Tag(tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag != "option":
+            assert self._open.pop().name == tag
+
+    def handle_data(self, data):
+        self._open[-1].text += data
+
+    @property
+    def tiles(self) -> list[Tag]:
+        return self.root.of_class("tile")
+
+    @property
+    def text(self) -> str:
+        return self.root.all_text
+
+    @property
+    def data(self) -> dict:
+        (found,) = [tag for tag in self.root.named("script") if "id" in tag.attributes]
+        return json.loads(found.text)
+
+    def by_id(self, name: str) -> Tag:
+        (found,) = [tag for tag in self.root.every() if tag.attributes.get("id") == name]
+        return found
+
+    def command(self, tiles: list[Tag], no: bool = False) -> str:
+        """What the page's script makes of tiles of one entity that were marked alike."""
+        (name,) = {tile.attributes["data-entity"] for tile in tiles}
+        (known,) = [entity for entity in self.data["entities"] if entity["name"] == name]
+        named = "".join(f" --{t.attributes['data-kind']} {t.attributes['data-number']}" for t in tiles)
+        return f"{known['head']}{' --not' if no else ''}{named}{known['tail']}"
+
+
+def picture(tag: Tag) -> np.ndarray:
+    kind, data = (tag.attributes["src"] or "").split(",", 1)
+    assert kind == "data:image/jpeg;base64"
+    return cv2.imdecode(np.frombuffer(base64.b64decode(data), np.uint8), cv2.IMREAD_COLOR)
+
+
+@pytest.fixture
+def asked(run, tmp_path):
+    """Two films: red alone in gate/a.mp4, red (from 10) and blue (from 20) in yard/b.mp4."""
+    write_film(tmp_path / "v" / "gate" / "a.mp4", [Thing("red", 5, 35)])
+    write_film(
+        tmp_path / "v" / "yard" / "b.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)]
+    )
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
+    return tmp_path
+
+
+@pytest.fixture
+def paged(run, asked):
+    """Writes the page of an answer and reads it."""
+
+    def page(sql, *words):
+        done = run("query", sql, "--page", "review.html", *words)
+        assert done.status == 0, done.err
+        return Page(asked / "review.html", done.err)
+
+    return page
+
+
+def test_every_track_is_shown_once_in_the_order_of_the_answer_with_score_and_band(run, paged):
+    found = "(SELECT tracks, entity, score, band WHERE entity = 'red' AND score >= 0) ORDER BY score"
+    told = run("query", f"FROM {found}", "--json").json
+    # Without entity, score and band among the columns the page asks for them itself.
+    page = paged(f"SELECT video, track_id, start_time, end_time FROM {found}")
+    shown = [tile.attributes for tile in page.tiles]
+    assert [int(tile["data-number"]) for tile in shown] == [row["track_id"] for row in told]
+    assert [tile["data-band"] for tile in shown] == [row["band"] for row in told]
+    assert [float(tile["data-score"]) for tile in shown] == pytest.approx(
+        [row["score"] for row in told], abs=1e-5
+    )
+    assert {tile["data-entity"] for tile in shown} == {"red"} and len({row["band"] for row in told}) > 1
+    assert f"{len(told)} of {len(told)} hits on review.html, " in page.err
+    assert re.search(r"\d kB|\d MB", page.err)
+    bands = [sum(row["band"] == band for row in told) for band in ("accepted", "rejected")]
+    assert f"{len(told)} hits, {bands[0]} accepted, {bands[1]} rejected, in 2 videos" in page.text
+
+
+def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
+    rows = run("query", "SELECT frames WHERE entity = 'red'", "--json").json
+    page = paged("SELECT frames WHERE entity = 'red'")
+    tracks = list(dict.fromkeys(row["track_id"] for row in rows))
+    assert [int(tile.attributes["data-number"]) for tile in page.tiles] == tracks
+    assert f"the answer has {len(rows)} rows" in page.text
+    for tile, track in zip(page.tiles, tracks, strict=True):
+        mine = [row for row in rows if row["track_id"] == track]
+        assert f"{len(mine)} rows" in tile.all_text and mine[0]["video"] in tile.all_text
+        sql = f"SELECT frame FROM crops WHERE track_id = {track} ORDER BY quality DESC, crop_id LIMIT 1"
+        (best,) = run("query", sql, "--json").json
+        (row,) = [row for row in mine if row["frame"] == best["frame"]]
+        (box,) = tile.of_class("over")
+        x, y, width, height = (float(box.attributes[name]) for name in ("x", "y", "width", "height"))
+        assert [x, y, x + width, y + height] == pytest.approx(
+            [row[c] for c in ("x1", "y1", "x2", "y2")], abs=0.2
+        )
+        frame, crop = (picture(image) for image in tile.named("img"))
+        assert tile.named("svg")[0].attributes["viewbox"] == "0 0 160 120" and frame.shape == (120, 160, 3)
+        middle = frame[round(y + height / 2), round(x + width / 2)]  # BGR
+        assert middle[2] > 150 > middle[0] and crop[..., 2].mean() > 150 > crop[..., 0].mean()
+
+
+def test_the_page_holds_all_that_it_needs_and_may_reach_nothing(paged):
+    page = paged(RED)
+    (policy,) = [
+        tag.attributes["content"]
+        for tag in page.root.named("meta")
+        if tag.attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+    assert rules["base-uri"] == rules["form-action"] == "'none'"
+    (style,) = page.root.named("style")
+    (script,) = [tag for tag in page.root.named("script") if not tag.attributes]
+    for tag, rule in ((style, "style-src"), (script, "script-src")):
+        digest = base64.b64encode(hashlib.sha256(tag.text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    for tag in page.root.every():
+        # Such a policy would not let them do anything.
+        assert not [name for name in tag.attributes if name.startswith("on") or name == "style"]
+        for name in ("src", "href"):
+            assert (tag.attributes.get(name) or "#").startswith(("data:", "#")), tag
+        assert tag.name not in ("iframe", "object", "embed", "form", "base")
+    assert not re.search(r"https?:|url\(|@import", page.source)
+    ids = [tag.attributes["id"] for tag in page.root.every() if "id" in tag.attributes]
+    assert len(ids) == len(set(ids))
+    named = set(re.findall(r'\bby\("([\w-]+)"\)', script.text))
+    assert named and named <= set(ids)
+    assert {
+        label.attributes["for"] for label in page.root.named("label") if "for" in label.attributes
+    } <= set(ids)
+    assert all("alt" in image.attributes for image in page.root.named("img"))
+
+
+def test_written_again_it_is_the_same_so_that_marks_are_found_again(paged):
+    first, again, other = paged(RED), paged(RED), paged(f"{RED} LIMIT 1")
+    assert first.source == again.source
+    assert first.data["digest"] != other.data["digest"]
+
+
+def test_the_commands_tell_the_library_what_the_small_pictures_show(run, asked, paged):
+    page = paged(RED)
+    yes, no = page.tiles[:2], page.tiles[-1:]
+    small = [tile.named("img")[1].attributes["src"] for tile in [*yes, *no]]
+    pictures = [base64.b64decode(source.split(",")[1]) for source in small]
+    for command, told in (
+        (page.command(yes), "red: 3 examples"),
+        (page.command(no, no=True), "red: 3 examples and 1 look-alike"),
+    ):
+        done = run(*shlex.split(command)[1:])
+        assert (done.status, told in done.err) == (0, True), done.err
+    with panorama.open() as library:
+        known = library.exemplars("red")[1:]
+        taken = [int(re.search(r"crop (\d+)$", exemplar.source)[1]) for exemplar in known]
+        stored = library.stored_crops(taken)
+        assert [stored[crop] for crop in taken] == pictures
+        assert [exemplar.negative for exemplar in known] == [False, False, True]
+    # And asked again, what was confirmed is accepted.
+    bands = {tile.attributes["data-number"]: tile.attributes["data-band"] for tile in paged(RED).tiles}
+    assert {bands[tile.attributes["data-number"]] for tile in yes} == {"accepted"}
+
+
+def test_a_stored_crop_is_marked_as_that_crop(run, paged):
+    page = paged("SELECT crops, entity, band WHERE entity = 'red' AND video = 'gate/a.mp4'")
+    crops = run("query", "SELECT crops WHERE entity = 'red' AND video = 'gate/a.mp4'", "--json").json
+    assert [(t.attributes["data-kind"], int(t.attributes["data-number"])) for t in page.tiles] == [
+        ("crop", row["crop_id"]) for row in crops
+    ]
+    done = run(*shlex.split(page.command(page.tiles))[1:])
+    assert f"red: {1 + len(crops)} examples" in done.err
+
+
+@pytest.mark.parametrize("name", [NASTY, "-v", "it's", "größe 1"])
+def test_names_are_shown_as_they_are_and_quoted_for_the_shell(run, asked, name):
+    (asked / "more").mkdir()
+    film = """ü "x" 'y' <b>$(touch pwned)&amp;.mp4"""
+    (asked / "v" / "gate" / "a.mp4").rename(asked / "more" / film)
+    place = "library of $(touch pwned) 'mine' ä"
+    run("index", "more", "--model", "color-bands", "--fps", "10", "--library", place)
+    run("register", "--library", place, "--", name, "album/red/one.png")
+    quoted = name.replace("'", "''")
+    sql = f"SELECT moments WHERE entity = '{quoted}' AND score >= 0 AND '{{{{tiles}}}}</pre><script>' <> ''"
+    done = run("query", sql, "--page", "review.html", "--library", place)
+    assert done.status == 0, done.err
+    page = Page(asked / "review.html")
+    assert page.root.of_class("sql")[0].inside[0].text == sql
+    assert len(page.root.named("script")) == 2 and not page.root.named("b")
+    (tile,) = page.tiles
+    assert tile.attributes["data-entity"] == name == page.root.named("h1")[0].text
+    assert [tag.text for tag in tile.of_class("who")] == [name]
+    assert [tag.text for tag in tile.of_class("where")] == [film]
+    assert str(asked) not in page.source
+    for no in (False, True):
+        command = page.command([tile], no)
+        # A real shell takes it apart; what it would call prints its words.
+        shell = f"panorama() {{ printf '%s\\0' \"$@\"; }}; {command}"
+        words = subprocess.run(["bash", "-c", shell], cwd=asked, capture_output=True, text=True, check=True)
+        words = words.stdout.split("\0")[:-1]
+        assert name in words and place in words and ("--not" in words) == no
+        told = run(*words)
+        assert told.status == 0 and "2 examples" in told.err, told.err
+        if not no:
+            with panorama.open(place) as library:
+                library.remove_exemplar(library.exemplars(name)[-1].exemplar_id)
+                library.register(name, "album/blue/one.png")
+    assert not list(asked.rglob("pwned"))
+
+
+def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):
+    (asked / "v" / "gate" / "a.mp4").unlink()
+    (asked / "v" / "yard" / "b.mp4").write_bytes(b"no film")
+    page = paged(RED)
+    told = {tile.of_class("where")[0].text: tile.of_class("frame")[0].all_text for tile in page.tiles}
+    assert told == {
+        "gate/a.mp4": "The file of this video is gone. If it was moved, index it where it is now.",
+        "yard/b.mp4": "The file of this video cannot be read there.",
+    }
+    # The stored pictures are still there, and so are the marks.
+    assert all(len(tile.named("img")) == 1 and "data-kind" in tile.attributes for tile in page.tiles)
+    assert page.err.count("without its frame") == 2
+    assert str(asked) not in page.source
+    strange = paged("SELECT 'nosuch.mp4' AS video, 1.0 AS time")
+    assert "The library has no video of this name." in strange.text
+
+
+def test_rows_without_a_track_can_be_looked_at_and_not_be_marked(paged):
+    page = paged("SELECT video, time, 'cat' AS entity FROM frames WHERE video = 'gate/a.mp4' AND frame < 2")
+    assert len(page.tiles) == 2
+    assert not [tile for tile in page.tiles if "data-kind" in tile.attributes or tile.named("button")]
+    assert page.text.count("The row names no track") == 2
+    bad = paged("SELECT track_id, video, start_time, chr(10) || 'x' AS entity FROM tracks LIMIT 1")
+    assert "No entity can have this name" in bad.text and not bad.tiles[0].named("button")
+
+
+def test_what_names_no_entity_is_given_a_name_on_the_page(paged):
+    page = paged("SELECT tracks ORDER BY similarity('album/red/one.png') DESC LIMIT 2")
+    assert [tile.attributes["data-entity"] for tile in page.tiles] == ["", ""]
+    assert page.data["entities"] == [{"name": "", "head": "panorama register ''", "tail": ""}]
+    assert page.by_id("name").name == "input"
+    assert all("similarity 0." in tile.all_text or "similarity 1." in tile.all_text for tile in page.tiles)
+
+
+def test_more_hits_than_fit_are_told_with_how_to_get_them(run, paged):
+    page = paged(RED, "--page-hits", "2")
+    assert len(page.tiles) == 2
+    assert "2 of 5 hits on review.html" in page.err and "for all of them: --page-hits 5" in page.err
+    assert "the first 2 of 5 hits, in the order of the answer" in page.text
+    assert len(paged(RED, "--page-hits", "5").tiles) == 5
+    assert run("query", RED, "--page", "x.html", "--page-hits", "0").status == 2
+
+
+def test_an_empty_answer_says_so(paged):
+    page = paged("SELECT frames WHERE entity = 'green'")
+    assert not page.tiles and "Nothing was found." in page.text
+
+
+def test_what_cannot_be_a_page_is_told_before_the_question_is_asked(run, asked):
+    wrong = run("query", RED, "--page", "review.pdf")
+    assert wrong.status == 2 and "a page is written as .html, .htm, got 'review.pdf'" in wrong.err
+    assert wrong.out == ""
+    several = run("query", f"{RED}; {RED}", "--page", "review.html")
+    assert several.status == 2 and "--page go with one query, there are 2" in several.err
+    timeless = run("query", "SELECT 1 AS one", "--page", "review.html")
+    assert "pictures need the columns video and time" in timeless.err
+    (asked / "file").touch()
+    barred = run("query", RED, "--page", "file/review.html")
+    assert barred.status == 1 and "LibraryWriteError: file/review.html cannot be written" in barred.err
+    assert not list(asked.glob("*.html"))
+
+
+def test_local_time_is_shown_where_it_is_known(run, asked, paged):
+    assert not paged(RED).root.of_class("clock")
+    run("clock", "gate/a.mp4", "--at", "2026-03-01 10:00:00", "--timezone", "Europe/Berlin")
+    clocks = {
+        tile.of_class("where")[0].text: [tag.text for tag in tile.of_class("clock")]
+        for tile in paged(RED).tiles
+    }
+    assert clocks["yard/b.mp4"] == []
+    assert re.fullmatch(r"2026-03-01 10:00:0[0-3]", *clocks["gate/a.mp4"])
+
+
+def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):
+    with panorama.open() as library:
+        sql = "SELECT video, track_id, start_time FROM (SELECT tracks WHERE entity = ? AND score >= 0)"
+        result = library.query(sql, ["red"])
+        report = library.page(result, asked / "own.html", entity="red", most=2)
+        assert (report.shown, report.hits, report.failed) == (2, 5, ())
+        assert report.size == (asked / "own.html").stat().st_size
+        page = Page(asked / "own.html")
+        assert {tile.attributes["data-entity"] for tile in page.tiles} == {"red"}
+        words = shlex.split(page.command(page.tiles))
+        assert words[:3] == ["panorama", "--library", str(library.path)]
+        library.page(result, asked / "own.html")
+        assert {tile.attributes["data-entity"] for tile in Page(asked / "own.html").tiles} == {""}
+        for wrong in ({"result": "SELECT 1"}, {"most": 0}, {"out": ""}):
+            with pytest.raises(UsageError):
+                library.page(**{"result": result, "out": asked / "own.html", **wrong})
