@@ -88,6 +88,7 @@ def test_content_travels_and_what_was_generated_does_not(wheel: Path) -> None:
         "panorama/_content/data/render.py",
         "panorama/_content/data/scenery/film.py",
         "panorama/_content/queries/01-where-is.sql",
+        *(f"panorama/page/page.{kind}" for kind in ("html", "css", "js")),
     }
     for recipe in (ROOT / "embeddings").glob("*/recipe.toml"):
         folder = recipe.parent
@@ -138,5 +139,7 @@ render._render_album(Path(), "striped-cat")
     rows = json.loads(installed.run("-m", "panorama", "query", sql, "--format", "json").stdout)
     assert rows and {row["video"] for row in rows} == {"evening.mp4"}
     assert all(0 <= row["start_time"] < row["end_time"] <= 3.1 for row in rows)
+    installed.run("-m", "panorama", "query", sql, "--page", "review.html")
+    assert (installed.work / "review.html").read_text(encoding="utf-8").count("data:image/jpeg") == 2 * len(rows)
     counted = installed.run("-m", "panorama", "query", "SELECT frames FROM videos", "--format", "json").stdout
     assert json.loads(counted) == [{"frames": 45}]

@@ -31,7 +31,11 @@ MOST = 200
 
 PAGE_SUFFIXES = (".html", ".htm")
 
-EFFECT = ""
+EFFECT = (
+    "A yes makes the small picture an example of the entity, a no makes it a look-alike to keep out. Say both, "
+    "and yes also to what is rightly accepted: noes alone take right answers away."
+)
+"""What marks do, by decision 64."""
 
 _BUTTONS = (
     '<div class="marks">'
@@ -220,8 +224,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
     if result.uncertain:
         tracks = counted(result.uncertain, "more track is", "more tracks are")
         told.append(
-            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with "
-            "AND band <> 'rejected', or AND band = 'uncertain'."
+            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with AND band <> 'rejected'."
         )
     return told
 

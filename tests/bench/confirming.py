@@ -7,13 +7,14 @@ The archive is indexed at several rates, and every entity registered by its firs
 knows says yes or no to the best tracks of a band, or to all of them as on a page (`--page`); their best crops
 become examples or look-alikes (`Library.register_seen`). A crop shows the entity where its box overlaps the
 drawn one by half, and another thing below a tenth; nobody is asked between. F1, AP and false frames are those
-of `panorama evaluate`.
+of `panorama evaluate`. With `--elsewhere` somebody is asked about every second clip and the others are judged,
+then the other way round.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 from measure import sample_arguments, say, table
 
 import panorama
-from panorama.evaluate import read_truth, score_entities
+from panorama.evaluate import Truth, read_truth, score_entities
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.regions import iou
@@ -35,7 +36,7 @@ FROM (SELECT tracks WHERE entity = $name AND band = $band) t JOIN crops c USING 
 QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY quality DESC, crop_id) = 1 ORDER BY t.score DESC
 """
 
-Figures = tuple[int, float, float, float]
+Figures = tuple[float, float, float, float]
 """Tracks that were shown, F1, AP, false frames."""
 
 
@@ -59,23 +60,25 @@ class Asked:
 ALL = 10_000
 """More tracks than any answer has."""
 
+YES, NO = (
+    {band: Question(band, ALL, answer) for band in ("accepted", "uncertain")} for answer in (True, False)
+)
+
 ASKED = (
     Asked("as registered"),
     Asked("yes to 1 accepted", (Question("accepted", 1),)),
     Asked("yes to 1 uncertain", (Question("uncertain", 1),)),
     Asked("yes to 3 uncertain", (Question("uncertain", 3),)),
     Asked("no to 3 uncertain", (Question("uncertain", 3, False),)),
-    Asked("no to 3 accepted", (Question("accepted", 3, False),)),
-    Asked("yes to all uncertain", (Question("uncertain", ALL),)),
-    Asked("no to all accepted", (Question("accepted", ALL, False),)),
+    Asked("yes to all uncertain, no to all accepted", (YES["uncertain"], NO["accepted"])),
+    Asked("yes and no to all uncertain", (YES["uncertain"], NO["uncertain"])),
+    Asked("yes to all", tuple(YES.values())),
+    Asked("no to all", tuple(NO.values())),
     Asked(
-        "yes to all uncertain, no to all accepted",
-        (Question("uncertain", ALL), Question("accepted", ALL, False)),
+        "yes to 5 and no to 5 of each band",
+        tuple(Question(band, 5, answer) for band in YES for answer in (True, False)),
     ),
-    Asked(
-        "all of both bands",
-        tuple(Question(b, ALL, yes) for b in ("accepted", "uncertain") for yes in (True, False)),
-    ),
+    Asked("yes and no to all", (*YES.values(), *NO.values())),
 )
 
 
@@ -90,14 +93,34 @@ def shows(entry: dict[str, Any], row: Any) -> bool | None:
     return True if overlap >= SAME else False if overlap < OTHER else None
 
 
-def chosen(library: Library, name: str, entry: dict[str, Any], question: Question) -> list[int]:
-    """The tracks that get the answer of a question, best first."""
-    found = library.query(FOUND, {"name": name, "band": question.band})
+def chosen(
+    library: Library, name: str, entry: dict[str, Any], question: Question, videos: Collection[str]
+) -> list[int]:
+    """The tracks of some videos that get the answer of a question, best first."""
+    found = [
+        row for row in library.query(FOUND, {"name": name, "band": question.band}) if row.video in videos
+    ]
     return [row.track_id for row in found if shows(entry, row) is question.answer][: question.count]
 
 
-def figures(library: Library, sample: Path, examples: int, asked: Asked) -> Figures:
+def figures(library: Library, sample: Path, examples: int, asked: Asked, elsewhere: bool) -> Figures:
     """What the library answers after somebody was asked; its album is made anew."""
+    videos = library.videos().column("video").to_pylist()
+    halves = [(videos[0::2], videos[1::2]), (videos[1::2], videos[0::2])] if elsewhere else [(videos, videos)]
+    found = [_figures(library, sample, examples, asked, *half) for half in halves]
+    shown, f1, ap, false = np.mean(found, axis=0)
+    return float(shown), float(f1), float(ap), float(false)
+
+
+def _figures(
+    library: Library,
+    sample: Path,
+    examples: int,
+    asked: Asked,
+    told: Collection[str],
+    judged: Collection[str],
+) -> Figures:
+    """The same, asked about some videos and judged by some, which may be the same."""
     entries = json.loads((sample / "truth.json").read_text(encoding="utf-8"))
     for entity in library.entities():
         library.drop(entity.name)
@@ -105,14 +128,29 @@ def figures(library: Library, sample: Path, examples: int, asked: Asked) -> Figu
         library.register(name, sorted((sample / "album" / name).glob("*.jpg"))[:examples])
     shown = 0
     for name, entry in entries.items():
-        answers = [chosen(library, name, entry, question) for question in asked.questions]
+        answers = [chosen(library, name, entry, question, told) for question in asked.questions]
         for question, ids in zip(asked.questions, answers, strict=True):
             if ids:
                 library.register_seen(name, track_ids=ids, look_alike=not question.answer)
             shown += len(ids)
-    scores = score_entities(library, read_truth(sample / "truth.json"))
+    scores = score_entities(library, _within(read_truth(sample / "truth.json"), library, judged))
     f1, ap = (float(np.mean([getattr(s, of) for s in scores])) for of in ("f1", "average_precision"))
     return shown, f1, ap, float(sum(s.false_frames for s in scores))
+
+
+def _within(truths: dict[str, Truth], library: Library, judged: Collection[str]) -> dict[str, Truth]:
+    """The truth of some videos: the others are left out, and what cannot be seen in any of them."""
+    out = {
+        row["video"]: [(0, row["frames"])]
+        for row in library.videos().to_pylist()
+        if row["video"] not in judged
+    }
+    found = {}
+    for name, truth in truths.items():
+        visible = {video: spans for video, spans in truth.visible.items() if video in judged}
+        if visible:
+            found[name] = Truth(visible, {**truth.ignore, **out})
+    return found
 
 
 def lines(found: dict[tuple[int, Asked], Sequence[Figures]]) -> Iterator[list[str]]:
@@ -129,7 +167,7 @@ def lines(found: dict[tuple[int, Asked], Sequence[Figures]]) -> Iterator[list[st
 
 
 def main() -> None:
-    arguments = sample_arguments(__doc__, RATES)
+    arguments = sample_arguments(__doc__, RATES, elsewhere="ask about some clips and judge by the others")
     found: dict[tuple[int, Asked], list[Figures]] = {(n, a): [] for n in (1, 3) for a in ASKED}
     for rate in arguments.rates:
         say(f"{rate:g} a second")
@@ -137,7 +175,7 @@ def main() -> None:
             settings = IngestSettings(samples_per_second=rate)
             library.index([arguments.sample / "archive"], settings=settings, model=arguments.model)
             for (examples, asked), several in found.items():
-                several.append(figures(library, arguments.sample, examples, asked))
+                several.append(figures(library, arguments.sample, examples, asked, arguments.elsewhere))
     head = ["pictures", "then", "tracks shown", "F1", "gain", "AP", "false frames"]
     table("Entities of the sample archive, before and after", head, lines(found))
 

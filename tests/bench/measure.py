@@ -51,13 +51,19 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def sample_arguments(description: str | None, rates: Sequence[float]) -> argparse.Namespace:
-    """What a bench over the drawn sample archive is given: sample, work, model and rates."""
+def sample_arguments(description: str | None, rates: Sequence[float], **flags: str) -> argparse.Namespace:
+    """What a bench over the drawn sample archive is given: sample, work, model and rates.
+
+    Args:
+        flags: what else may be said, by name, with its help.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("sample", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="keeps a library for each rate")
     parser.add_argument("--model", default=None)
     parser.add_argument("--rates", type=float, nargs="+", default=rates, help="samples a second")
+    for name, told in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=told)
     return parser.parse_args()
 
 
