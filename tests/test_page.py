@@ -19,6 +19,9 @@ from fakes import Thing, write_album, write_film
 
 import panorama
 from panorama.errors import UsageError
+from panorama.page import frames
+from panorama.page.tiles import Tile
+from panorama.sheet import Hit
 
 RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
 NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""
@@ -173,6 +176,30 @@ def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
         assert tile.named("svg")[0].attributes["viewbox"] == "0 0 160 120" and frame.shape == (120, 160, 3)
         middle = frame[round(y + height / 2), round(x + width / 2)]  # BGR
         assert middle[2] > 150 > middle[0] and crop[..., 2].mean() > 150 > crop[..., 0].mean()
+
+
+@pytest.mark.parametrize("near", [0, 3, 100])
+def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypatch, near):
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)])
+    monkeypatch.setattr(frames, "NEAR", near)
+    places = [
+        (30, 3.0),
+        (2, 0.2),
+        (3, 0.3),
+        (None, 1.5),
+        (2, 0.2),
+        (17, 1.7),
+        (None, 0.0),
+        (39, 3.9),
+        (500, 2.5),
+    ]
+    tiles = [Tile(Hit("a.mp4", time, "", None, None, frame=frame), 1, time, time) for frame, time in places]
+    found = frames.frames_of(tiles, {"a.mp4": str(film)})
+    assert found == [frames.frames_of([tile], {"a.mp4": str(film)})[0] for tile in tiles]
+    for (_, time), frame in zip(places, found, strict=True):
+        rgb = cv2.imdecode(np.frombuffer(frame.jpeg, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].astype(int)
+        columns = np.flatnonzero(rgb[60, :, 0] - rgb[60, :, 2] > 60)
+        assert columns[0] == pytest.approx(10 + round(time * 10), abs=2)
 
 
 def test_the_page_holds_all_that_it_needs_and_may_reach_nothing(paged):

@@ -140,6 +140,8 @@ render._render_album(Path(), "striped-cat")
     assert rows and {row["video"] for row in rows} == {"evening.mp4"}
     assert all(0 <= row["start_time"] < row["end_time"] <= 3.1 for row in rows)
     installed.run("-m", "panorama", "query", sql, "--page", "review.html")
-    assert (installed.work / "review.html").read_text(encoding="utf-8").count("data:image/jpeg") == 2 * len(rows)
+    assert (installed.work / "review.html").read_text(encoding="utf-8").count("data:image/jpeg") == 2 * len(
+        rows
+    )
     counted = installed.run("-m", "panorama", "query", "SELECT frames FROM videos", "--format", "json").stdout
     assert json.loads(counted) == [{"frames": 45}]

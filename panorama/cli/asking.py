@@ -25,7 +25,7 @@ from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import Hit, check_sheet_suffix, clock, hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, clock, hits_of, write_clips, write_sheet
 from panorama.track_boxes import TrackBoxes
 from panorama.why import Why
 from panorama.why_picture import write_why
@@ -119,9 +119,9 @@ def query_command(
             uncertain = counted(result.uncertain, "track is", "tracks are")
             say(f"{uncertain} uncertain; see with: AND band = 'uncertain'{_in_brackets(asked[number].sql)}")
         if sheet or clips or page:
-            hits = hits_of(result.columns, result.arrow().to_pylist())
-            _tell_replaced(library, hits)
-            _pictures(library, hits, sheet, clips)
+            _tell_replaced(library, result)
+        if sheet or clips:
+            _pictures(library, result, sheet, clips)
         if page:
             _page(ctx, library, result, Path(page), page_hits)
 
@@ -312,10 +312,11 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         click.echo(result.to_table())
 
 
-def _tell_replaced(library: Library, hits: Sequence[Hit]) -> None:
+def _tell_replaced(library: Library, result: Result) -> None:
     """Say which of the videos that pictures are cut from are no longer what was indexed."""
+    rows = result.arrow()
+    seen = set(rows.column("video").unique().to_pylist()) if "video" in result.columns else set()
     videos = library.videos()
-    seen = {hit.video for hit in hits}
     shown = videos.filter(
         pa.array([video in seen for video in videos.column("video").to_pylist()], pa.bool_())
     )
@@ -327,7 +328,8 @@ def _tell_replaced(library: Library, hits: Sequence[Hit]) -> None:
             )
 
 
-def _pictures(library: Library, hits: Sequence[Hit], sheet: str | None, clips: str | None) -> None:
+def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
+    hits = hits_of(result.columns, result.arrow().to_pylist())
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
     tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
     if sheet:

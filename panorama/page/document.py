@@ -32,8 +32,8 @@ MOST = 200
 PAGE_SUFFIXES = (".html", ".htm")
 
 EFFECT = (
-    "A yes makes the small picture an example of the entity, a no makes it a look-alike to keep out. Say both, "
-    "and yes also to what is rightly accepted: noes alone take right answers away."
+    "A yes makes the small picture an example of the entity, a no makes it a look-alike to keep out. "
+    "Say both, and yes also to what is rightly accepted: noes alone take right answers away."
 )
 """What marks do, by decision 64."""
 
@@ -224,7 +224,8 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
     if result.uncertain:
         tracks = counted(result.uncertain, "more track is", "more tracks are")
         told.append(
-            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with AND band <> 'rejected'."
+            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with "
+            "AND band <> 'rejected'."
         )
     return told
 

@@ -7,8 +7,8 @@ The archive is indexed at several rates, and every entity registered by its firs
 knows says yes or no to the best tracks of a band, or to all of them as on a page (`--page`); their best crops
 become examples or look-alikes (`Library.register_seen`). A crop shows the entity where its box overlaps the
 drawn one by half, and another thing below a tenth; nobody is asked between. F1, AP and false frames are those
-of `panorama evaluate`. With `--elsewhere` somebody is asked about every second clip and the others are judged,
-then the other way round.
+of `panorama evaluate`. With `--elsewhere` somebody is asked about every second clip and the others are
+judged, then the other way round.
 """
 
 from __future__ import annotations
