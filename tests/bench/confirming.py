@@ -133,24 +133,21 @@ def _figures(
             if ids:
                 library.register_seen(name, track_ids=ids, look_alike=not question.answer)
             shown += len(ids)
-    scores = score_entities(library, _within(read_truth(sample / "truth.json"), library, judged))
-    f1, ap = (float(np.mean([getattr(s, of) for s in scores])) for of in ("f1", "average_precision"))
+    truths = _within(read_truth(sample / "truth.json"), library, judged)
+    scores = score_entities(library, truths)
+    seen = [score for score in scores if truths[score.entity].visible]
+    f1, ap = (float(np.mean([getattr(s, of) for s in seen])) for of in ("f1", "average_precision"))
     return shown, f1, ap, float(sum(s.false_frames for s in scores))
 
 
 def _within(truths: dict[str, Truth], library: Library, judged: Collection[str]) -> dict[str, Truth]:
-    """The truth of some videos: the others are left out, and what cannot be seen in any of them."""
-    out = {
-        row["video"]: [(0, row["frames"])]
-        for row in library.videos().to_pylist()
-        if row["video"] not in judged
+    """The truth of some videos; the others are left out."""
+    rows = library.videos().to_pylist()
+    out = {row["video"]: [(0, row["frames"])] for row in rows if row["video"] not in judged}
+    return {
+        name: Truth({v: spans for v, spans in truth.visible.items() if v in judged}, {**truth.ignore, **out})
+        for name, truth in truths.items()
     }
-    found = {}
-    for name, truth in truths.items():
-        visible = {video: spans for video, spans in truth.visible.items() if video in judged}
-        if visible:
-            found[name] = Truth(visible, {**truth.ignore, **out})
-    return found
 
 
 def lines(found: dict[tuple[int, Asked], Sequence[Figures]]) -> Iterator[list[str]]:
