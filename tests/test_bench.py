@@ -13,10 +13,12 @@ from types import ModuleType, SimpleNamespace
 
 import cv2
 import numpy as np
+import pyarrow as pa
 import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.evaluate import Truth
 
 BENCH = Path(__file__).parent / "bench"
 FRAMES = 24
@@ -153,10 +155,11 @@ def test_who_is_asked_about_tracks_says_what_the_drawn_boxes_say(bench, tmp_path
     out = bench("confirming", tmp_path, "--work", tmp_path / "work", "--rates", 5, "--model", "color-bands")
     table = [line.split(" | ") for line in out.splitlines() if line.startswith(("| 1 ", "| 3 "))]
     shown = {(row[0][2:], row[1]): (row[2], float(row[3])) for row in table}
-    assert len(shown) == 10 and all(f1 > 0.9 for _, f1 in shown.values())
-    assert {n: shown["3", n][0] for n in ("as registered", "yes to 1 accepted", "no to 3 uncertain")} == {
-        "as registered": "0.0", "yes to 1 accepted": "1.0", "no to 3 uncertain": "0.0",
-    }  # fmt: skip
+    assert len(shown) == 22 and all(f1 > 0.9 for _, f1 in shown.values())
+    asked = ("as registered", "yes to 1 accepted", "no to 3 uncertain", "no to all")
+    assert [shown["3", name][0] for name in asked] == ["0.0", "1.0", "0.0", "0.0"]
+    both, yes = (float(shown["3", name][0]) for name in ("yes and no to all", "yes to all"))
+    assert both == yes >= 1
     confirming = importlib.import_module("confirming")
     x1, y1, x2, y2 = boxes["0"]
     for shift, said in ((0, True), (x2 - x1, False), ((x2 - x1) // 2, None)):
@@ -164,6 +167,17 @@ def test_who_is_asked_about_tracks_says_what_the_drawn_boxes_say(bench, tmp_path
         assert confirming.shows(truth, row) is said
     row.frame = FRAMES + 5
     assert confirming.shows(truth, row) is False
+
+
+def test_who_is_asked_elsewhere_is_asked_about_every_second_clip_and_judged_by_the_others(bench) -> None:
+    confirming = importlib.import_module("confirming")
+    assert confirming.halves(["a", "b", "c"], elsewhere=True) == [(["a", "c"], ["b"]), (["b"], ["a", "c"])]
+    assert confirming.halves(["a", "b"], elsewhere=False) == [(["a", "b"], ["a", "b"])]
+    videos = pa.table({"video": ["a", "b"], "frames": [5, 7]})
+    truth = Truth({"a": [(0, 1)], "b": [(2, 3)]}, {"b": [(6, 6)]})
+    within = confirming.within({"x": truth, "y": Truth({"a": [(0, 4)]}, {})}, videos, ["b"])
+    assert within["x"] == Truth({"b": [(2, 3)]}, {"b": [(6, 6)], "a": [(0, 5)]})
+    assert within["y"] == Truth({}, {"a": [(0, 5)]})
 
 
 def test_an_end_is_a_run_that_is_like_strangers_beside_a_crop_that_is_not(bench) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from measure import sample_arguments, say, table
 
 import panorama
@@ -106,10 +107,15 @@ def chosen(
 def figures(library: Library, sample: Path, examples: int, asked: Asked, elsewhere: bool) -> Figures:
     """What the library answers after somebody was asked; its album is made anew."""
     videos = library.videos().column("video").to_pylist()
-    halves = [(videos[0::2], videos[1::2]), (videos[1::2], videos[0::2])] if elsewhere else [(videos, videos)]
-    found = [_figures(library, sample, examples, asked, *half) for half in halves]
+    found = [_figures(library, sample, examples, asked, *half) for half in halves(videos, elsewhere)]
     shown, f1, ap, false = np.mean(found, axis=0)
     return float(shown), float(f1), float(ap), float(false)
+
+
+def halves(videos: list[str], elsewhere: bool) -> list[tuple[list[str], list[str]]]:
+    """Of which videos somebody is asked, and by which the answers are judged then."""
+    even, odd = videos[0::2], videos[1::2]
+    return [(even, odd), (odd, even)] if elsewhere else [(videos, videos)]
 
 
 def _figures(
@@ -133,17 +139,16 @@ def _figures(
             if ids:
                 library.register_seen(name, track_ids=ids, look_alike=not question.answer)
             shown += len(ids)
-    truths = _within(read_truth(sample / "truth.json"), library, judged)
+    truths = within(read_truth(sample / "truth.json"), library.videos(), judged)
     scores = score_entities(library, truths)
     seen = [score for score in scores if truths[score.entity].visible]
     f1, ap = (float(np.mean([getattr(s, of) for s in seen])) for of in ("f1", "average_precision"))
     return shown, f1, ap, float(sum(s.false_frames for s in scores))
 
 
-def _within(truths: dict[str, Truth], library: Library, judged: Collection[str]) -> dict[str, Truth]:
+def within(truths: dict[str, Truth], videos: pa.Table, judged: Collection[str]) -> dict[str, Truth]:
     """The truth of some videos; the others are left out."""
-    rows = library.videos().to_pylist()
-    out = {row["video"]: [(0, row["frames"])] for row in rows if row["video"] not in judged}
+    out = {row["video"]: [(0, row["frames"])] for row in videos.to_pylist() if row["video"] not in judged}
     return {
         name: Truth({v: spans for v, spans in truth.visible.items() if v in judged}, {**truth.ignore, **out})
         for name, truth in truths.items()
