@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from query_samples import ENTITIES, FakeMatcher, make_engine, make_library
 
 from panorama.errors import QueryError
-from panorama.query import engine as engine_module
+from panorama.query import by_entity
 from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.plain import plain_entities
@@ -78,7 +78,7 @@ def test_where_leaving_out_others_could_change_the_answer_all_are_matched(
 def everything(engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """The rows when all entities are matched."""
     with monkeypatch.context() as patched:
-        patched.setattr(engine_module, "plain_entities", lambda *_: None)
+        patched.setattr(by_entity, "plain_entities", lambda *_: None)
         return sorted(engine.query(sql).fetchall(), key=repr)
 
 

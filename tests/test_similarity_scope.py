@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from panorama.errors import QueryError
+from panorama.query import by_entity
 from panorama.query import engine as engine_module
 from panorama.query.engine import Engine
 from panorama.query.matches import MatchRequest
@@ -296,7 +297,7 @@ def test_random_selects_give_the_same_rows_as_with_all_crops_compared(
         return  # ambiguous or missing columns
     with monkeypatch.context() as patched:
         patched.setattr(engine_module, "similarity_request", lambda *_: MatchRequest(keep="all"))
-        patched.setattr(engine_module, "plain_videos", lambda *_: [])
+        patched.setattr(by_entity, "plain_videos", lambda *_: [])
         assert answer == values(engine.query(sql, parameters).fetchall())
 
 

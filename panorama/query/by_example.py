@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage, QueryError
 from panorama.lines import counted
-from panorama.query.explain import PictureStep
+from panorama.query.explain import PictureStep, similarity_lines
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
+from panorama.query.needs import count_tracks
 from panorama.query.parameters import GivenPicture
 from panorama.query.relations import SCHEMA
 from panorama.query.rewritten import Named, SimilarityCall, Verify
@@ -61,6 +63,8 @@ class ByExample:
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
         run.cursor.register(f"{call.table}_crops", rows)
         run.cursor.execute(_SIMILARITIES.format(table=call.table))
+        if run.explained:
+            _tell_similarity(call, request, run)
 
     def picture(self, named: Named, sql: str, position: int) -> Image:
         """The picture that a statement names, or is given.
@@ -119,3 +123,11 @@ def _check_crop(call: SimilarityCall, run: Run) -> None:
     known = run.cursor.execute(f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]).fetchall()
     if not known:
         raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", run.sql, call.start)
+
+
+def _tell_similarity(call: SimilarityCall, request: MatchRequest, run: Run) -> None:
+    """Note of what a similarity was asked, beside what came of it."""
+    told = dict.fromkeys(text for need in call.needs if need is not None for text in need.told)
+    within, everything = (count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
+    lines = similarity_lines(request, list(told), within, everything)
+    run.pictures[-1] = replace(run.pictures[-1], needs=lines)

@@ -10,32 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import AccuracyError, PanoramaError, QueryError, QueryTimeout
+from panorama.errors import PanoramaError, QueryError, QueryTimeout
 from panorama.lines import composed
+from panorama.query.by_entity import ByEntity
 from panorama.query.by_example import ByExample
-from panorama.query.compile import compile_query
 from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
-from panorama.query.explain import Done, Step, explain_text, similarity_lines
+from panorama.query.explain import Done, explain_text
 from panorama.query.extensions import find_extensions
-from panorama.query.following import Videos, worth_following
 from panorama.query.guard import check_single_select, readable, refuse_by_name
-from panorama.query.handing import (
-    MOMENTS,
-    SIGHTINGS,
-    hand_over,
-    hand_over_followed,
-    places_of,
-    tracks_of,
-)
-from panorama.query.ledger import noting
-from panorama.query.matches import ACCEPTED, Image, Matcher, Matches, MatchRequest
-from panorama.query.needs import match_request, narrowed, segments_of, similarity_request
+from panorama.query.matches import Image, Matcher
+from panorama.query.needs import match_request, possible, similarity_request
 from panorama.query.parameters import (
     Parameters,
     check_parameters,
@@ -44,28 +32,15 @@ from panorama.query.parameters import (
     plain_parameters,
     spelled_out,
 )
-from panorama.query.places_sql import follows_known, places_from_files, tracks_to_follow
-from panorama.query.plain import plain_entities, plain_videos
-from panorama.query.plain_scope import Need
-from panorama.query.plan import Branch, Query, Seen
-from panorama.query.relations import MATCHED_COLUMNS, SCHEMA, Limits, SnapshotLike, Tables
-from panorama.query.remarks import (
-    check_clock,
-    refuse_lists,
-    refuse_numbers,
-    refuse_zones,
-    remark_videos,
-    remarks,
-)
+from panorama.query.plain import plain_entities
+from panorama.query.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables
+from panorama.query.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter
-from panorama.query.rewritten import Rewritten, SimilarityCall
-from panorama.query.rules import needed_videos
+from panorama.query.rewritten import Rewritten
 from panorama.query.run import Run
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
-from panorama.query.terms import Budget
-from panorama.query.tracks_sql import Names
 
 
 class Engine:
@@ -96,8 +71,8 @@ class Engine:
         self._limits = limits or Limits()
         self._tables = tables or Tables(self._limits)
         self._running: Stopper | None = None
-        self._videos: Videos | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
+        self._by_entity = ByEntity(snapshot, matcher, self._entities)
         self._videos_there: frozenset[str] | None = None
 
     def parse(self, sql: str) -> EntityStatement | None:
@@ -147,7 +122,7 @@ class Engine:
             # What has an accuracy or a time of its own is matched by itself.
             own = query.contract is not None or query.budget_seconds is not None
             request = None if own else match_request(query, run.cursor)
-            if request is not None and _possible(request):
+            if request is not None and possible(request):
                 yield from self._entities if request.entities is None else request.entities
         if wanted:
             names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
@@ -241,15 +216,13 @@ class Engine:
             raise QueryError(exc.args[0], sql, rewritten.typed(exc.position)) from exc
         run.parsed = None if run.before else parsed
         for query in rewritten.queries:
-            self._match(query, run)
+            self._by_entity.shorthand(query, run)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
         if wanted:  # before similarity, which may be asked of some of their rows only
-            self._matched_views(wanted, rewriter, run)
+            self._by_entity.relations(wanted, rewriter, run)
         for call in rewritten.similarities:
             request = similarity_request(rewritten, call, calls, run.cursor)
             self._by_example.similarity(call, request, run)
-            if run.explained:
-                self._tell_similarity(call, request, run)
         if run.explained:
             return self._explain(rewritten, tokens, run, started)
         return self._execute(rewritten, run, started)
@@ -300,112 +273,6 @@ class Engine:
         kind = Plan if run.explained else Result
         return kind(table, types, **run.account(started))
 
-    def _match(self, query: Query, run: Run) -> None:
-        """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
-        if query.clock_at is not None:
-            check_clock(query, run)
-        name = Names(query.number).matches
-        request = match_request(query, run.cursor)
-        if not run.explained and (request is None or not _possible(request)):
-            remark_videos(query, run, self._snapshot.videos.num_rows)
-        if request is None:
-            return
-        if query.budget_seconds is not None:
-            run.budgets.append(Budget(query.budget_seconds, run.started))
-            request = replace(request, budget=run.budgets[-1])
-        request = replace(request, contract=query.contract)
-        try:
-            matches = self._step(query, request, run, run.dry or not _possible(request))
-        except AccuracyError as exc:
-            place = query.contract.start if query.contract is not None else query.start
-            raise AccuracyError(exc.args[0], query.sql, place) from exc
-        run.warnings += request.remarks
-        tracks = tracks_of(matches, self._matcher)
-        matches = narrowed(query, request, matches, tracks, run.cursor, self._matcher)
-        unknown = any(seen.source == "unknown" for seen in query.every_seen())
-        views = query.target == "moments"
-        hand_over(run.cursor, name, matches, tracks, self._matcher, alone=unknown, views=views)
-        if follows_known(query):
-            self._follow(query, request, matches, tracks, run)
-        calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
-        run.count_undecided(matches, calibrated)
-
-    def _follow(
-        self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run
-    ) -> None:
-        """Hand DuckDB the places of the tracks that a shorthand follows through every frame."""
-        if self._videos is None:
-            self._videos = Videos.of(self._snapshot.videos)
-        if all(seen.calibrated for seen in query.every_seen()):
-            matches = matches[matches.band == ACCEPTED]
-        if tracks is None:
-            ids = np.unique(matches.track_id)
-        else:
-            whole = request.segments is not None or needed_videos(query) is None
-            whole = whole and not any(leaf.may_select for leaf in query.shared)
-            ids = worth_following(query, matches, tracks, self._videos, whole)
-        name, followed = Names(query.number).matches, tracks_to_follow(query)
-        if not hand_over_followed(run.cursor, name, ids, self._matcher, self._videos, followed):
-            run.views.append((places_of(name), places_from_files(query)))
-
-    def _step(self, query: Query, request: MatchRequest, run: Run, skipped: bool) -> Matches:
-        """One matching pass; noted where the statement is to be explained."""
-        check_stopped()
-        if not run.explained:
-            return Matches.empty() if skipped else self._matcher.match(request)
-        within, everything = (_count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
-        choices = self._matcher.choices(request) if within and request.entities != () else {}
-        started = time.perf_counter()
-        with noting() as ledger:
-            matches = Matches.empty() if skipped else self._matcher.match(request)
-        seconds = time.perf_counter() - started
-        run.steps.append(Step(query, request, matches, seconds, within, everything, choices, ledger))
-        return matches
-
-    def _matched_views(self, wanted: set[str], rewriter: Rewriter, run: Run) -> None:
-        """The relations sightings and moments, for this statement only."""
-        names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
-        needs = plain_videos(run.sql, rewriter.plain, wanted, rewriter.select)
-        request = MatchRequest(entities=names, segments=self._segments(needs, run), keep="accepted")
-        everything = _every_moment(run.sql, self._entities)
-        skipped = run.dry or not self._entities or not _possible(request)
-        matches = self._step(everything, request, run, skipped)
-        if run.explained:
-            told = [f"entity {', '.join(names)}"] if names is not None else []
-            told += dict.fromkeys(text for need in needs for text in need.told)
-            run.steps[-1] = replace(run.steps[-1], told=tuple(told))
-        run.count_undecided(matches)
-        accepted = matches[matches.band == ACCEPTED]
-        tracks = tracks_of(accepted, self._matcher)
-        hand_over(
-            run.cursor,
-            Names(everything.number).matches,
-            accepted,
-            tracks,
-            self._matcher,
-            views="moments" in wanted,
-        )
-        if "sightings" in wanted:
-            run.cursor.execute(SIGHTINGS)
-        if "moments" in wanted:
-            run.cursor.execute(MOMENTS.format(moments=compile_query(everything)))
-
-    @staticmethod
-    def _tell_similarity(call: SimilarityCall, request: MatchRequest, run: Run) -> None:
-        """Note of what a similarity was asked, beside what came of it."""
-        told = dict.fromkeys(text for need in call.needs if need is not None for text in need.told)
-        within, everything = (_count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
-        lines = similarity_lines(request, list(told), within, everything)
-        run.pictures[-1] = replace(run.pictures[-1], needs=lines)
-
-    @staticmethod
-    def _segments(needs: list[Need], run: Run) -> NDArray[np.int32] | None:
-        """Of which segments the rows of sightings and moments are needed, None for all."""
-        try:
-            return segments_of(needs, run.cursor) if needs else None
-        except duckdb.Error:
-            return None  # the statement itself will say what is wrong with its condition
-
     def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
         begun = time.perf_counter()
@@ -432,28 +299,3 @@ def _matched_relations(tokens: list[Token]) -> set[str]:
         and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
         and token.text.lower() in MATCHED_COLUMNS
     }
-
-
-def _count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> int:
-    """How many tracks a request admits."""
-    if request.tracks is not None:
-        return len(request.tracks)
-    sql = f"SELECT count(*) FROM {SCHEMA}.tracks"
-    if request.segments is not None:
-        sql += " WHERE list_contains(?, segment)"
-        return int(cursor.execute(sql, [request.segments.tolist()]).fetchall()[0][0])
-    return int(cursor.execute(sql).fetchall()[0][0])
-
-
-def _possible(request: MatchRequest) -> bool:
-    """Whether anything could match: a place to look and something to look for."""
-    for part in (request.segments, request.tracks, request.entities):
-        if part is not None and len(part) == 0:
-            return False
-    return True
-
-
-def _every_moment(sql: str, entities: tuple[str, ...]) -> Query:
-    """The planned `SELECT moments` of all entities, which the matched relations are made of."""
-    every = (Branch(seen=(Seen("known", entities),)),)
-    return Query("moments", 0, sql, 0, None, entities=entities, branches=every)

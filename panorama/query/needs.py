@@ -56,6 +56,25 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
     return MatchRequest(entities, segments, tracks, keep, min_score)
 
 
+def possible(request: MatchRequest) -> bool:
+    """Whether anything could match: a place to look and something to look for."""
+    for part in (request.segments, request.tracks, request.entities):
+        if part is not None and len(part) == 0:
+            return False
+    return True
+
+
+def count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> int:
+    """How many tracks a request admits."""
+    if request.tracks is not None:
+        return len(request.tracks)
+    sql = f"SELECT count(*) FROM {SCHEMA}.tracks"
+    if request.segments is not None:
+        sql += " WHERE list_contains(?, segment)"
+        return int(cursor.execute(sql, [request.segments.tolist()]).fetchall()[0][0])
+    return int(cursor.execute(sql).fetchall()[0][0])
+
+
 def narrowed(
     query: Query,
     request: MatchRequest,
