@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError, near
-from panorama.lines import counted
+from panorama.lines import composed, counted
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -27,6 +27,11 @@ RANKED_FRAMES = (
     "SELECT video, frame, max(score) AS score FROM (SELECT frames WHERE entity = ? AND score >= 0) "
     "GROUP BY video, frame"
 )
+
+
+_KEYS = ("visible", "ignore")
+_VIDEOS = '{"gate/a.mp4": [[0, 119]]}'
+_SHAPE = f'{{"visible": {_VIDEOS}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +69,43 @@ def read_truth(path: Path) -> dict[str, Truth]:
         UsageError: missing or malformed.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            name: Truth(_intervals(entry["visible"]), _intervals(entry.get("ignore", {})))
-            for name, entry in raw.items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        if not isinstance(raw, dict) or not raw:
+            raise ValueError(f'it names no entity; as {{"van": {_SHAPE}}}')
+        return {name: _truth(name, entry) for name, entry in raw.items()}
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except ValueError as exc:
         raise UsageError(
             f"{path} is no truth file: expected JSON of entity -> visible, ignore; {exc}"
         ) from exc
 
 
-def _intervals(raw: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, list[tuple[int, int]]]:
-    return {video: [_interval(video, span) for span in spans] for video, spans in raw.items()}
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a name that comes twice, all but the last would be lost."""
+    names = [name for name, _ in pairs]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is there twice; put what is said of it together")
+    return dict(pairs)
+
+
+def _truth(name: str, entry: Any) -> Truth:
+    if not isinstance(entry, dict) or "visible" not in entry:
+        raise ValueError(f"of {name!r} it does not say where it is visible, as {_SHAPE}")
+    for key in entry:
+        if key not in _KEYS and (meant := near(key, _KEYS, 0.7)):
+            raise ValueError(f"of {name!r} it says {key!r}.{meant}")
+    return Truth(_intervals(entry["visible"]), _intervals(entry.get("ignore", {})))
+
+
+def _intervals(raw: Any) -> dict[str, list[tuple[int, int]]]:
+    if not isinstance(raw, dict):
+        raise ValueError(f"videos with intervals are expected, as {_VIDEOS}; it has {raw}")
+    return {
+        composed(video): [_interval(video, span) for span in (spans if isinstance(spans, list) else [spans])]
+        for video, spans in raw.items()
+    }
 
 
 def _interval(video: str, span: Any) -> tuple[int, int]:
@@ -99,6 +128,24 @@ def not_there(library: Library, truths: Mapping[str, Truth]) -> str | None:
     return (
         f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library, "
         f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], videos)} See: panorama videos"
+    )
+
+
+def past_end(library: Library, truths: Mapping[str, Truth]) -> str | None:
+    """What to say of frames that the truth names and their videos have not; nothing is judged by them."""
+    frames = Frames(library).count
+    named: dict[str, int] = {}
+    for truth in truths.values():
+        for video, spans in (*truth.visible.items(), *truth.ignore.items()):
+            named[video] = max([named.get(video, 0), *(stop for _, stop in spans)])
+    last = {video: frame for video, frame in named.items() if frame >= frames.get(video, frame + 1)}
+    if not last:
+        return None
+    video = min(last)
+    more = f", and so of {counted(len(last) - 1, 'more video')}" if len(last) > 1 else ""
+    return (
+        f"of {video!r} the truth names frames up to {last[video]}, but its last is {frames[video] - 1}{more};"
+        " frames count from 0, and are no seconds"
     )
 
 
@@ -141,7 +188,13 @@ class Frames:
 
 
 def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
-    """Score every entity of the truth against what the library answers."""
+    """Score every entity of the truth against what the library answers.
+
+    Raises:
+        UsageError: the truth names none.
+    """
+    if not truths:
+        raise UsageError("the truth names no entity to score")
     frames = Frames(library)
     return [_score(library, frames, name, truth) for name, truth in truths.items()]
 

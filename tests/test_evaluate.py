@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,15 @@ from conftest import Ran
 from fakes import Thing, thing_picture, write_film, write_picture
 
 from panorama.errors import UsageError
-from panorama.evaluate import RANKED_FRAMES, Truth, average_precision, not_there, read_truth, score_entities
+from panorama.evaluate import (
+    RANKED_FRAMES,
+    Truth,
+    average_precision,
+    not_there,
+    past_end,
+    read_truth,
+    score_entities,
+)
 
 
 def test_a_perfect_ranking_has_average_precision_one() -> None:
@@ -111,3 +120,53 @@ def test_an_interval_that_is_none_is_refused_and_shown(spans: str, tmp_path: Pat
     path.write_text('{"van": {"visible": {"a.mp4": ' + spans + "}}}")
     with pytest.raises(UsageError, match=r"of 'a.mp4' a list of \[first frame, last frame\] is expected"):
         read_truth(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", "it names no entity; as"),
+        ("[]", "it names no entity; as"),
+        ('{"van": {"seen": {"a.mp4": [[0, 5]]}}}', "of 'van' it does not say where it is visible, as"),
+        (
+            '{"van": {"visible": {}, "ignored": {"a.mp4": [[0, 5]]}}}',
+            "it says 'ignored'. Did you mean 'ignore'?",
+        ),
+        ('{"van": {"visible": {}}, "van": {"visible": {}}}', "'van' is there twice; put what is said"),
+        ('{"van": {"visible": {"a": [[0, 1]], "a": [[5, 6]]}}}', "'a' is there twice"),
+        ('{"van": {"visible": [[0, 5]]}}', "videos with intervals are expected, as"),
+        ('{"van": {"visible": {"a": 5}}}', "of 'a' a list of [first frame"),
+    ],
+)
+def test_a_truth_that_would_be_read_in_part_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    """No entity at all ended as a defect; what was misspelt or came twice was lost in silence."""
+    path = tmp_path / "truth.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        read_truth(path)
+    with pytest.raises(UsageError, match=r"nix\.json cannot be read: No such file"):
+        read_truth(tmp_path / "nix.json")
+
+
+def test_no_entity_to_score_is_told() -> None:
+    with pytest.raises(UsageError, match="the truth names no entity"):
+        score_entities(FakeLibrary(), {})  # type: ignore[arg-type]
+
+
+def test_frames_of_the_truth_behind_the_end_of_their_video_are_told() -> None:
+    """Seconds times a thousand were judged as frames: recall was low, and that was all."""
+    truth = {"van": Truth({"a": [(5, 50), (1, 2)]}, {"b": [(3, 10)]}), "cat": Truth({"else": [(0, 99)]}, {})}
+    told = past_end(FakeLibrary(), truth)  # type: ignore[arg-type]
+    assert told is not None and "of 'a' the truth names frames up to 50, but its last is 9" in told
+    assert "and so of 1 more video" in told
+    assert past_end(FakeLibrary(), {"van": Truth({"a": [(0, 9)], "b": []}, {})}) is None  # type: ignore[arg-type]
+
+
+def test_a_reset_with_settings_for_another_calibration_is_refused(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "a.mp4", "--model", "color-bands")
+    done = run("calibrate", "--reset", "--slack", "0.1")
+    assert done.status == 2 and "leave out --slack" in done.err
+    assert run("calibrate", "--reset").status == 0

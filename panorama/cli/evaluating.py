@@ -13,7 +13,7 @@ import numpy as np
 
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import UsageError
-from panorama.evaluate import not_there, read_truth, score_entities
+from panorama.evaluate import not_there, past_end, read_truth, score_entities
 from panorama.library import Library
 
 
@@ -55,6 +55,8 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
         if not any(known & {*truth.visible, *truth.ignore} for truth in truths.values()):
             raise UsageError(lacking)  # a table of zeros would look like an answer
         say(lacking)
+    if beyond := past_end(library, truths):
+        say(beyond)
     return {
         "entities": [asdict(s) for s in score_entities(library, truths)],
         "absent": asdict(judging.own_clips_out(library, truths)),

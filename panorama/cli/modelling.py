@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from panorama.calibrate import calibrate
 from panorama.calibration import SETTING, write_calibration
@@ -61,6 +62,13 @@ def calibrate_command(
     """Set the bands of accept, uncertain and reject from the library's own tracks."""
     library = opened(ctx)
     if reset:
+        given = [
+            name
+            for name in ("precision", "slack", "out")
+            if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        ]
+        if given:
+            raise click.UsageError(f"--reset goes back to the model's calibration; leave out --{given[0]}")
         library.put_setting(SETTING + library.embedder.hash, None)
         library.put_setting(EVIDENCE + library.embedder.hash, None)
         say("the model's own calibration applies again")
