@@ -12,9 +12,12 @@ from typing import Any
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.weights import RECIPE, open_model, read_recipe
+from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
 from panorama.threads import lent
 from panorama.video import open_video
+
+CHECKPOINT = "checkpoint.safetensors"
+"""What a training in steps leaves to go on from; the loops that write it are loaded with torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +76,15 @@ def train_recipe(
     A recipe with [adapt] gives `model` too: None where the data did not help and no model was written.
 
     Raises:
-        UsageError: the recipe is of another kind, or the data does not go with it.
+        UsageError: the recipe is of another kind, the data does not go with it, or `out` holds a training.
         ModelError: the recipe is malformed, or there is nothing to resume.
     """
     plan = read_recipe(recipe)
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
+    if not options.resume:
+        _refuse_another(out)
     import panorama.models.device  # noqa: F401  brings torch, whose threads are kept as they are
 
     with lent(torch=None, cv2=None), filled(out):
@@ -102,6 +107,15 @@ def train_recipe(
             threads=options.threads,
             say=say,
         )
+
+
+def _refuse_another(out: Path) -> None:
+    """Hours of training may lie in a folder: none begins there anew because --resume was forgotten."""
+    for name, what in ((CHECKPOINT, "a training that can be gone on with"), (WEIGHTS, "a model already")):
+        if (out / name).is_file():
+            raise UsageError(
+                f"{out} holds {what} ({name}): --resume goes on there; to begin anew, name a new folder"
+            )
 
 
 def _adapt(
@@ -140,7 +154,7 @@ def _train_proposer(
     from panorama.models.proposer import load_proposer
     from panorama.models.proposer_training.evaluate import report
     from panorama.models.proposer_training.export import export_average
-    from panorama.models.proposer_training.loop import CHECKPOINT, train
+    from panorama.models.proposer_training.loop import train
 
     given = [n for n in ("device", "seed", "minutes") if getattr(options, n) is not None]
     if given:
