@@ -88,7 +88,8 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
         ModelError: the model ships with a malformed calibration.
     """
     if not 0.5 <= precision < 1:
-        raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}")
+        meant = f"; {precision:g} % is written {precision / 100:g}" if 50 <= precision < 100 else ""
+        raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}{meant}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
     rules = rules_for(library.embedder)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
@@ -116,3 +118,9 @@ def test_an_example_has_the_values_that_a_registered_picture_has() -> None:
         sought = Sought.of(Registered(seen), "one", cohort)
         (alone,) = score_tracks([sought], Rows(ids, ids, crops), TrackRows.of(ids), ids, None)
         np.testing.assert_allclose(values, alone.normalised, atol=1e-5)
+
+
+def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran], tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "a.mp4", "--model", "color-bands")
+    assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err

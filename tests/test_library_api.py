@@ -115,7 +115,7 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
         ({}, "name what was seen"),
         ({"track_ids": [5]}, "no track 5 with a stored crop"),
         ({"crop_ids": [5]}, "no crop 5"),
-        ({"track_ids": row.track_id}, "track_ids are whole numbers"),
+        ({"track_ids": row.track_id}, "track_ids is a list of whole numbers"),
         ({"track_ids": [row.track_id], "look_alike": True}, "give an example of it"),
     ):
         with pytest.raises(UsageError, match=told):

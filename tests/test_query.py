@@ -215,6 +215,19 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE entity IN ('dog', big-elf)", "single quotes, 'big-elf'", ""),
         ("SELECT count(*) FROM sightings WHERE entity = big-elf", "single quotes, 'big-elf'", "big"),
         ("SELECT tracks WHERE entity = ‘big-elf’", "'big-elf'; .*; ‘ and ’ are none$", ""),
+        ("SELECT tracks WHERE entity = ‘elf’", "quotes, 'elf'; .*; ‘ and ’ are none$", ""),
+        ("SELECT tracks WHERE entity = „elf“", "quotes, 'elf'; .*; „ and “ are none$", ""),
+        ("SELECT moments WHERE entity = 'dog' AFTER entity = 'elf'", "a AFTER b is b BEFORE a", "AFTER"),
+        (
+            "SELECT moments WHERE entity = 'dog' AND time >= now()",
+            "of the wall clock start_clock and",
+            "time",
+        ),
+        (
+            "SELECT tracks ORDER BY similarity('/etc/a.jpg')",
+            "lies outside .*picture_root=FOLDER",
+            "similarity",
+        ),
         (
             "SELECT tracks WHERE enttiy = 'dog'",
             "no column 'enttiy'; it has .*\\. Did you mean 'entity'\\?$",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from query_samples import engine_with_pictures
 
-from panorama.errors import QueryError, UnknownEntity
+from panorama.errors import BadImage, QueryError, UnknownEntity
 from panorama.query.engine import Engine
 
 IN_BERLIN = datetime.datetime(2026, 3, 1, 10, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
@@ -216,3 +216,10 @@ def test_several_names_are_given_as_data_frames_give_them(engine: Engine, severa
     make = pytest.importorskip(several).Series if isinstance(several, str) else several
     assert len(engine.query("SELECT frames WHERE entity IN ?", [make(["dog"])])) > 0
     assert len(engine.query("SELECT * FROM sightings WHERE entity IN ?", [make(["dog"])])) > 0
+
+
+def test_a_picture_that_is_the_name_of_an_entity_is_told_how_it_is_asked(engine: Engine) -> None:
+    with pytest.raises(BadImage, match="no picture 'dog' in .*; 'dog' is an entity: WHERE entity = 'dog'"):
+        engine.query("SELECT tracks ORDER BY similarity('dog') DESC LIMIT 3")
+    with pytest.raises(BadImage, match=r"no picture 'no\.jpg' in [^;]*$"):
+        engine.query("SELECT verify('no.jpg', 'a.jpg')")

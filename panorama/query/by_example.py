@@ -18,7 +18,7 @@ from panorama.query.explain import PictureStep, similarity_lines
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
 from panorama.query.needs import count_tracks
 from panorama.query.parameters import GivenPicture
-from panorama.query.relations import SCHEMA
+from panorama.query.relations import SCHEMA, quote_text
 from panorama.query.rewritten import Named, SimilarityCall, Verify
 from panorama.query.run import Run
 from panorama.query.stopping import check_stopped
@@ -51,7 +51,7 @@ class ByExample:
         if isinstance(call.picture, int):
             _check_crop(call, run)
         named = call.picture
-        image = named if isinstance(named, int) else self.picture(named, run.sql, call.start)
+        image = named if isinstance(named, int) else self.picture(named, run, call.start)
         check_stopped()
         started = time.perf_counter()
         if not run.dry:
@@ -66,7 +66,7 @@ class ByExample:
         if run.explained:
             _tell_similarity(call, request, run)
 
-    def picture(self, named: Named, sql: str, position: int) -> Image:
+    def picture(self, named: Named, run: Run, position: int) -> Image:
         """The picture that a statement names, or is given.
 
         Raises:
@@ -76,14 +76,21 @@ class ByExample:
         if isinstance(named, GivenPicture):
             return self._read(named.given)
         if self._root is None:
-            raise QueryError("pictures cannot be named here: there is no picture root", sql, position)
+            raise QueryError("pictures cannot be named here: there is no picture root", run.sql, position)
         place = self._place(self._root / named)
         if not place.is_relative_to(self._root):
             raise QueryError(
-                f"picture {named!r} lies outside {self._root}, where pictures must be", sql, position
+                f"picture {named!r} lies outside {self._root}, where pictures must be; ask from a folder"
+                " that it lies below, or Library.query(..., picture_root=FOLDER)",
+                run.sql,
+                position,
             )
         if not _is_file(place):
-            raise BadImage(f"there is no picture {named!r} in {self._root}")
+            known = run.cursor.execute(
+                f"SELECT 1 FROM {SCHEMA}.entities WHERE entity = ?", [named]
+            ).fetchall()
+            meant = f"; {named!r} is an entity: WHERE entity = {quote_text(str(named))}" if known else ""
+            raise BadImage(f"there is no picture {named!r} in {self._root}{meant}")
         return self._read(place)
 
     def _place(self, path: Path) -> Path:
@@ -100,7 +107,7 @@ class ByExample:
                 run.pictures.append(PictureStep(call, "", 0.0))
                 return None
             started = time.perf_counter()
-            images = [self.picture(path, run.sql, position) for path in (first, second)]
+            images = [self.picture(path, run, position) for path in (first, second)]
             score, band, exit = self._matcher.verify(images[0], images[1])
             told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
             run.pictures.append(PictureStep(call, told, time.perf_counter() - started))

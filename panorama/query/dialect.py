@@ -153,6 +153,8 @@ class Panorama(DuckDB):
             """What may not follow a shorthand, by name."""
             if self._curr.text.upper() in ("FOLLOWED", "NOT FOLLOWED"):
                 self.raise_error(f"Expected BY after {self._curr.text.upper()}")
+            if self._curr.text.upper() == "AFTER":
+                self.raise_error("There is no AFTER: a AFTER b is b BEFORE a, or b FOLLOWED BY a")
             self.raise_error(
                 "Expected AND, OR, ORDER BY, LIMIT, OFFSET, WITH, WITHIN or the end, found"
                 f" {self._curr.text!r}; for anything else write SELECT ... FROM (SELECT frames WHERE ...)"
@@ -245,6 +247,8 @@ def single_quotes(word: str) -> str:
 
 
 _WORD = re.compile(r"\w+(?:[-./]+\w+)*")
+_CURLY = ("‘’", "„“", "“”", "«»")
+"""Quotes that programs for letters put in the place of straight ones."""
 _COMPARED = re.compile(r"(=|<>|\bI?LIKE)\s*$", re.IGNORECASE)
 
 
@@ -260,8 +264,8 @@ def meant_text(sql: str, position: int | None, name: str, compared: bool = False
     if not compared and not _COMPARED.search(sql[: found.start() if found else at]):
         return ""
     word = found.group() if found else ""
-    curly = "; ‘ and ’ are none" if set(sql) & set("‘’") else ""
-    return f". {single_quotes(word if set(word) & set('-./') else name)}{curly}"
+    curly = next((f"; {pair[0]} and {pair[1]} are none" for pair in _CURLY if set(sql) & set(pair)), "")
+    return f". {single_quotes(word if set(word) & set('-./') else name.strip(''.join(_CURLY)))}{curly}"
 
 
 _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)

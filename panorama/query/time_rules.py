@@ -100,7 +100,7 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
     if comparisons is None:
         raise QueryError(
             f"in SELECT {query.target}, time is compared with numbers: time BETWEEN 60 AND 90, time < 5; "
-            "start_time and end_time take any condition",
+            "start_time and end_time take any condition, and of the wall clock start_clock and end_clock",
             query.sql,
             column_position(leaf, "time"),
         )
