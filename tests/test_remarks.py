@@ -219,7 +219,7 @@ def test_several_names_are_given_as_data_frames_give_them(engine: Engine, severa
 
 
 def test_a_picture_that_is_the_name_of_an_entity_is_told_how_it_is_asked(engine: Engine) -> None:
-    with pytest.raises(BadImage, match="no picture 'dog' in .*; 'dog' is an entity: WHERE entity = 'dog'"):
+    with pytest.raises(BadImage, match=r"no picture 'dog' in .*; 'dog' is an entity: WHERE entity = 'dog'"):
         engine.query("SELECT tracks ORDER BY similarity('dog') DESC LIMIT 3")
     with pytest.raises(BadImage, match=r"no picture 'no\.jpg' in [^;]*$"):
         engine.query("SELECT verify('no.jpg', 'a.jpg')")
