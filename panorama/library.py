@@ -24,15 +24,7 @@ from panorama.lines import composed
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.query.decide import Calibration
-from panorama.recording import (
-    RecordingReport,
-    RecordingRule,
-    apply_rule,
-    check_fits,
-    date_videos,
-    remember,
-    remembered,
-)
+from panorama.recording import RecordingReport, RecordingRule, check_fits, date_videos, remembered
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
 from panorama.video import find_videos
 from panorama.zones import Zones
@@ -152,11 +144,9 @@ class Library:
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
-        from panorama.indexing.outcomes import INDEXED, IndexReport, dating
-        from panorama.indexing.profile import prepare
-        from panorama.indexing.run import finish, index_paths
+        from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.settings import check_depth
-        from panorama.worker.client import beside
+        from panorama.library_indexing import index_found
 
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         if not found.videos and not self.exists:
@@ -176,16 +166,10 @@ class Library:
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
-        rule = recording or remembered(self._store)
-        if recording is not None:
-            remember(self._store, recording)
-        with beside(proposer, self.embedder) as models:
-            indexer, kept = prepare(self._store, *models, settings, redo, depth)
-            report = index_paths(self._store, indexer, found, dating(self._store, rule, hooks), kept=kept)
-        finish(self._store, self.embedder, hooks)
-        fresh = {f.video for f in report.files if f.status == INDEXED}
-        told = apply_rule(self._store, rule, {f.video for f in report.files if f.video}, fresh)
-        return replace(report, embedded=report.embedded + embedded, recording=told)
+        report = index_found(
+            self._store, proposer, self.embedder, found, settings, depth, recording, redo, hooks
+        )
+        return replace(report, embedded=report.embedded + embedded)
 
     @property
     def recording(self) -> RecordingRule:

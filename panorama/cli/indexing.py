@@ -265,19 +265,21 @@ def index_command(
         done = counted(kept, "video is", "videos are")
         say(f"{done} done and kept; the same command goes on with the others")
         raise
-    nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
-    for path, note in nothing:
-        put(FileOutcome(path, "", FAILED, note=note))
-    _summary(report, nothing, time.perf_counter() - started)
-    for text in _networks(report, verbose):
-        say(text)
-    if verbose:
-        for text in _stages(report):
-            say(text)
+    _tell(report, put, time.perf_counter() - started, verbose)
     if not report.complete:
         ctx.exit(INCOMPLETE)
     if put.reader_gone is not None:
         raise put.reader_gone
+
+
+def _tell(report: IndexReport, put: JsonLines, seconds: float, verbose: bool) -> None:
+    """What is told at the end: of paths that gave nothing as of files, then all of it in short."""
+    nothing = [*((path, NO_FILE) for path in report.missing), *((path, NO_VIDEO) for path in report.empty)]
+    for path, note in nothing:
+        put(FileOutcome(path, "", FAILED, note=note))
+    _summary(report, nothing, seconds)
+    for text in (*_networks(report, verbose), *(_stages(report) if verbose else ())):
+        say(text)
 
 
 def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float) -> None:
