@@ -11,6 +11,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.cli.common import Seconds
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
 from panorama.why_picture import draw_why, write_why
 
@@ -251,3 +252,21 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
         assert vague.status == 2
         assert all(way in vague.err for way in ("--at", "--frame", "--track", "--crop"))
     assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "reads"), [("0:03", 3), ("0:03.5", 3.5), ("3.5", 3.5), ("0:00:03", 3), ("1:02:03", 3723)]
+)
+def test_a_time_is_taken_as_it_is_shown(at, reads):
+    """`why` and sheets show 0:03.0, and 0:03.0 was no valid float."""
+    assert Seconds().convert(at, None, None) == reads
+
+
+def test_a_time_that_is_none_says_how_one_is_written(library, run):
+    place = ("--library", library.path, "why", "blue", "two.mp4", "--at")
+    assert run(*place, "0:03.0").out == run(*place, "3").out != ""
+    for wrong in ("0:3", "1:75", "3s", "half"):
+        told = run(*place, wrong)
+        assert told.status == 2 and "write seconds, 83.5, or minutes and seconds, 1:23.5" in " ".join(
+            told.err.split()
+        )

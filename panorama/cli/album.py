@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from panorama.answering import Entity
-from panorama.cli.common import confirmed, json_option, opened, print_rows, say
+from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.lines import counted
 
 NOT_THIS = "panorama.register.not_this"
@@ -46,7 +46,7 @@ def described(entity: Entity) -> str:
 @click.option("--box", help="Cut x1,y1,x2,y2 (pixels) out of the image or video frame.")
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
-@click.option("--at", "seconds", type=float, help="Seconds from the start of --video.")
+@click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
 @click.option("--track", "tracks", type=int, multiple=True, help="Take what was seen: the track_id of a row.")
 @click.option("--crop", "crops", type=int, multiple=True, help="Take a stored crop: the crop_id of a row.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")

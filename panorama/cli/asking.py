@@ -15,7 +15,7 @@ import click
 import pyarrow as pa
 
 from panorama.answering import entity_statement
-from panorama.cli.common import json_option, opened, print_rows, say, size
+from panorama.cli.common import Seconds, json_option, opened, print_rows, say, size
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
@@ -372,7 +372,7 @@ def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -
 @click.command("why")
 @click.argument("entity")
 @click.argument("video", required=False)
-@click.option("--at", "seconds", type=float, help="Seconds from the start of the video.")
+@click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of the video, or 1:23.5.")
 @click.option("--frame", type=int, help="Frame of the video.")
 @click.option("--track", "track_id", type=int, help="The track_id of a row.")
 @click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")

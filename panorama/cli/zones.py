@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.cli.common import Seconds, json_option, opened, print_rows, say
 from panorama.errors import LibraryWriteError
 from panorama.store import EVERY_CAMERA, Zone
 
@@ -72,7 +72,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
 @click.option("--camera", help="The camera; needed where there are several.")
 @click.option("--video", help="A video of the library. Default: the camera's first.")
-@click.option("--at", "seconds", type=float, default=0.0, help="Seconds from its start.")
+@click.option("--at", "seconds", type=Seconds(), default=0.0, help="Seconds from its start, or 1:23.5.")
 @click.pass_context
 def show_command(ctx: click.Context, out: str, camera: str | None, video: str | None, seconds: float) -> None:
     """Draw the shapes of a camera on a frame of it; arrows show which way across a line is 'in'."""
