@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import pickle
+import shutil
 from fractions import Fraction
 
 import pytest
@@ -268,3 +269,24 @@ def test_videos_of_another_model_are_told_not_left_out_silently(library, tmp_pat
     result = library.query("SELECT frames WHERE entity = 'red'")
     assert {row.video for row in result} == {"a.mp4", "b.mp4"}
     assert result.warnings == ()
+
+
+def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, tmp_path):
+    """What was registered went into a file that nobody sees, and answers came from one."""
+    for act in (
+        lambda: library.query("SELECT moments WHERE entity = 'red'"),
+        lambda: library.register("new", thing_picture("blue")),
+    ):
+        act()
+        shutil.copytree(library.path, tmp_path / "other")
+        library.path.rename(tmp_path / "away")
+        with pytest.raises(LibraryNotFound, match=r"no library at .*library any more"):
+            act()
+        (tmp_path / "other").rename(library.path)
+        with pytest.raises(LibraryNotFound, match=r"library was put in the place of .* open it again"):
+            act()
+        with panorama.open(library.path) as again:
+            assert len(again.query("SELECT moments WHERE entity = 'red'")) == 1
+        shutil.rmtree(library.path)
+        (tmp_path / "away").rename(library.path)
+        act()

@@ -189,6 +189,7 @@ def test_time_that_is_known_of_no_video_asked_is_an_error(engine: Engine) -> Non
     [
         ("time > 'noon'", "'noon' compared with time is no wall-clock time: write '10:00'"),
         ("time > '25:00'", "'25:00' compared with time is no wall-clock time"),
+        ("time > '2026-03-01 10:00+01'", "compared with time names a zone: write '10:00'"),
         ("time > '2026-02-30'", "no wall-clock time"),
         ("time > '2026-03-01 10:00+01:00'", "in the camera's local time"),
         ("time BETWEEN 5 AND '10:00'", "one side is text and the other is not"),

@@ -175,7 +175,9 @@ def _constant(node: exp.Expr) -> _Constant:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is not None or not _DATE.match(text):
-        raise ClockError(f"{text!r} compared with time is no wall-clock time: write {FORMS}")
+        zoned = moment is not None and moment.tzinfo is not None
+        named = "names a zone" if zoned else "is no wall-clock time"
+        raise ClockError(f"{text!r} compared with time {named}: write {FORMS}")
     is_day = _DATE.fullmatch(text) is not None
     return _Constant(moment, is_day and kind in (None, exp.DType.DATE))
 

@@ -107,6 +107,7 @@ class Catalog:
         self.path = root / CATALOG_NAME
         self.writable = writable
         self._disk_full = disk_full
+        self._opened: tuple[int, int] | None = None
         self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
         sa.event.listen(self._engine, "begin", _begin)
 
@@ -137,14 +138,35 @@ class Catalog:
             return not log.exists() or not log.stat().st_size
         return not log.exists() and not os.access(self.path.parent, os.W_OK)
 
+    def _check_there(self) -> None:
+        """Raise where the file is no more the one opened: its connections go on, in what nobody else sees."""
+        try:
+            state = self.path.stat()
+        except OSError:
+            found = None
+        else:
+            found = (state.st_dev, state.st_ino)
+        if self._opened is None:
+            self._opened = found
+        elif found is None:
+            raise LibraryNotFound(
+                f"no library at {self.path.parent} any more: it was there when it was opened"
+            )
+        elif found != self._opened:
+            raise LibraryNotFound(
+                f"{self.path.parent} was put in the place of the library that was opened; open it again"
+            )
+
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One consistent view; never waits for a writer.
 
         Raises:
             LibraryDiskFull: there is no room for what readers share.
+            LibraryNotFound: the library was deleted or replaced since it was opened.
             PanoramaError: the file is damaged, or cannot be read.
         """
+        self._check_there()
         try:
             with self._engine.connect() as connection, connection.begin():
                 yield Transaction(connection)
@@ -164,7 +186,9 @@ class Catalog:
 
         Raises:
             LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
+            LibraryNotFound: the library was deleted or replaced since it was opened.
         """
+        self._check_there()
         with write_errors(self.path):
             if self._disk_full:
                 raise LibraryDiskFull(f"cannot write {self.path}: {_DISK_FULL}")
