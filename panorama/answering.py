@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.calibration import calibrations_for
+from panorama.calibration import calibrations_for, measured_with
 from panorama.errors import LibraryWriteError, ModelError, QueryError, UsageError
 from panorama.examples import embed_exemplars, lacking
 from panorama.given_pictures import one_picture
@@ -207,7 +207,7 @@ class Answering:
                 snapshot,
                 LateMatcher(
                     lambda: self._matcher_of(snapshot),
-                    lambda: evidence_for(self._embedder().hash, snapshot.settings),
+                    lambda: evidence_for(measured_with(self._embedder()), snapshot.settings),
                     lambda: self._places_of(snapshot),
                 ),
                 picture_root=picture_root,

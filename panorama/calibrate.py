@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.calibration import SETTING, rules_for
+from panorama.calibration import SETTING, measured_with, rules_for
 from panorama.errors import UsageError
 from panorama.examples import embed_examples
 from panorama.query.decide import POOL_QUANTILE, Calibration, levels_together, normalise, pool
@@ -108,8 +108,9 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
         cohort = library.embedder.cohort()[exit - 1]
         pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
         reports.append(_report(exit, pairs, rule, precision, slack))
-    library.put_setting(EVIDENCE + library.embedder.hash, [r.evidence.as_dict() for r in reports])
-    library.put_setting(SETTING + library.embedder.hash, [r.calibration.as_dict() for r in reports])
+    measured = measured_with(library.embedder)
+    library.put_setting(EVIDENCE + measured, [r.evidence.as_dict() for r in reports])
+    library.put_setting(SETTING + measured, [r.calibration.as_dict() for r in reports])
     return reports
 
 

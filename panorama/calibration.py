@@ -9,11 +9,12 @@ from typing import Any
 
 from panorama.content import content_dir
 from panorama.errors import LibraryWriteError, ModelError
+from panorama.examples import VIEWS
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 
 SETTING = "calibration:"
-"""Key of a library's own calibration, followed by the model's hash."""
+"""Key of a library's own calibration, followed by what it was `measured_with`."""
 
 SHIPPED = "calibration.json"
 """In a model's folder: what applies where a library has none of its own."""
@@ -22,13 +23,18 @@ PLAIN = Calibration(centre=0.0, slope=1.0, low=0.0, high=0.5, near_best=0.75)
 """What `calibrate` begins with where a model ships with none: of its rules between tracks only the oldest."""
 
 
+def measured_with(embedder: Embedder) -> str:
+    """What a library measured holds for: other vectors, or fewer views of examples, give other values."""
+    return f"{embedder.hash}:{len(VIEWS)}"
+
+
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:
     """One calibration per exit, shallowest first: what `calibrate` stored, else what the model ships with.
 
     Raises:
         ModelError: there is none, or a malformed one.
     """
-    stored = settings.get(SETTING + embedder.hash)
+    stored = settings.get(SETTING + measured_with(embedder))
     if stored:
         return _of_rows(embedder, stored, "run panorama calibrate")
     shipped = _shipped(embedder)

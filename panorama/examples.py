@@ -1,9 +1,9 @@
 """Pictures of examples enter; vectors of the ways in which each might be seen leave.
 
-A single example is one crop of one moment. A box drawn a little tighter, or to one side, or the thing seen
-the other way round, has another vector; none of them is the right one. Each is compared as an example of its
-own, and their mean, which lies in the middle of what the crops of a track scatter around, as one more. Crops
-of videos are embedded as they are: several of them make a track.
+A single example is one crop of one moment. A box drawn a little tighter, or to one side, the thing seen the
+other way round or in other light, has another vector; none of them is the right one. Each is compared as an
+example of its own, and their mean, which lies in the middle of what the crops of a track scatter around, as
+one more. Crops of videos are embedded as they are: several of them make a track.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from panorama.query.stopping import check_stopped
 from panorama.store import Exemplar, Snapshot, Store
 
 
-def _part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
+def part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
+    """A view of what lies between two corners, in shares of the picture's sides."""
+
     def cut_part(rgb: Image) -> Image:
         height, width = rgb.shape[:2]
         corners = np.array([x1 * width, y1 * height, x2 * width, y2 * height], np.float32)
@@ -37,17 +39,24 @@ def _framed(rgb: Image) -> Image:
     return np.asarray(cv2.copyMakeBorder(rgb, dy, dy, dx, dx, cv2.BORDER_REFLECT_101), np.uint8)
 
 
+def lit(share: float) -> Callable[[Image], Image]:
+    """A view with so much of the light; what would be brighter than white is white."""
+    return lambda rgb: np.clip(np.rint(rgb * np.float32(share)), 0, 255).astype(np.uint8)
+
+
 VIEWS: Mapping[str, Callable[[Image], Image]] = {
     "as it is": lambda rgb: rgb,
     "mirrored": lambda rgb: np.ascontiguousarray(rgb[:, ::-1]),
-    "middle": _part(0.08, 0.08, 0.92, 0.92),
-    "upper left": _part(0, 0, 0.85, 0.85),
-    "upper right": _part(0.15, 0, 1, 0.85),
-    "lower left": _part(0, 0.15, 0.85, 1),
-    "lower right": _part(0.15, 0.15, 1, 1),
+    "middle": part(0.08, 0.08, 0.92, 0.92),
+    "upper left": part(0, 0, 0.85, 0.85),
+    "upper right": part(0.15, 0, 1, 0.85),
+    "lower left": part(0, 0.15, 0.85, 1),
+    "lower right": part(0.15, 0.15, 1, 1),
     "wider": _framed,
+    "brighter": lit(1.3),
+    "darker": lit(0.7),
 }
-"""Ways of seeing an example, by geometry alone: other light is other colour, and colour is evidence."""
+"""Ways of seeing an example that measuring kept (DECISIONS 63). Other light leaves a colour its hue."""
 
 
 BATCH = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,9 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
 from panorama.calibrate import calibrate, fit, values_of
+from panorama.calibration import SETTING, measured_with
 from panorama.errors import ModelError
+from panorama.examples import VIEWS
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.query.scoring import SCAN_ROWS, Sought, TrackRows, score_tracks
@@ -90,6 +92,20 @@ def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
         (tmp_path / "calibration.json").write_text('{"exits": []}')
         with pytest.raises(ModelError, match=r"0 calibrations; mend or remove .*calibration.json"):
             calibrate(library)
+
+
+def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
+    tmp_path: Path, fake_proposer: ColoredThings, monkeypatch
+) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 0, 40)])
+    with panorama.open(tmp_path / "library") as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        shipped = library.calibrations
+        own = [replace(one, high=0.9) for one in shipped]
+        library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
+        assert list(library.calibrations) == own
+        monkeypatch.setitem(VIEWS, "upside down", lambda rgb: rgb[::-1])
+        assert library.calibrations == shipped
 
 
 @dataclass

@@ -57,6 +57,12 @@ def test_every_view_is_a_picture_even_of_the_smallest() -> None:
         assert min(view(np.zeros((1, 1, 3), np.uint8)).shape[:2]) >= 1
 
 
+def test_a_picture_is_also_seen_in_more_and_in_less_light() -> None:
+    grey = plain((200, 100, 50))
+    assert VIEWS["darker"](grey)[0, 0].tolist() == [140, 70, 35]
+    assert VIEWS["brighter"](grey)[0, 0].tolist() == [255, 130, 65]  # no brighter than white
+
+
 def test_no_example_has_no_vector() -> None:
     model = MeanColor()
     assert embed_examples([], model).shape == (model.exits, 0, len(VIEWS), model.dim)

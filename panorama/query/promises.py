@@ -21,7 +21,7 @@ from panorama.query.decide import Calibration
 from panorama.query.terms import Contract
 
 SETTING = "evidence:"
-"""Key of what a library's calibration was measured on, followed by the model's hash."""
+"""Key of what a library's calibration was measured on, followed by what it was measured with."""
 
 CONFIDENCE = 0.95
 LEAST_STEP = 1e-5
@@ -50,9 +50,9 @@ class Evidence:
         return {**rounded, "crops": self.crops}
 
 
-def evidence_for(model_hash: str, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
+def evidence_for(measured_with: str, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
     """What the library's own calibration was measured on, by exit; nothing where it has none."""
-    rows = settings.get(SETTING + model_hash) or []
+    rows = settings.get(SETTING + measured_with) or []
     return tuple(Evidence(tuple(r["same"]), tuple(r["stranger"]), int(r["crops"])) for r in rows)
 
 

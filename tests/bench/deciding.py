@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from deciding_judges import Sets, make_sets, only_detected
-from deciding_sets import Archive, Thing, some_places
+from deciding_sets import WAYS, Archive, Thing, some_places
 from numpy.typing import NDArray
 
 from panorama.content import content_dir
@@ -34,6 +34,9 @@ from panorama.query.scoring import TrackGroups
 EVAL = "eval"
 CHOOSING = ("sample", "clips", "pictures")
 """Judges that choices are made by."""
+
+EIGHT = tuple(list(VIEWS)[:8])
+"""The views of an example by geometry alone."""
 
 SEVERAL = ("moments", "classes", "sides")
 """Judges of real things registered by several examples each."""
@@ -52,7 +55,7 @@ class Rule:
         shrinkage: added to the covariance of lda and ridge, in mean eigenvalues.
         whiten: shrinkage of a whitening by the cohort's covariance; None for none.
         views: 'one' takes examples as they are, 'mean' the mean over `WAYS`, 'max' each view as an example.
-        of_views: how many of them, in order.
+        seen: the views that there are of an example.
         several: of several examples the largest value ('max'), their mean vector ('mean'), the largest value
             of them and their mean ('both'), or, for ridge, one plane for all of them ('plane').
         together: of several, 0 is where strangers come in the largest value; else in each value by itself.
@@ -71,7 +74,7 @@ class Rule:
     shrinkage: float = 1.0
     whiten: float | None = None
     views: str = "max"
-    of_views: int = len(VIEWS)
+    seen: tuple[str, ...] = tuple(VIEWS)
     several: str = "both"
     together: bool = True
     rivals: float | str = "lead"
@@ -151,9 +154,9 @@ class Space:
 
     def _aggregated(self, examples: Vectors) -> Vectors:
         """Examples (P, V, dim) as the rule compares them, with the views that it keeps of them."""
-        examples = self.seen(examples)[:, : self.rule.of_views]
         if self.rule.views == "one":
-            return examples[:, :1]
+            return self.seen(examples[:, :1])
+        examples = self.seen(examples[:, [list(WAYS).index(way) for way in self.rule.seen]])
         return unit(examples.mean(axis=1, keepdims=True)) if self.rule.views == "mean" else examples
 
     def _ridge(self, examples: Vectors, rivals: Vectors) -> tuple[Vectors, float]:
@@ -251,7 +254,10 @@ class Study:
     _seen: dict[int, tuple[Archive, Vectors, NDArray[np.intp]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.space = Space(self.rule, self.cohort[self.rule.exit - 1])
+        cohort = self.cohort[self.rule.exit - 1]
+        self.space = Space(self.rule, cohort)
+        way = self.rule if self.rule.views == "one" else replace(self.rule, views="mean")
+        self.middle = Space(replace(way, several="max"), cohort)
 
     def values(self, thing: Thing) -> tuple[Archive, Vectors]:
         """The archive, its tracks cut where the rule says so, and their values (T,); -inf where hidden."""
@@ -261,8 +267,7 @@ class Study:
         good = self.space.values(thing.views[:, :, exit], seen, unlike)
         led = unlike if self.rule.rivals == "lead" else unlike[:0]
         # Each look-alike by itself, they need not show the same thing, and by the mean of what is seen of it.
-        kept = 1 if self.rule.views == "one" else self.rule.of_views
-        bad = [self.space.values(unit(one[None, :kept].mean(axis=1, keepdims=True)), seen) for one in led]
+        bad = [self.middle.values(one[None], seen) for one in led]
         values = crop_scores(good, np.concatenate([*bad, good[:0]]))
         values[~thing.crops] = -np.inf
         tracks = archive.groups.spread(values, np.arange(len(archive.spans)))
@@ -372,11 +377,24 @@ RULES = (
     ),
     Rule("several examples: 0 for each by itself", together=False),
     Rule("one view of an example", views="one"),
-    Rule("the mean of it and its mirror image", views="mean", of_views=2),
-    Rule("the mean of eight views", views="mean"),
-    Rule("the mean of ten views, two of them in other light", views="mean", of_views=10),
-    Rule("each of it and its mirror image an example", of_views=2),
-    Rule("each of ten views an example, two of them in other light", of_views=10),
+    Rule("the mean of it and its mirror image", views="mean", seen=("as it is", "mirrored")),
+    Rule("the mean of eight views", views="mean", seen=EIGHT),
+    Rule("the mean of ten views, two of them in other light", views="mean"),
+    Rule("each of it and its mirror image an example", seen=("as it is", "mirrored")),
+    Rule("each of eight views an example, none in other light", seen=EIGHT),
+    *(
+        Rule(f"each of these and of {', '.join(more)}", seen=(*EIGHT, *more))
+        for more in (
+            ("little brighter", "little darker"),
+            ("much brighter", "much darker"),
+            ("turned left", "turned right"),
+            ("brighter", "darker", "turned left", "turned right"),
+            ("warmer", "cooler"),
+            ("flat", "harsh"),
+            ("small",),
+            ("top", "bottom", "left", "right"),
+        )
+    ),
     Rule("several examples: the largest value", several="max"),
     Rule("several examples: their mean alone", several="mean"),
     Rule("pool: mean", pool="mean"),

@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.evaluate import Frames, Truth, read_truth
-from panorama.examples import VIEWS
+from panorama.examples import VIEWS, lit, part
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
 from panorama.models.training.heldout import instance_pairs
@@ -121,11 +122,46 @@ class Thing:
         return not bool(self.shown.any())
 
 
-def _lit(share: float) -> Callable[[Image], Image]:
-    return lambda rgb: np.clip(rgb.astype(np.float32) * share, 0, 255).astype(np.uint8)
+def _turned(degrees: float) -> Callable[[Image], Image]:
+    def turn(rgb: Image) -> Image:
+        height, width = rgb.shape[:2]
+        matrix = cv2.getRotationMatrix2D((width / 2, height / 2), degrees, 1)
+        turned = cv2.warpAffine(rgb, matrix, (width, height), borderMode=cv2.BORDER_REFLECT_101)
+        return np.asarray(turned, np.uint8)
+
+    return turn
 
 
-WAYS: Mapping[str, Callable[[Image], Image]] = {**VIEWS, "brighter": _lit(1.3), "darker": _lit(0.7)}
+def _seen_small(side: int) -> Callable[[Image], Image]:
+    def seen(rgb: Image) -> Image:
+        height, width = rgb.shape[:2]
+        share = min(1.0, side / max(height, width))
+        size = max(4, int(width * share)), max(4, int(height * share))
+        small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+        return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC), np.uint8)
+
+    return seen
+
+
+def _tinted(red: float, blue: float) -> Callable[[Image], Image]:
+    return lambda rgb: np.clip(rgb * np.array([red, 1, blue]), 0, 255).astype(np.uint8)
+
+
+def _contrasted(share: float) -> Callable[[Image], Image]:
+    return lambda rgb: np.clip((rgb - rgb.mean()) * share + rgb.mean(), 0, 255).astype(np.uint8)
+
+
+WAYS: Mapping[str, Callable[[Image], Image]] = {
+    **VIEWS,
+    "little brighter": lit(1.15), "little darker": lit(0.85),
+    "much brighter": lit(1.5), "much darker": lit(0.5),
+    "turned left": _turned(8), "turned right": _turned(-8),
+    "warmer": _tinted(1.15, 0.87), "cooler": _tinted(0.87, 1.15),
+    "flat": _contrasted(0.7), "harsh": _contrasted(1.3),
+    "small": _seen_small(48),
+    "top": part(0, 0, 1, 0.65), "bottom": part(0, 0.35, 1, 1),
+    "left": part(0, 0, 0.65, 1), "right": part(0.35, 0, 1, 1),
+}  # fmt: skip
 """Ways of seeing an example, the product's own first."""
 
 
