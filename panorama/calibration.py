@@ -43,6 +43,17 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
     return shipped
 
 
+def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
+    """In words, whose calibration applies."""
+    if settings.get(SETTING + measured_with(embedder)):
+        return "the library's own"
+    if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
+        return (
+            "the model's; the library's own is of other views of examples: run panorama calibrate"
+        )
+    return "the model's" if _shipped(embedder) else "none; run panorama calibrate"
+
+
 def rules_for(embedder: Embedder) -> tuple[Calibration, ...]:
     """What the model ships with, whatever a library has, or PLAIN for every exit where it ships with none.
 

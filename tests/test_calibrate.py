@@ -13,7 +13,7 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
 from panorama.calibrate import calibrate, fit, values_of
-from panorama.calibration import SETTING, measured_with
+from panorama.calibration import SETTING, measured_with, told
 from panorama.errors import ModelError
 from panorama.examples import VIEWS
 from panorama.query.decide import Calibration, bands
@@ -101,11 +101,14 @@ def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
     with panorama.open(tmp_path / "library") as library:
         library.index(tmp_path / "one.mp4", model="color-bands")
         shipped = library.calibrations
+        assert told(library.embedder, library.snapshot().settings) == "the model's"
         own = [replace(one, high=0.9) for one in shipped]
         library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
         assert list(library.calibrations) == own
+        assert told(library.embedder, library.snapshot().settings) == "the library's own"
         monkeypatch.setitem(VIEWS, "upside down", lambda rgb: rgb[::-1])
         assert library.calibrations == shipped
+        assert "of other views" in told(library.embedder, library.snapshot().settings)
 
 
 @dataclass

@@ -240,6 +240,7 @@ def test_a_renamed_file_keeps_its_segment_and_a_copy_gets_a_row(run, tmp_path):
     assert "the same content is indexed already" in index(run, ".").err
     assert videos(run) == ["b.mp4", "c.mp4"]
     info = run("info", "--json").json
+    assert info["calibration"] == "the model's"
     assert (info["counts"]["videos"], info["counts"]["segments"]) == (2, 1)
 
 

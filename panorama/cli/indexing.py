@@ -15,7 +15,9 @@ from typing import Any
 import click
 
 from panorama.arguments import MOST_ZOOM
+from panorama.calibration import told
 from panorama.cli.common import json_option, opened, say, size
+from panorama.errors import ModelError
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.indexing.parcels import Progress
 from panorama.indexing.profile import Profile, named, profile_in
@@ -343,6 +345,14 @@ def _profile(library: Library) -> Profile:
     return profile_in(library.snapshot().settings) if library.exists else Profile()
 
 
+def _calibration(library: Library) -> str:
+    """Whose calibration applies, or why that cannot be told."""
+    try:
+        return told(library.embedder, library.snapshot().settings if library.exists else {})
+    except ModelError as exc:
+        return f"unknown: {exc}"
+
+
 @click.command("info")
 @json_option
 @click.pass_context
@@ -358,6 +368,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
         "models": {m.name: m.hash[:12] for m in info.models},
+        "calibration": _calibration(library),
         "profile": profile.as_dict() if as_json else profile.line(),
     }
     if as_json:
