@@ -48,9 +48,7 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
     if settings.get(SETTING + measured_with(embedder)):
         return "the library's own"
     if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
-        return (
-            "the model's; the library's own is of other views of examples: run panorama calibrate"
-        )
+        return "the model's; the library's own is of other views of examples: run panorama calibrate"
     return "the model's" if _shipped(embedder) else "none; run panorama calibrate"
 
 

@@ -276,13 +276,18 @@ class Library:
         self, name: str, *, track_ids: Sequence[int] = (), crop_ids: Sequence[int] = (),
         look_alike: bool = False,
     ) -> Entity:  # fmt: skip
-        """Add what was seen as examples, or as look-alikes: of tracks the best stored crop, and stored crops.
+        """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
+
+        Args:
+            look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what
+                only resembles it is decided as before, unlike with look-alikes that are given as pictures.
 
         Raises:
             UsageError: the library has no such track or crop.
         """
         seen = registering.seen_pictures(self, track_ids, crop_ids)
-        return self._add({name: registering.Given.of(seen, look_alike)})[0]
+        given = registering.Given((), (), denied=seen) if look_alike else registering.Given(seen, ())
+        return self._add({name: given})[0]
 
     def register_album(self, folder: File) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
@@ -299,6 +304,7 @@ class Library:
         ready = {
             name: registering.exemplars(given.pictures, self.embedder)
             + registering.exemplars(given.rivals, self.embedder, negative=True)
+            + registering.exemplars(given.denied, self.embedder, denied=True)
             for name, given in album.items()
         }
         self._store.add_album(ready)

@@ -42,6 +42,10 @@ class Strangers:
         return np.zeros(len(self.entity_index), np.bool_)
 
     @property
+    def denied(self) -> NDArray[np.bool_]:
+        return self.negative
+
+    @property
     def vectors(self) -> NDArray[np.float32]:
         return self.views.reshape(-1, self.views.shape[-1])
 

@@ -50,11 +50,13 @@ class Given:
     Attributes:
         pictures, rivals: examples, and look-alikes that it is not.
         told: remarks for people on them.
+        denied: what was seen in the library and is not it.
     """
 
     pictures: Sequence[Picture]
     rivals: Sequence[Picture]
     told: tuple[str, ...] = ()
+    denied: Sequence[Picture] = ()
 
     @classmethod
     def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
@@ -197,7 +199,9 @@ def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence
     ]
 
 
-def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = False) -> list[NewExemplar]:
+def exemplars(
+    pictures: Sequence[Picture], embedder: Embedder, negative: bool = False, denied: bool = False
+) -> list[NewExemplar]:
     """Exemplars ready for the store; embedded from the JPEG that is kept, like every crop."""
     if not pictures:
         return []
@@ -208,7 +212,8 @@ def exemplars(pictures: Sequence[Picture], embedder: Embedder, negative: bool = 
             picture=jpeg,
             suffix=".jpg",
             source=picture.source,
-            negative=negative,
+            negative=negative or denied,
+            denied=denied,
             vectors={(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)},
             width=picture.rgb.shape[1],
             height=picture.rgb.shape[0],

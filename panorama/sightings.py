@@ -97,7 +97,7 @@ class CatalogSightings:
         for exit in range(1, self._embedder.exits + 1):
             album = self._snapshot.album(self._embedder.hash, exit)
             mine = album.entity_index == album.entities.index(name)
-            for column in (album.exemplar_ids, album.negative, album.vectors):
+            for column in (album.exemplar_ids, album.negative, album.denied, album.vectors):
                 digest.update(np.ascontiguousarray(column[mine]).tobytes() + b"\0")
         return self._keys.setdefault(name, digest.hexdigest())
 

@@ -13,7 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import BAND_NAMES, MatchRequest
-from panorama.query.scoring import Sought
+from panorama.query.scoring import Sought, kept_out
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -110,6 +110,7 @@ class Why:
             their mean: 1 for the same picture, 0 for the nearest strangers.
         look_alike: the nearest registered look-alike of the entity, None where there is none.
         unlike: the same as `own` of the look-alikes, None without one; its lead over `own` is lost twice.
+        denied: what was said not to be the entity, of which the track could be a picture, None otherwise.
         best_score: of the entity's best track at the exit that decided, of each without the examples that
             were cut from it.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
@@ -135,6 +136,7 @@ class Why:
     runner_up: Likeness | None
     look_alike: Likeness | None
     unlike: float | None
+    denied: Likeness | None
     best_score: float
     tracks_there: int
     model: str
@@ -146,7 +148,11 @@ class Why:
         """The decision in a sentence or two."""
         parts = [_border_text(self)]
         rival = self.look_alike
-        if rival is not None and self.unlike is not None and self.unlike > self.own:
+        if self.denied is not None:
+            parts.append(
+                f"It could be a picture of {self.denied.source}, which was said not to be {self.entity!r}."
+            )
+        elif rival is not None and self.unlike is not None and self.unlike > self.own:
             parts.append(
                 f"The look-alike {rival.source} fits better than any example"
                 f" ({self.unlike:.3f} against {self.own:.3f}, 0 being strangers): twice its lead is lost."
@@ -160,7 +166,7 @@ class Why:
         """Everything but the pictures, for JSON."""
         found = asdict(self)
         del found["crop"]
-        for name in ("exemplar", "runner_up", "look_alike"):
+        for name in ("exemplar", "runner_up", "look_alike", "denied"):
             if found[name] is not None:
                 del found[name]["picture"]
         return {**found, "reason": self.reason}
@@ -220,7 +226,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         matcher.embedder.exits, steps,
         account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.own(crop_id),
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
-        account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
+        account.denied(), account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
         library.crop(crop_id),
     )  # fmt: skip
 
@@ -311,17 +317,27 @@ class _Account:
 
     def unlike(self, crop_id: int) -> float | None:
         """And by the look-alikes alone."""
-        near = self._near(crop_id)[len(self._sought.positive) :]
+        first = len(self._sought.positive)
+        near = self._near(crop_id)[first : first + len(self._sought.negative)]
         return float(near.max()) if len(near) else None
+
+    def denied(self) -> Likeness | None:
+        """What was denied and keeps the track out; of several what comes nearest."""
+        sought = self._sought
+        near = normalise(sought.every @ self._vectors.T, sought.level)  # (P + Q + D, crops)
+        if not len(sought.denied) or not kept_out(sought, near, np.zeros(1, np.intp))[0]:
+            return None
+        near = near[len(near) - len(sought.denied) :]
+        row, column = np.unravel_index(int(near.argmax()), near.shape)
+        return self._likeness(int(sought.denied_ids[row]), int(column))
 
     def _near(self, crop_id: int) -> NDArray[np.float32]:
         sought = self._sought
-        known = np.concatenate([sought.positive, sought.negative])
-        return normalise(known @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
+        return normalise(sought.every @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
 
     def look_alike(self) -> Likeness | None:
         """The registered look-alike of the entity that comes nearest."""
-        return self._nearest(np.flatnonzero(self._mine & self._album.negative))
+        return self._nearest(np.flatnonzero(self._mine & self._album.negative & ~self._album.denied))
 
     @property
     def _mine(self) -> NDArray[np.bool_]:

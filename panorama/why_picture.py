@@ -92,7 +92,9 @@ def _panels(why: Why) -> list[_Panel]:
         panels.append(
             _Panel(f"runner-up: {other.entity}", other.picture, _BANDS[other.band], _captions(other, True))
         )
-    if why.look_alike is not None:
+    if why.denied is not None:
+        panels.append(_Panel("denied", why.denied.picture, _RIVAL, _captions(why.denied, False)))
+    elif why.look_alike is not None:
         rival = why.look_alike
         panels.append(_Panel("registered look-alike", rival.picture, _RIVAL, _captions(rival, False)))
     return panels

@@ -125,7 +125,7 @@ class Registered:
 
     def __post_init__(self) -> None:
         self.entity_index = self.exemplar_ids = np.zeros(len(self.vectors), np.int64)
-        self.negative = np.zeros(len(self.vectors), bool)
+        self.negative = self.denied = np.zeros(len(self.vectors), bool)
 
 
 def test_an_example_has_the_values_that_a_registered_picture_has() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher
-from panorama.query.scoring import SAME_PICTURE, Sought, TrackRows, score_tracks
+from panorama.query.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
 from panorama.query.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
@@ -51,6 +51,11 @@ class FakeAlbum:
     exemplar_ids: NDArray[np.int64]
     negative: NDArray[np.bool_]
     vectors: NDArray[np.float32]
+    no: tuple[int, ...] = ()  # exemplars that were denied
+
+    @property
+    def denied(self) -> NDArray[np.bool_]:
+        return np.isin(self.exemplar_ids, self.no)
 
 
 @dataclass
@@ -368,3 +373,30 @@ def test_matches_of_single_entities_are_put_side_by_side_under_their_own_names()
         {"entity": "a", "track_id": 6},
     ]
     assert side_by_side(("a", "b"), []).entities == ("a", "b")
+
+
+def test_what_was_denied_keeps_out_what_could_be_a_picture_of_it_and_not_what_is_only_near() -> None:
+    the_thing, denied = unit(1.0), unit(0.6)
+    near = [0.75, float(np.sqrt(1 - 0.75**2)), 0.0]  # 0.98 like the denied, 0.75 like the thing
+    between = unit(
+        0.9
+    )  # 0.89 like the denied: it could be a picture of it, if it were not nearer to the thing
+    other = [0.7, 0.5, float(np.sqrt(1 - 0.7**2 - 0.5**2))]  # 0.82 like the denied, and 0.7 like the thing
+    crops = np.array([the_thing, denied, other, near, between, other], np.float32)
+    owners = np.array([1, 2, 2, 3, 4, 5])
+    album = FakeAlbum(
+        ("thing",), np.zeros(2, np.int32), np.array([100, 101]), np.array([False, True]),
+        np.array([the_thing, denied], np.float32), no=(101,),
+    )  # fmt: skip
+    nobody = np.zeros((0, 3), np.float32)
+    sought = Sought.of(album, "thing", nobody)
+    assert (len(sought.negative), sought.denied_ids.tolist()) == (0, [101])
+    table = Table(np.arange(6), owners, crops)
+    (found,) = score_tracks([sought], table, TrackRows.of(owners), np.arange(5), None)
+    alone = Sought.of(replace(album, negative=np.array([False, True]), no=()), "thing", nobody)
+    alone = replace(alone, negative=alone.negative[:0], level=alone.level[:1])
+    (as_before,) = score_tracks([alone], table, TrackRows.of(owners), np.arange(5), None)
+    out = np.isin(found.track_ids, [2, 3])
+    assert found.normalised[out].tolist() == found.unaided[out].tolist() == [DENIED, DENIED]
+    assert found.normalised[~out].tolist() == as_before.normalised[~out].tolist()
+    assert as_before.normalised[out].min() > 0.5

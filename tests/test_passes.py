@@ -112,6 +112,7 @@ def make(seed: int, tracks: int, shuffled: bool = False, flat: bool = False) -> 
         np.array([0, 0, 1, 1, 2, 2, 0, 1], np.int32),
         np.arange(8, dtype=np.int64),
         np.array([False] * 6 + [True] * 2),
+        np.array([False] * 7 + [True]),
         exemplars,
     )
     index = VectorIndex(table, flat_rows=10**9 if flat else 100, exact_rows=0, build=not flat)

@@ -270,3 +270,27 @@ def test_a_time_that_is_none_says_how_one_is_written(library, run):
         assert told.status == 2 and "write seconds, 83.5, or minutes and seconds, 1:23.5" in " ".join(
             told.err.split()
         )
+
+
+def test_a_track_that_was_denied_is_kept_out_and_the_account_says_so(library):
+    red, blue = track(library, "red", "two.mp4"), track(library, "blue", "two.mp4")
+    rows = "SELECT tracks WHERE entity = 'sash' AND score >= 0 AND video = 'two.mp4' ORDER BY track_id"
+    sash = thing_picture("red")
+    sash[:, :34] = thing_picture("blue")[:, :34]
+    library.register("sash", sash)
+    before = {row.track_id: row for row in library.query(rows)}
+    library.register_seen("sash", track_ids=[blue], look_alike=True)
+    after = {row.track_id: row for row in library.query(rows)}
+    assert (after[red].score, after[red].band) == (before[red].score, before[red].band)
+    assert before[blue].score > 0.01 > after[blue].score and after[blue].band == "rejected"
+    why = library.why("sash", track_id=blue)
+    assert why.look_alike is None and why.denied is not None
+    assert f"picture of {why.denied.source}, which was said not to be 'sash'" in why.reason
+    assert json.loads(json.dumps(why.as_dict()))["denied"]["entity"] == "sash"
+    assert library.why("sash", track_id=red).denied is None
+    (denied,) = (one for one in library.exemplars("sash") if one.denied)
+    library.remove_exemplar(denied.exemplar_id)
+    assert {row.track_id: row.score for row in library.query(rows)} == {
+        number: row.score for number, row in before.items()
+    }
+    library.drop("sash")

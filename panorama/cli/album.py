@@ -9,6 +9,7 @@ import click
 from panorama.answering import Entity
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.lines import counted
+from panorama.store import Exemplar
 
 NOT_THIS = "panorama.register.not_this"
 
@@ -74,7 +75,8 @@ def register_command(
     panorama register blue-van --not --track 8589934615
     panorama register --album album/
 
-    Of --video, --track and --crop, --not without an image makes a look-alike.
+    Of --video, --not without an image makes a look-alike. Of --track and --crop it keeps out the track and
+    what could be a picture of it.
     """
     denied = ctx.meta[NOT_THIS]
     if album is not None:
@@ -122,6 +124,12 @@ def entities_command(ctx: click.Context, as_json: bool) -> None:
     print_rows(["entity", "exemplars", "negatives"], rows, as_json)
 
 
+def _kind(exemplar: Exemplar) -> str:
+    if exemplar.denied:
+        return "denied"
+    return "look-alike" if exemplar.negative else "example"
+
+
 @click.command("exemplars")
 @click.argument("name")
 @click.option("--remove", "remove", type=int, multiple=True, help="Unregister the picture with this number.")
@@ -139,10 +147,7 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
         library.remove_exemplar(number)
         say(f"removed exemplar {number} of {name}")
     left = library.exemplars(name)
-    rows = [
-        [e.exemplar_id, "look-alike" if e.negative else "example", f"{e.width}x{e.height}", e.source]
-        for e in left
-    ]
+    rows = [[e.exemplar_id, _kind(e), f"{e.width}x{e.height}", e.source] for e in left]
     print_rows(["exemplar", "kind", "size", "source"], rows, as_json)
 
 

@@ -420,7 +420,8 @@ def _print_why(why: Why) -> None:
     click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
     click.echo(why.reason)
     click.echo()
-    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike}
+    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
+             "denied": why.denied}  # fmt: skip
     rows = [
         [kind, found.entity, found.source, f"{found.similarity:.3f}", _score(found.score), found.band]
         for kind, found in named.items()

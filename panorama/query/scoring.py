@@ -27,6 +27,9 @@ What is cut from a track reaches it, also with a box that is a twentieth off, an
 that is a tenth off; of other tracks of the same thing one in thirty does.
 """
 
+DENIED = -1.0
+"""The normalised value of what somebody said is not the thing: that of what nobody would take for it."""
+
 FEW_PARTS = 8
 """Up to so many pieces of SCAN_ROWS crops are compared by one thread: some milliseconds of work."""
 
@@ -56,6 +59,8 @@ class Exemplars(Protocol):
     def exemplar_ids(self) -> NDArray[np.int64]: ...
     @property
     def negative(self) -> NDArray[np.bool_]: ...
+    @property
+    def denied(self) -> NDArray[np.bool_]: ...
     @property
     def vectors(self) -> NDArray[np.float32]: ...
 
@@ -175,26 +180,39 @@ class Sought:
         exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
         positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1.
         negative: (Q, dim) of its look-alikes, the mean of the views of each.
-        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
+        denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
+        level: (P + Q + D,) how alike strangers get to each of them; to the positive ones, all taken together.
     """
 
     exemplar_ids: NDArray[np.int64]
     positive: NDArray[np.float32]
     negative: NDArray[np.float32]
+    denied: NDArray[np.float32]
+    denied_ids: NDArray[np.int64]
     level: NDArray[np.float32]
 
     @classmethod
     def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32]) -> Sought:
         """An entity's exemplars against the cohort (N, dim) of their exit."""
         mine = album.entity_index == album.entities.index(name)
-        good, bad = np.flatnonzero(mine & ~album.negative), np.flatnonzero(mine & album.negative)
+        good = np.flatnonzero(mine & ~album.negative)
+        bad = np.flatnonzero(mine & album.negative & ~album.denied)
+        no = np.flatnonzero(mine & album.denied)
         ids = album.exemplar_ids[good]
         positive = with_mean(album.vectors[good])
         # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
         each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
         negative = np.concatenate([*each, positive[:0]])
-        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
-        return cls(ids, positive, negative, level)
+        no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
+        denied = album.vectors[no]
+        alone = cohort_level(np.concatenate([negative, denied]), cohort)
+        level = np.concatenate([levels_together(positive, cohort), alone])
+        return cls(ids, positive, negative, denied, album.exemplar_ids[no], level)
+
+    @property
+    def every(self) -> NDArray[np.float32]:
+        """(P + Q + D, dim) all that crops are compared with, in the order of `level`."""
+        return np.concatenate([self.positive, self.negative, self.denied])
 
     @property
     def exemplars(self) -> int:
@@ -271,7 +289,7 @@ def score_tracks(
         least: the pooled value below which a track is left out; None keeps every one.
         threads: to divide many tracks among; what is found does not depend on it.
     """
-    exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
+    exemplars = [one.every for one in sought]  # each (P + Q + D, dim)
 
     def compared(part: NDArray[np.intp]) -> list[Scored]:
         rows = groups.rows(part)
@@ -280,7 +298,7 @@ def score_tracks(
         found = []
         for number, one in enumerate(sought):
             # Not one product for all: an entity's values must not depend on which others are asked for.
-            similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
+            similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q + D, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
             found.append(scored if least is None else scored[scored.normalised >= least])
         return found
@@ -312,9 +330,9 @@ def _pooled(
     track_ids: NDArray[np.int64],
     counts: NDArray[np.intp],
 ) -> Scored:
-    """Similarities (P + Q, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
+    """Similarities (P + Q + D, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
     normalised = normalise(similarity, one.level)
-    values = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
+    values = _values(one, normalised, normalised[: len(one.positive)])
     starts = np.cumsum(counts) - counts
     within = np.arange(len(values)) - np.repeat(starts, counts)
     place = np.repeat(np.arange(len(counts)), counts), within
@@ -327,7 +345,30 @@ def _pooled(
     if others is not None:
         spread[place] = others
         unaided = pool(spread)
+    if len(one.denied):
+        out = kept_out(one, normalised, starts)
+        pooled, unaided = (np.where(out, np.float32(DENIED), some) for some in (pooled, unaided))
     return Scored(track_ids, pooled, unaided, crop_ids[best], one.exemplar_ids[which])
+
+
+def _values(
+    one: Sought, normalised: NDArray[np.float32], positive: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Values (rows,) of crops by some positive rows, and by all look-alikes, of (P + Q + D, rows)."""
+    first = len(one.positive)
+    return crop_scores(positive, normalised[first : first + len(one.negative)])
+
+
+def kept_out(one: Sought, normalised: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """(T,) tracks with a crop that could be a picture of what was denied, and is no nearer to an example.
+
+    Nearness alone takes nothing away: what is denied was seen in the same light, size and place as the thing
+    itself is, and examples often were not.
+    """
+    first = len(one.positive)
+    denied = normalised[first + len(one.negative) :].max(axis=0)  # (rows,)
+    same = (denied >= SAME_PICTURE) & (denied >= normalised[:first].max(axis=0))
+    return np.asarray(np.logical_or.reduceat(same, starts))
 
 
 def _unaided(
@@ -339,7 +380,7 @@ def _unaided(
     when it is met again. A track of which all exemplars are pictures keeps its values.
 
     Args:
-        normalised: (P + Q, rows).
+        normalised: (P + Q + D, rows).
         starts, counts: (T,) the rows of each track.
 
     Returns:
@@ -356,7 +397,7 @@ def _unaided(
     kept = np.where(aided, np.float32(-np.inf), normalised[:known])
     # Their mean has a part of each.
     mean = np.where(aided.any(axis=0), np.float32(-np.inf), normalised[known : len(one.positive)])
-    return crop_scores(np.concatenate([kept, mean]), normalised[len(one.positive) :])
+    return _values(one, normalised, np.concatenate([kept, mean]))
 
 
 def take_rows(vectors: NDArray[np.float32], rows: NDArray[np.intp], ascending: bool) -> NDArray[np.float32]:

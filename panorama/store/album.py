@@ -31,11 +31,11 @@ _SAME_PICTURE = """
 SELECT exemplar_id, negative, picture FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256
 """
 _NEW_EXEMPLAR = """
-INSERT INTO exemplars (entity_id, negative, source, picture, sha256, width, height, created_at)
-VALUES (:entity, :negative, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
+INSERT INTO exemplars (entity_id, negative, denied, source, picture, sha256, width, height, created_at)
+VALUES (:entity, :negative, :denied, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
 """
 _EXEMPLARS = """
-SELECT x.exemplar_id, e.name, x.negative, x.source, x.picture, x.sha256, x.width, x.height
+SELECT x.exemplar_id, e.name, x.negative, x.denied, x.source, x.picture, x.sha256, x.width, x.height
 FROM exemplars x JOIN entities e ON e.entity_id = x.entity_id
 """
 _EXEMPLARS_OF = f"{_EXEMPLARS} WHERE x.entity_id = :entity ORDER BY x.exemplar_id"
@@ -67,6 +67,8 @@ class NewExemplar:
         suffix: of the file, for example '.jpg'.
         source: where it came from, for people: a path, or a video and a time.
         negative: True for a look-alike that the entity is not.
+        denied: and that was seen in the library and said not to be it: what could be a picture of it is
+            kept out, and nothing else.
         vectors: by (model_hash, exit).
         width, height: of the picture in pixels.
     """
@@ -78,21 +80,25 @@ class NewExemplar:
     vectors: Vectors = field(default_factory=dict)
     width: int = 0
     height: int = 0
+    denied: bool = False
 
     def __post_init__(self) -> None:
         if not self.picture:
             raise BadImage(f"the picture {self.source!r} is empty")
+        if self.denied and not self.negative:
+            raise ValueError(f"an example is not denied, got {self.source!r}")
         if not (self.suffix.startswith(".") and self.suffix[1:].isalnum()):
             raise ValueError(f"a suffix looks like '.jpg', got {self.suffix!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """A registered picture; `picture` is its absolute path."""
+    """A registered picture; `picture` is its absolute path, the signs are those of `NewExemplar`."""
 
     exemplar_id: int
     entity: str
     negative: bool
+    denied: bool
     source: str
     picture: Path
     sha256: str
@@ -183,6 +189,7 @@ def _add(
                 _NEW_EXEMPLAR,
                 entity=entity_id,
                 negative=int(item.negative),
+                denied=int(item.denied),
                 source=item.source,
                 picture=str(path.relative_to(place.root)),
                 sha256=digest,
@@ -342,6 +349,7 @@ def _exemplar(row: Any, root: Path) -> Exemplar:
         row.exemplar_id,
         row.name,
         bool(row.negative),
+        bool(row.denied),
         row.source,
         root / row.picture,
         row.sha256,

@@ -164,7 +164,11 @@ VIEWS = (
     "UPDATE counters SET value = value + 1 WHERE name = 'settings'",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS)
+DENIED = (
+    "ALTER TABLE exemplars ADD COLUMN denied INTEGER NOT NULL DEFAULT 0 CHECK (denied IN (0, negative))",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

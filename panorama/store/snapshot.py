@@ -84,7 +84,7 @@ FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
 GROUP BY e.entity_id, e.name ORDER BY e.name
 """
 _VECTORS = """
-SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, v.views, v.vectors
+SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, x.denied, v.views, v.vectors
 FROM exemplar_vectors v JOIN exemplars x ON x.exemplar_id = v.exemplar_id
 JOIN entities e ON e.entity_id = x.entity_id
 ORDER BY v.model_hash, v.exit, e.name, x.exemplar_id
@@ -99,7 +99,7 @@ class Album:
         entities: all names, sorted; also those without an exemplar at this exit.
         entity_index: (M,) int32 into `entities`.
         exemplar_ids: (M,) int64; the views of an exemplar stand together.
-        negative: (M,) bool, True for look-alikes.
+        negative: (M,) bool, True for look-alikes; denied: (M,) bool, those that were denied.
         vectors: (M, dim) float32; dim is 0 where M is 0.
     """
 
@@ -107,12 +107,14 @@ class Album:
     entity_index: NDArray[np.int32]
     exemplar_ids: NDArray[np.int64]
     negative: NDArray[np.bool_]
+    denied: NDArray[np.bool_]
     vectors: NDArray[np.float32]
 
     def __post_init__(self) -> None:
         m = len(self.entity_index)
-        shapes = (self.exemplar_ids.shape, self.negative.shape, self.vectors.shape[:1])
-        if shapes != ((m,), (m,), (m,)) or self.vectors.ndim != 2:
+        columns = (self.exemplar_ids, self.negative, self.denied)
+        shapes = (*(column.shape for column in columns), self.vectors.shape[:1])
+        if shapes != ((m,),) * 4 or self.vectors.ndim != 2:
             raise ValueError(f"{m} views, but ids, signs and vectors have shapes {shapes}")
 
     def __len__(self) -> int:
@@ -129,6 +131,7 @@ class Album:
             self.entity_index[starts],
             self.exemplar_ids[starts],
             self.negative[starts],
+            self.denied[starts],
             np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32),
         )
 
@@ -139,6 +142,7 @@ class Album:
             entities,
             np.zeros(0, np.int32),
             np.zeros(0, np.int64),
+            np.zeros(0, np.bool_),
             np.zeros(0, np.bool_),
             np.zeros((0, 0), np.float32),
         )
@@ -400,5 +404,6 @@ def _album_of(names: tuple[str, ...], position: Mapping[int, int], rows: list[An
         np.repeat(np.array([position[row.entity_id] for row in rows], np.int32), views),
         np.repeat(np.array([row.exemplar_id for row in rows], np.int64), views),
         np.repeat(np.array([row.negative for row in rows], np.bool_), views),
+        np.repeat(np.array([row.denied for row in rows], np.bool_), views),
         vectors.reshape(int(views.sum()), -1),
     )
