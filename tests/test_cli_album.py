@@ -151,7 +151,7 @@ def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):
     assert entities(run) == {"van": (1, 2)}
 
 
-def test_tracks_and_crops_of_an_answer_are_examples_or_look_alikes(run, indexed):
+def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
     run("register", "red", "red.png")
     run("register", "blue", "blue.png")
     track = "SELECT track_id FROM sightings WHERE entity = '{}'"
@@ -161,7 +161,7 @@ def test_tracks_and_crops_of_an_answer_are_examples_or_look_alikes(run, indexed)
     assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 look-alike\n"
     assert 28 <= seen(run, "van") <= 36
     yes, no = run("exemplars", "van", "--json").json
-    assert (yes["kind"], no["kind"]) == ("example", "look-alike")
+    assert (yes["kind"], no["kind"]) == ("example", "denied")
     assert yes["source"].startswith("a.mp4 at ") and no["source"].endswith(f" s, crop {crop}")
     for words, told in (
         (["--track", "5"], "no track 5"),

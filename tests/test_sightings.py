@@ -11,10 +11,11 @@ from fakes import Thing, thing_picture, write_film
 
 import panorama
 from panorama import sightings
-from panorama.calibration import SETTING
+from panorama.calibration import SETTING, measured_with
 from panorama.query.passes import Passes
 
 RED = "SELECT tracks WHERE entity = 'red'"
+BLUE_CROP = "SELECT crop_id FROM crops JOIN sightings USING (track_id) WHERE entity = 'blue' LIMIT 1"
 
 
 @pytest.fixture
@@ -64,11 +65,13 @@ def test_the_next_process_finds_it_done(library, passes):
 def test_what_changes_the_answer_makes_it_anew(library, passes, tmp_path):
     def other_bands():
         rows = [{**c.as_dict(), "low": 0.2} for c in library.calibrations]
-        library.put_setting(SETTING + library.embedder.hash, rows)
+        library.put_setting(SETTING + measured_with(library.embedder), rows)
 
+    (blue_crop,) = library.query(BLUE_CROP).fetchall()[0]
     changes = {
         "an example": lambda: library.register("red", thing_picture("purple")),
         "a look-alike": lambda: library.register("red", unlike=thing_picture("yellow")),
+        "a denied crop": lambda: library.register_seen("red", crop_ids=[blue_crop], look_alike=True),
         "one example less": lambda: library.remove_exemplar(library.exemplars("red")[1].exemplar_id),
         "the calibration": other_bands,
         "a video less": lambda: library.remove_video("b.mp4"),

@@ -25,7 +25,7 @@ from panorama.errors import (
 from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, sightings, videos
 from panorama.store.catalog import Catalog, Transaction
 from panorama.store.lost import ListedFile
-from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION
+from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
 from panorama.store.schema import CROPS
 
 
@@ -101,28 +101,34 @@ def test_a_newer_library_asks_for_an_upgrade(tmp_path):
 OLD_VECTOR = np.array([0.6, 0.8], np.float32)
 
 
-def older_library(root: Path) -> None:
-    """A library as the version before this one left it, with one entity of one picture in it."""
+BEFORE_VIEWS = MIGRATIONS.index(VIEWS)
+
+
+def older_library(root: Path, version: int = SCHEMA_VERSION - 1) -> None:
+    """A library as an earlier version left it, with one entity of one picture in it."""
     root.mkdir()
     catalog = Catalog(root)
-    catalog.migrate(MIGRATIONS[:-1])
+    catalog.migrate(MIGRATIONS[:version])
     with catalog.write() as tx:
         tx.run("INSERT INTO entities (name, created_at) VALUES ('old friend', 1.0)")
         tx.run(
             "INSERT INTO exemplars (entity_id, negative, source, picture, sha256, width, height, created_at)"
             " VALUES (1, 0, 'old.jpg', 'album/1/old.jpg', 'abc', 4, 3, 1.0)"
         )
-        tx.run("INSERT INTO exemplar_vectors VALUES (1, 'model', 1, :v)", v=OLD_VECTOR.tobytes())
+        views = "" if version <= BEFORE_VIEWS else "1, "
+        tx.run(f"INSERT INTO exemplar_vectors VALUES (1, 'model', 1, {views}:v)", v=OLD_VECTOR.tobytes())
     catalog.close()
 
 
-def test_an_older_library_is_upgraded_and_keeps_its_rows(tmp_path):
-    older_library(tmp_path / "x")
+@pytest.mark.parametrize("version", [BEFORE_VIEWS, SCHEMA_VERSION - 1])
+def test_an_older_library_is_upgraded_and_keeps_its_rows(tmp_path, version):
+    older_library(tmp_path / "x", version)
     with Store.open(tmp_path / "x") as store:
         assert store.entities() == ["old friend"]
         assert store.info().schema_version == SCHEMA_VERSION
         album = store.snapshot().album("model", 1)
         assert (album.exemplar_ids.tolist(), album.vectors.tolist()) == ([1], [OLD_VECTOR.tolist()])
+        assert not album.denied.any()
         store.put_zones([Zone("", "door", "line", ((0, 0), (0.5, 0.5)))])
         index(store, "a.mp4")
 
