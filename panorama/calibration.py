@@ -9,7 +9,7 @@ from typing import Any
 
 from panorama.content import content_dir
 from panorama.errors import LibraryWriteError, ModelError
-from panorama.examples import VIEWS
+from panorama.examples import views_of
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 
@@ -25,7 +25,7 @@ PLAIN = Calibration(centre=0.0, slope=1.0, low=0.0, high=0.5, near_best=0.75)
 
 def measured_with(embedder: Embedder) -> str:
     """What a library measured holds for: other vectors, or fewer views of examples, give other values."""
-    return f"{embedder.hash}:{len(VIEWS)}"
+    return f"{embedder.hash}:{len(views_of(embedder))}"
 
 
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:

@@ -44,7 +44,7 @@ def lit(share: float) -> Callable[[Image], Image]:
     return lambda rgb: np.clip(np.rint(rgb * np.float32(share)), 0, 255).astype(np.uint8)
 
 
-VIEWS: Mapping[str, Callable[[Image], Image]] = {
+GEOMETRY: Mapping[str, Callable[[Image], Image]] = {
     "as it is": lambda rgb: rgb,
     "mirrored": lambda rgb: np.ascontiguousarray(rgb[:, ::-1]),
     "middle": part(0.08, 0.08, 0.92, 0.92),
@@ -53,10 +53,16 @@ VIEWS: Mapping[str, Callable[[Image], Image]] = {
     "lower left": part(0, 0.15, 0.85, 1),
     "lower right": part(0.15, 0.15, 1, 1),
     "wider": _framed,
-    "brighter": lit(1.3),
-    "darker": lit(0.7),
 }
-"""Ways of seeing an example that measuring kept (DECISIONS 63). Other light leaves a colour its hue."""
+LIGHT: Mapping[str, Callable[[Image], Image]] = {"brighter": lit(1.3), "darker": lit(0.7)}
+
+VIEWS: Mapping[str, Callable[[Image], Image]] = {**GEOMETRY, **LIGHT}
+"""Ways of seeing an example, those that measuring kept (DECISIONS 61 and 63)."""
+
+
+def views_of(embedder: Embedder) -> Mapping[str, Callable[[Image], Image]]:
+    """The ways in which an embedder is shown an example."""
+    return GEOMETRY if embedder.of_colour_alone else VIEWS
 
 
 BATCH = 32
@@ -65,9 +71,11 @@ BATCH = 32
 
 def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.float32]:
     """Vectors of unit length of the views of examples at every exit: (exits, B, V, dim) float32."""
-    views = [view(rgb) for rgb in pictures for view in VIEWS.values()]
-    vectors = embedder.embed_all(views)  # (exits, B * V, dim)
-    return vectors.reshape(len(vectors), len(pictures), len(VIEWS), vectors.shape[-1])
+    ways = views_of(embedder)
+    vectors = embedder.embed_all(
+        [view(rgb) for rgb in pictures for view in ways.values()]
+    )  # (exits, B * V, dim)
+    return vectors.reshape(len(vectors), len(pictures), len(ways), vectors.shape[-1])
 
 
 def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
@@ -75,7 +83,7 @@ def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
     counts = snapshot.entities
     pictures = sum(counts.column("exemplars").to_pylist()) + sum(counts.column("negatives").to_pylist())
     held = min(len(snapshot.album(embedder.hash, exit)) for exit in range(1, embedder.exits + 1))
-    return held < pictures * len(VIEWS)
+    return held < pictures * len(views_of(embedder))
 
 
 def embed_exemplars(store: Store, embedder: Embedder) -> int:
@@ -86,7 +94,7 @@ def embed_exemplars(store: Store, embedder: Embedder) -> int:
     Raises:
         LibraryWriteError: the library cannot be written.
     """
-    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(VIEWS))
+    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(views_of(embedder)))
     if waiting:
         store.check_writable()
     done = 0

@@ -13,7 +13,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import BAND_NAMES, MatchRequest
-from panorama.query.scoring import Sought, kept_out
+from panorama.query.scoring import Sought, denied_values
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -317,23 +317,22 @@ class _Account:
 
     def unlike(self, crop_id: int) -> float | None:
         """And by the look-alikes alone."""
-        first = len(self._sought.positive)
-        near = self._near(crop_id)[first : first + len(self._sought.negative)]
+        near = self._near(crop_id)[len(self._sought.positive) :]
         return float(near.max()) if len(near) else None
 
     def denied(self) -> Likeness | None:
         """What was denied and keeps the track out; of several what comes nearest."""
         sought = self._sought
-        near = normalise(sought.every @ self._vectors.T, sought.level)  # (P + Q + D, crops)
-        if not len(sought.denied) or not kept_out(sought, near, np.zeros(1, np.intp))[0]:
+        near = denied_values(sought, self._vectors)  # (D, crops)
+        if not len(near) or near.max() == -np.inf:
             return None
-        near = near[len(near) - len(sought.denied) :]
         row, column = np.unravel_index(int(near.argmax()), near.shape)
         return self._likeness(int(sought.denied_ids[row]), int(column))
 
     def _near(self, crop_id: int) -> NDArray[np.float32]:
         sought = self._sought
-        return normalise(sought.every @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
+        known = np.concatenate([sought.positive, sought.negative])
+        return normalise(known @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
 
     def look_alike(self) -> Likeness | None:
         """The registered look-alike of the entity that comes nearest."""

@@ -15,7 +15,7 @@ import panorama
 from panorama.calibrate import calibrate, fit, values_of
 from panorama.calibration import SETTING, measured_with, told
 from panorama.errors import ModelError
-from panorama.examples import VIEWS
+from panorama.examples import GEOMETRY
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.query.scoring import SCAN_ROWS, Sought, TrackRows, score_tracks
@@ -106,7 +106,7 @@ def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
         library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
         assert list(library.calibrations) == own
         assert told(library.embedder, library.snapshot().settings) == "the library's own"
-        monkeypatch.setitem(VIEWS, "upside down", lambda rgb: rgb[::-1])
+        monkeypatch.setitem(GEOMETRY, "upside down", lambda rgb: rgb[::-1])
         assert library.calibrations == shipped
         assert "of other views" in told(library.embedder, library.snapshot().settings)
 

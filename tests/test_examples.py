@@ -10,7 +10,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.examples import VIEWS, embed_examples, embed_exemplars, lacking
+from panorama.examples import GEOMETRY, VIEWS, embed_examples, embed_exemplars, lacking
 from panorama.models.base import Embedder
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
@@ -61,6 +61,12 @@ def test_a_picture_is_also_seen_in_more_and_in_less_light() -> None:
     grey = plain((200, 100, 50))
     assert VIEWS["darker"](grey)[0, 0].tolist() == [140, 70, 35]
     assert VIEWS["brighter"](grey)[0, 0].tolist() == [255, 130, 65]  # no brighter than white
+
+
+def test_a_model_of_colour_alone_is_not_shown_other_light() -> None:
+    dark = plain((40, 20, 10))
+    assert embed_examples([dark], MeanColor()).shape[2] == len(VIEWS) > len(GEOMETRY)
+    assert embed_examples([dark], ColorEmbedder()).shape[2] == len(GEOMETRY)
 
 
 def test_no_example_has_no_vector() -> None:
@@ -114,7 +120,7 @@ def test_a_picture_that_is_gone_keeps_its_mean_and_no_other_from_being_seen(tmp_
     with panorama.open(tmp_path / "library") as library:
         assert library.query("SELECT frames WHERE entity = 'red'").arrow().num_rows > 0
         album = library.snapshot().album(library.embedder.hash, 1)
-        assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(VIEWS)]
+        assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(GEOMETRY)]
         # Nor does it stop indexing, which tells of it.
         (told,) = library.index(tmp_path / "one.mp4", model="color-bands").warnings
         assert "is missing: it keeps the fewer vectors of color-bands that it has; register it again" in told

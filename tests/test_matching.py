@@ -69,6 +69,7 @@ class FakeSource:
     negative: tuple[bool, ...] = (False,)
     deepened: list[int] = field(default_factory=list)
     searched: list[int] | None = None  # sizes of searches in its index, None where it has none
+    no: tuple[int, ...] = ()
 
     def album(self, exit: int) -> FakeAlbum:
         count = len(self.negative)
@@ -78,6 +79,7 @@ class FakeSource:
             np.arange(count) + 100,
             np.array(self.negative),
             self.exemplar_vectors[exit - 1],
+            self.no,
         )
 
     def stored(self, exit: int) -> Table:
@@ -400,3 +402,15 @@ def test_what_was_denied_keeps_out_what_could_be_a_picture_of_it_and_not_what_is
     assert found.normalised[out].tolist() == found.unaided[out].tolist() == [DENIED, DENIED]
     assert found.normalised[~out].tolist() == as_before.normalised[~out].tolist()
     assert as_before.normalised[out].min() > 0.5
+
+
+def test_an_exit_that_only_sends_on_denies_nothing() -> None:
+    """The first exit takes the track for a picture of what was denied, the deepest one knows better."""
+    source = FakeSource(
+        np.array([[unit(0.6)], [unit(0.95)]], np.float32), np.array([7]),
+        np.array([[unit(1.0), unit(0.6)]] * 2, np.float32), stored_exits=1, negative=(False, True), no=(101,),
+    )  # fmt: skip
+    for high, band in ((1.0, ACCEPTED), (0.5, REJECTED)):
+        calibrations = (replace(SHALLOW, high=high), DEEP)
+        found = AlbumMatcher(source, TwoExits(), calibrations).match(MatchRequest(("thing",), keep="all"))
+        assert found.band.tolist() == [band], high

@@ -20,7 +20,7 @@ from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
-from panorama.query.scoring import TrackRows
+from panorama.query.scoring import DENIED, SAME_PICTURE, TrackRows
 from panorama.store import Album
 from panorama.store.vector_cache import prints_of
 from panorama.store.vectors import VectorIndex, VectorTable
@@ -107,6 +107,7 @@ def make(seed: int, tracks: int, shuffled: bool = False, flat: bool = False) -> 
         owners, vectors, crop_ids = owners[order], vectors[order], crop_ids[order]
     table = VectorTable("one", 1, crop_ids, owners, prints_of(vectors), vectors)
     exemplars = unit(np.repeat(things[:4], 2, axis=0) + 0.05 * rng.normal(size=(8, DIM)))
+    exemplars[7] = unit(things[1:2] + 0.1 * rng.normal(size=(1, DIM)))[0]  # denied, and near to what b is
     album = Album(
         ("a", "b", "c"),
         np.array([0, 0, 1, 1, 2, 2, 0, 1], np.int32),
@@ -222,7 +223,8 @@ def one_by_one(library: Library, name: str, request: MatchRequest) -> dict[tuple
     """The rule, track by track, in plain numpy, without a cohort."""
     album, table = library.exemplars, library.index.table
     mine = album.entity_index == album.entities.index(name)
-    good, bad = album.vectors[mine & ~album.negative], album.vectors[mine & album.negative]
+    good = album.vectors[mine & ~album.negative]
+    bad, no = album.vectors[mine & album.negative & ~album.denied], album.vectors[mine & album.denied]
     values = {}
     for track in np.unique(table.track_ids):
         crops = table.vectors[table.track_ids == track]
@@ -230,9 +232,11 @@ def one_by_one(library: Library, name: str, request: MatchRequest) -> dict[tuple
             mean = good.mean(axis=0)
             good = np.concatenate([good, mean[None] / np.linalg.norm(mean)])
         best = (crops @ good.T).max(axis=1)
+        denied = (crops @ no.T).max(axis=1, initial=-1.0)
+        kept = bool(((denied >= SAME_PICTURE) & (denied >= best)).any())
         if len(bad):
             best = best - 2 * np.maximum((crops @ bad.T).max(axis=1) - best, 0)
-        values[int(track)] = float(np.quantile(best, POOL_QUANTILE))
+        values[int(track)] = DENIED if kept else float(np.quantile(best, POOL_QUANTILE))
     out = {}
     for track, value in values.items():
         score = float(BANDS.score(np.array(value)))

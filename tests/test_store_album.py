@@ -232,3 +232,14 @@ def test_forget_says_so_when_a_reader_keeps_the_log_alive(store, monkeypatch):
         with pytest.raises(LibraryWriteError, match=r"deleted bytes|locked"):
             store.forget_entity("cat")
     assert store.entities() == []
+
+
+def test_of_a_look_alike_that_is_denied_the_last_word_counts(tmp_path):
+    store = Store.create(tmp_path / "x")
+    views = np.eye(2, dtype=np.float32)[:1]
+    for denied in (False, True, False):
+        no = NewExemplar(b"no", ".jpg", "no.jpg", negative=True, vectors={(MODEL, 1): views}, denied=denied)
+        store.add_exemplars("van", [NewExemplar(b"yes", ".jpg", "yes.jpg", vectors={(MODEL, 1): views}), no])
+        assert [one.denied for one in store.exemplars("van")] == [False, denied]
+        assert store.snapshot().album(MODEL, 1).denied.tolist() == [False, denied]
+    store.close()

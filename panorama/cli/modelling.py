@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from panorama.calibrate import calibrate
-from panorama.calibration import SETTING, measured_with, write_calibration
+from panorama.calibration import SETTING, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -69,8 +69,10 @@ def calibrate_command(
         ]
         if given:
             raise click.UsageError(f"--reset goes back to the model's calibration; leave out --{given[0]}")
-        for key in (SETTING, EVIDENCE):
-            library.put_setting(key + measured_with(library.embedder), None)
+        own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
+        for key in library.snapshot().settings:
+            if key.startswith(own):
+                library.put_setting(key, None)
         say("the model's own calibration applies again")
         return
     reports = calibrate(library, precision, slack)

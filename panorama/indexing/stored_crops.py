@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.examples import VIEWS, embed_exemplars
+from panorama.examples import embed_exemplars, views_of
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
 from panorama.lines import one_line
@@ -55,7 +55,7 @@ def embed_missing(
 
 def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
     """A remark on each registered picture that `embed_missing` found missing or damaged."""
-    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(VIEWS))
+    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(views_of(embedder)))
     if not waiting:
         return ()
     held = set(store.snapshot().album(embedder.hash, embedder.exits).exemplar_ids.tolist())

@@ -54,11 +54,13 @@ class Embedder(ABC):
         folder: where its recipe, weights and calibration lie; None for what is not made of files.
         precision: the number format that its network runs in, and why not the fastest; None without one.
         device: where its network runs.
+        of_colour_alone: whether a picture in other light is one of another thing to it.
     """
 
     folder: Path | None = None
     precision: Precision | None = None
     device: object = "cpu"
+    of_colour_alone: bool = False
     name: str
     hash: str
     dim: int

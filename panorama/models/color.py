@@ -113,6 +113,7 @@ class ColorEmbedder(Embedder):
     """
 
     name = "color-bands"
+    of_colour_alone = True
     dim = COLOR_DIM
     exits = 1
     macs = (SIDE * SIDE * BINS,)

@@ -32,10 +32,10 @@ MOST = 200
 PAGE_SUFFIXES = (".html", ".htm")
 
 EFFECT = (
-    "A yes makes the small picture an example of the entity, a no makes it a look-alike to keep out. "
-    "Say both, and yes also to what is rightly accepted: noes alone take right answers away."
+    "A yes makes the small picture an example of the entity; most is gained where it was uncertain. "
+    "A no keeps out the track, and what could be a picture of it."
 )
-"""What marks do, by decision 64."""
+"""What marks do, by decisions 64 and 65."""
 
 _BUTTONS = (
     '<div class="marks">'

@@ -147,19 +147,6 @@
     by("nothing").hidden = lines.length > 0;
     by("nothing").textContent = marked.length ? "What is marked has no name yet." : "Nothing is marked yet.";
     by("copied").textContent = "";
-    lopsided(marked);
-  };
-
-  // Noes alone take right answers away (decision 64).
-  const lopsided = (marked) => {
-    const said = (name, mark, bands) => marked.some((tile) => tile.dataset.entity === name
-      && marks.get(tile.id) === mark && bands.includes(tile.dataset.band));
-    const all = ["accepted", "uncertain", "rejected", ""];
-    const names = data.entities.map((entity) => entity.name).filter((name) => (said(name, "no", all)
-      && !said(name, "yes", all)) || (said(name, "no", ["uncertain", "rejected"]) && !said(name, "yes", ["accepted"])));
-    by("lopsided").hidden = !names.length;
-    by("lopsided").textContent = `${names.map((name) => name || "What is not named").join(", ")}: `
-      + "these noes take right answers away. Say yes, too, to some of what is rightly accepted.";
   };
 
   const copy = async () => {

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.query.cascade import passed_by
 from panorama.query.cost import COSTS, Costs, Work, choose
 from panorama.query.decide import Calibration, least_similarity
 from panorama.query.kinship import Places
@@ -141,8 +142,9 @@ class Passes:
         return rows if groups.order is None else np.sort(rows)
 
     def sought(self, name: str, exit: int) -> Sought:
-        """An entity's exemplars at an exit."""
-        return Sought.of(self._source.album(exit), name, self._cohort[exit - 1])
+        """An entity's exemplars at an exit; one that only sends on denies nothing, for it accepts nothing."""
+        found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1])
+        return found.without_denied() if passed_by(self._calibrations, exit) else found
 
     def first(
         self, names: Sequence[str], exit: int, scope: Scope | None, least: float | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -180,16 +180,18 @@ class Sought:
         exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
         positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1.
         negative: (Q, dim) of its look-alikes, the mean of the views of each.
+        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
         denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
-        level: (P + Q + D,) how alike strangers get to each of them; to the positive ones, all taken together.
+        denied_level: (D,) how alike strangers get to each of these.
     """
 
     exemplar_ids: NDArray[np.int64]
     positive: NDArray[np.float32]
     negative: NDArray[np.float32]
+    level: NDArray[np.float32]
     denied: NDArray[np.float32]
     denied_ids: NDArray[np.int64]
-    level: NDArray[np.float32]
+    denied_level: NDArray[np.float32]
 
     @classmethod
     def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32]) -> Sought:
@@ -203,16 +205,18 @@ class Sought:
         # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
         each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
         negative = np.concatenate([*each, positive[:0]])
+        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
-        alone = cohort_level(np.concatenate([negative, denied]), cohort)
-        level = np.concatenate([levels_together(positive, cohort), alone])
-        return cls(ids, positive, negative, denied, album.exemplar_ids[no], level)
+        return cls(
+            ids, positive, negative, level, denied, album.exemplar_ids[no], cohort_level(denied, cohort)
+        )
 
-    @property
-    def every(self) -> NDArray[np.float32]:
-        """(P + Q + D, dim) all that crops are compared with, in the order of `level`."""
-        return np.concatenate([self.positive, self.negative, self.denied])
+    def without_denied(self) -> Sought:
+        """The same where nothing was denied."""
+        return replace(
+            self, denied=self.denied[:0], denied_ids=self.denied_ids[:0], denied_level=self.level[:0]
+        )
 
     @property
     def exemplars(self) -> int:
@@ -289,7 +293,7 @@ def score_tracks(
         least: the pooled value below which a track is left out; None keeps every one.
         threads: to divide many tracks among; what is found does not depend on it.
     """
-    exemplars = [one.every for one in sought]  # each (P + Q + D, dim)
+    exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
 
     def compared(part: NDArray[np.intp]) -> list[Scored]:
         rows = groups.rows(part)
@@ -298,9 +302,13 @@ def score_tracks(
         found = []
         for number, one in enumerate(sought):
             # Not one product for all: an entity's values must not depend on which others are asked for.
-            similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q + D, rows)
+            similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
-            found.append(scored if least is None else scored[scored.normalised >= least])
+            reach = scored.normalised >= (-np.inf if least is None else least)
+            if len(one.denied):
+                scored = _denied(one, scored[reach], block[np.repeat(reach, counts)], counts[reach])
+                reach = scored.normalised >= (-np.inf if least is None else least)
+            found.append(scored[reach])
         return found
 
     parts = divided(compared, _parts(groups, tracks), threads)
@@ -330,9 +338,9 @@ def _pooled(
     track_ids: NDArray[np.int64],
     counts: NDArray[np.intp],
 ) -> Scored:
-    """Similarities (P + Q + D, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
+    """Similarities (P + Q, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
     normalised = normalise(similarity, one.level)
-    values = _values(one, normalised, normalised[: len(one.positive)])
+    values = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
     starts = np.cumsum(counts) - counts
     within = np.arange(len(values)) - np.repeat(starts, counts)
     place = np.repeat(np.arange(len(counts)), counts), within
@@ -345,30 +353,29 @@ def _pooled(
     if others is not None:
         spread[place] = others
         unaided = pool(spread)
-    if len(one.denied):
-        out = kept_out(one, normalised, starts)
-        pooled, unaided = (np.where(out, np.float32(DENIED), some) for some in (pooled, unaided))
     return Scored(track_ids, pooled, unaided, crop_ids[best], one.exemplar_ids[which])
 
 
-def _values(
-    one: Sought, normalised: NDArray[np.float32], positive: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Values (rows,) of crops by some positive rows, and by all look-alikes, of (P + Q + D, rows)."""
-    first = len(one.positive)
-    return crop_scores(positive, normalised[first : first + len(one.negative)])
+def _denied(one: Sought, scored: Scored, crops: NDArray[np.float32], counts: NDArray[np.intp]) -> Scored:
+    """The same tracks, DENIED where they are kept out: `crops` (rows, dim) and `counts` (T,) are theirs."""
+    near = denied_values(one, crops)  # (D, rows)
+    out = np.logical_or.reduceat((near > -np.inf).any(axis=0), np.cumsum(counts) - counts)
+    normalised, unaided = (
+        np.where(out, np.float32(DENIED), values) for values in (scored.normalised, scored.unaided)
+    )
+    return replace(scored, normalised=normalised, unaided=unaided)
 
 
-def kept_out(one: Sought, normalised: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """(T,) tracks with a crop that could be a picture of what was denied, and is no nearer to an example.
+def denied_values(one: Sought, crops: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(D, rows) normalised, -inf where a crop (rows, dim) could be no picture of what was denied.
 
-    Nearness alone takes nothing away: what is denied was seen in the same light, size and place as the thing
-    itself is, and examples often were not.
+    It could be one from SAME_PICTURE on, where no example is nearer. Nearness alone takes nothing away: what
+    is denied was seen in the same light, size and place as the thing itself is, and examples often were not.
     """
-    first = len(one.positive)
-    denied = normalised[first + len(one.negative) :].max(axis=0)  # (rows,)
-    same = (denied >= SAME_PICTURE) & (denied >= normalised[:first].max(axis=0))
-    return np.asarray(np.logical_or.reduceat(same, starts))
+    known = np.arange(len(one.positive))
+    by_examples = normalise(one.positive @ crops.T, one.level[known]).max(axis=0)  # (rows,)
+    near = normalise(one.denied @ crops.T, one.denied_level)
+    return np.where((near >= SAME_PICTURE) & (near >= by_examples), near, np.float32(-np.inf))
 
 
 def _unaided(
@@ -380,7 +387,7 @@ def _unaided(
     when it is met again. A track of which all exemplars are pictures keeps its values.
 
     Args:
-        normalised: (P + Q + D, rows).
+        normalised: (P + Q, rows).
         starts, counts: (T,) the rows of each track.
 
     Returns:
@@ -397,7 +404,7 @@ def _unaided(
     kept = np.where(aided, np.float32(-np.inf), normalised[:known])
     # Their mean has a part of each.
     mean = np.where(aided.any(axis=0), np.float32(-np.inf), normalised[known : len(one.positive)])
-    return _values(one, normalised, np.concatenate([kept, mean]))
+    return crop_scores(np.concatenate([kept, mean]), normalised[len(one.positive) :])
 
 
 def take_rows(vectors: NDArray[np.float32], rows: NDArray[np.intp], ascending: bool) -> NDArray[np.float32]:

@@ -34,6 +34,7 @@ _NEW_EXEMPLAR = """
 INSERT INTO exemplars (entity_id, negative, denied, source, picture, sha256, width, height, created_at)
 VALUES (:entity, :negative, :denied, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
 """
+_SAY_AGAIN = "UPDATE exemplars SET denied = :denied WHERE exemplar_id = :exemplar"
 _EXEMPLARS = """
 SELECT x.exemplar_id, e.name, x.negative, x.denied, x.source, x.picture, x.sha256, x.width, x.height
 FROM exemplars x JOIN entities e ON e.entity_id = x.entity_id
@@ -177,6 +178,7 @@ def _add(
             given_with_it = place.root / same.picture in written
             raise EntityError(_both(name, item, None if given_with_it else same.exemplar_id))
         exemplar = int(same.exemplar_id)
+        tx.run(_SAY_AGAIN, exemplar=exemplar, denied=int(item.denied))  # the last word counts
         _put_back(place.root / same.picture, item.picture)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"

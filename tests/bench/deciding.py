@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from panorama.content import content_dir
 from panorama.evaluate import average_precision
-from panorama.examples import VIEWS
+from panorama.examples import GEOMETRY, VIEWS
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.weights import read_recipe
 from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
@@ -35,7 +35,7 @@ EVAL = "eval"
 CHOOSING = ("sample", "clips", "pictures")
 """Judges that choices are made by."""
 
-EIGHT = tuple(list(VIEWS)[:8])
+EIGHT = tuple(GEOMETRY)
 """The views of an example by geometry alone."""
 
 SEVERAL = ("moments", "classes", "sides")

@@ -107,11 +107,9 @@ def _with(one: Sought, count: int) -> Sought:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     level = np.full(count, one.level[: len(one.positive)].mean(), np.float32)
     return replace(
-        one,
+        one.without_denied(),
         positive=vectors,
         negative=one.negative[:0],
-        denied=one.denied[:0],
-        denied_ids=one.denied_ids[:0],
         level=level,
         exemplar_ids=np.arange(count),
     )

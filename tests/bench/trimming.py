@@ -130,7 +130,7 @@ class Judge:
         exit = matcher.first_exit()
         one = Sought.of(matcher.source.album(exit), name, matcher.embedder.cohort()[exit - 1])
         stored = matcher.source.stored(exit)
-        pictures = one.every
+        pictures = np.concatenate([one.positive, one.negative])
         normalised = normalise(pictures @ np.asarray(stored.vectors).T, one.level)
         values = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
         return dict(zip(np.asarray(stored.crop_ids).tolist(), values.tolist(), strict=True))
