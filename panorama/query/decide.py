@@ -10,7 +10,7 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
    nearest strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike
    (negative exemplar) that fits better than they do is taken away twice.
 3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
-   do not lose it. A track that could be a picture of what was denied has no value: see `scoring.denied_values`.
+   do not lose it. What could be a picture of what was denied is worth nothing: see `scoring.denied_values`.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
