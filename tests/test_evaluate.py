@@ -13,6 +13,8 @@ import pytest
 from conftest import Ran
 from fakes import Thing, thing_picture, write_film, write_picture
 
+import panorama
+from panorama.calibration import SETTING
 from panorama.errors import UsageError
 from panorama.evaluate import (
     RANKED_FRAMES,
@@ -169,4 +171,8 @@ def test_a_reset_with_settings_for_another_calibration_is_refused(
     run("index", "a.mp4", "--model", "color-bands")
     done = run("calibrate", "--reset", "--slack", "0.1")
     assert done.status == 2 and "leave out --slack" in done.err
+    with panorama.open("panorama-library") as library:
+        library.put_setting(SETTING + library.embedder.hash, [{}])  # as it was kept for fewer views
+    assert "of other views" in run("info", "--json").json["calibration"]
     assert run("calibrate", "--reset").status == 0
+    assert run("info", "--json").json["calibration"] == "the model's"
