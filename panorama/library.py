@@ -456,8 +456,8 @@ class Library:
 
     def crop(self, crop_id: int) -> NDArray[np.uint8]:
         """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
-        for batch in self._store.read_crops(crop_ids=np.array([crop_id], np.int64)):
-            return decode_picture(batch.jpegs[0])
+        for jpeg in self.stored_crops([crop_id]).values():
+            return decode_picture(jpeg)
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
 
     def stored_crops(self, crop_ids: Sequence[int]) -> dict[int, bytes]:

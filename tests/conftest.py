@@ -35,7 +35,7 @@ settings.load_profile("panorama")
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
-from fakes import ColoredThings  # noqa: E402
+from fakes import ColoredThings, Thing, write_album, write_film  # noqa: E402
 from places import FOOTAGE, NO_FOOTAGE  # noqa: E402
 
 
@@ -88,6 +88,18 @@ def run(
         return Ran(int(left.value.code or 0), out, err)
 
     return panorama
+
+
+@pytest.fixture
+def asked(run: Callable[..., Ran], tmp_path: Path) -> Path:
+    """Two films: red alone in gate/a.mp4, red (from 10) and blue (from 20) in yard/b.mp4."""
+    write_film(tmp_path / "v" / "gate" / "a.mp4", [Thing("red", 5, 35)])
+    write_film(
+        tmp_path / "v" / "yard" / "b.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)]
+    )
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
+    return tmp_path
 
 
 @pytest.fixture(scope="module")

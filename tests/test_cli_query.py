@@ -12,24 +12,12 @@ import cv2
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from fakes import Thing, thing_picture, write_album, write_film, write_picture
+from fakes import Thing, thing_picture, write_film, write_picture
 
 from panorama.video import open_video
 
 RED = "SELECT frames WHERE entity = 'red'"
 COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]
-
-
-@pytest.fixture
-def asked(run, tmp_path):
-    """Two films: red alone in gate/a.mp4, red (from 10) and blue (from 20) in yard/b.mp4."""
-    write_film(tmp_path / "v" / "gate" / "a.mp4", [Thing("red", 5, 35)])
-    write_film(
-        tmp_path / "v" / "yard" / "b.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)]
-    )
-    run("index", "v", "--model", "color-bands", "--fps", "10")
-    run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
-    return tmp_path
 
 
 def rows(run, sql, *words):

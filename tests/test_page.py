@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, write_album, write_film
+from fakes import Thing, write_film
 
 import panorama
 from panorama.errors import UsageError
@@ -111,18 +111,6 @@ def picture(tag: Tag) -> np.ndarray:
     kind, data = (tag.attributes["src"] or "").split(",", 1)
     assert kind == "data:image/jpeg;base64"
     return cv2.imdecode(np.frombuffer(base64.b64decode(data), np.uint8), cv2.IMREAD_COLOR)
-
-
-@pytest.fixture
-def asked(run, tmp_path):
-    """Two films: red alone in gate/a.mp4, red (from 10) and blue (from 20) in yard/b.mp4."""
-    write_film(tmp_path / "v" / "gate" / "a.mp4", [Thing("red", 5, 35)])
-    write_film(
-        tmp_path / "v" / "yard" / "b.mp4", [Thing("red", 10, 40, top=10), Thing("blue", 20, 40, top=70)]
-    )
-    run("index", "v", "--model", "color-bands", "--fps", "10")
-    run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
-    return tmp_path
 
 
 @pytest.fixture

@@ -294,6 +294,7 @@ def score_tracks(
         threads: to divide many tracks among; what is found does not depend on it.
     """
     exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
+    floor = -np.inf if least is None else least
 
     def compared(part: NDArray[np.intp]) -> list[Scored]:
         rows = groups.rows(part)
@@ -304,11 +305,12 @@ def score_tracks(
             # Not one product for all: an entity's values must not depend on which others are asked for.
             similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
-            reach = scored.normalised >= (-np.inf if least is None else least)
+            reach = scored.normalised >= floor
+            scored = scored[reach]
             if len(one.denied):
-                scored = _denied(one, scored[reach], block[np.repeat(reach, counts)], counts[reach])
-                reach = scored.normalised >= (-np.inf if least is None else least)
-            found.append(scored[reach])
+                scored = _denied(one, scored, block[np.repeat(reach, counts)], counts[reach])
+                scored = scored[scored.normalised >= floor]
+            found.append(scored)
         return found
 
     parts = divided(compared, _parts(groups, tracks), threads)
@@ -372,8 +374,8 @@ def denied_values(one: Sought, crops: NDArray[np.float32]) -> NDArray[np.float32
     It could be one from SAME_PICTURE on, where no example is nearer. Nearness alone takes nothing away: what
     is denied was seen in the same light, size and place as the thing itself is, and examples often were not.
     """
-    known = np.arange(len(one.positive))
-    by_examples = normalise(one.positive @ crops.T, one.level[known]).max(axis=0)  # (rows,)
+    level = one.level[: len(one.positive)]
+    by_examples = normalise(one.positive @ crops.T, level).max(axis=0)  # (rows,)
     near = normalise(one.denied @ crops.T, one.denied_level)
     return np.where((near >= SAME_PICTURE) & (near >= by_examples), near, np.float32(-np.inf))
 
