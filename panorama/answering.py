@@ -44,6 +44,8 @@ class Entity:
     """One name of the vocabulary and how many pictures stand for it.
 
     Attributes:
+        negatives: all pictures of what it is not.
+        denied: those of them that were denied by their row; the others are look-alikes.
         warnings: remarks for people on what was just registered: what was left out of folders, and why.
     """
 
@@ -51,9 +53,11 @@ class Entity:
     exemplars: int
     negatives: int
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    denied: int = 0
 
     def __repr__(self) -> str:
-        said = f", warnings={self.warnings!r}" if self.warnings else ""
+        said = f", denied={self.denied}" if self.denied else ""
+        said += f", warnings={self.warnings!r}" if self.warnings else ""
         return f"Entity(name={self.name!r}, exemplars={self.exemplars}, negatives={self.negatives}{said})"
 
 

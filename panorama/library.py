@@ -299,7 +299,7 @@ class Library:
 
         for name, given in album.items():
             if not given.pictures and composed(name).strip() not in self._store.entities():
-                raise UsageError(f"{name!r} is new: give an example of it, not only look-alikes")
+                raise UsageError(f"{name!r} is new: give an example of it, not only what it is not")
         self._models.remember()
         ready = {
             name: registering.exemplars(given.pictures, self.embedder)
@@ -319,7 +319,7 @@ class Library:
         from panorama.answering import Entity
 
         rows = self.snapshot().entities.to_pylist()
-        return [Entity(r["entity"], r["exemplars"], r["negatives"]) for r in rows]
+        return [Entity(r["entity"], r["exemplars"], r["negatives"], denied=r["denied"]) for r in rows]
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
@@ -327,7 +327,8 @@ class Library:
 
         known = self._store.exemplars(name)
         negatives = sum(e.negative for e in known)
-        return Entity(composed(name).strip(), len(known) - negatives, negatives)
+        denied = sum(e.denied for e in known)
+        return Entity(composed(name).strip(), len(known) - negatives, negatives, denied=denied)
 
     def exemplars(self, name: str) -> list[Exemplar]:
         """The pictures of an entity, in order of registration."""

@@ -203,7 +203,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     """
     name = library.entity(entity).name
     if not any(not e.negative for e in library.exemplars(name)):
-        raise EntityError(f"{name!r} has no example, only look-alikes; add one: panorama register")
+        raise EntityError(f"{name!r} has no example, only what it is not; add one: panorama register")
     if place.video is not None:
         from panorama.listed_videos import names_of  # a query does not need what reads video
 

@@ -158,10 +158,13 @@ def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
     red, blue = (run("query", track.format(name), "--json").json[0]["track_id"] for name in ("red", "blue"))
     crop = run("query", f"SELECT crop_id FROM crops WHERE track_id = {blue}", "--json").json[0]["crop_id"]
     assert run("register", "van", "--track", str(red)).err == "van: 1 example\n"
-    assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 look-alike\n"
+    assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 denied\n"
     assert 28 <= seen(run, "van") <= 36
     yes, no = run("exemplars", "van", "--json").json
     assert (yes["kind"], no["kind"]) == ("example", "denied")
+    more = run("register", "van", "--not", "green.png")
+    assert more.err == "van: 1 example, 1 look-alike and 1 denied\n"
+    assert entities(run)["van"] == (1, 2)
     assert yes["source"].startswith("a.mp4 at ") and no["source"].endswith(f" s, crop {crop}")
     for words, told in (
         (["--track", "5"], "no track 5"),

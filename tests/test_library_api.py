@@ -111,7 +111,8 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
     library.register("bus", thing_picture("blue"))
     library.remove_exemplar(library.exemplars("bus")[0].exemplar_id)
     denied = library.register_seen("bus", crop_ids=crops[:1], look_alike=True)
-    assert (denied.exemplars, denied.negatives) == (1, 1)
+    assert (denied.exemplars, denied.negatives, denied.denied) == (1, 1, 1)
+    assert denied in library.entities() and repr(denied).endswith("negatives=1, denied=1)")
     for wrong, told in (
         ({}, "name what was seen"),
         ({"track_ids": [5]}, "no track 5 with a stored crop"),

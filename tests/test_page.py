@@ -238,7 +238,7 @@ def test_the_commands_tell_the_library_what_the_small_pictures_show(run, asked, 
     pictures = [base64.b64decode(source.split(",")[1]) for source in small]
     for command, told in (
         (page.command(yes), "red: 3 examples"),
-        (page.command(no, no=True), "red: 3 examples and 1 look-alike"),
+        (page.command(no, no=True), "red: 3 examples and 1 denied"),
     ):
         done = run(*shlex.split(command)[1:])
         assert (done.status, told in done.err) == (0, True), done.err

@@ -33,8 +33,8 @@ def test_an_entity_has_its_pictures_and_vectors(store):
     np.testing.assert_array_equal(album.vectors, vectors[[0, 0, 1, 2]])
     rows = store.snapshot().entities.to_pylist()
     assert rows == [
-        {"entity": "aunt", "exemplars": 1, "negatives": 0},
-        {"entity": "blue-van", "exemplars": 2, "negatives": 1},
+        {"entity": "aunt", "exemplars": 1, "negatives": 0, "denied": 0},
+        {"entity": "blue-van", "exemplars": 2, "negatives": 1, "denied": 0},
     ]
     assert [e.picture.read_bytes() for e in store.exemplars("blue-van")] == [b"one", b"two", b"look-alike"]
 
@@ -103,6 +103,14 @@ def test_who_registers_a_picture_with_the_other_sign_is_told_the_command_that_re
         store.add_exemplars(name, [exemplar(b"two"), exemplar(b"one", negative=not negative)])
     store.remove_exemplar(number)
     store.add_exemplars(name, [exemplar(b"one", negative=not negative)])
+
+
+def test_what_was_denied_is_called_so_where_it_is_given_as_an_example(store):
+    """It was called a look-alike, which `panorama exemplars` did not."""
+    (number,) = store.add_exemplars("cat", [NewExemplar(b"no", ".jpg", "no.jpg", negative=True, denied=True)])
+    told = rf"and a denied picture of 'cat': it is registered as a denied picture; .* --remove {number}$"
+    with pytest.raises(EntityError, match=told):
+        store.add_exemplars("cat", [exemplar(b"no")])
 
 
 def test_a_picture_given_with_both_signs_at_once_has_no_number_to_remove(store):
@@ -242,4 +250,5 @@ def test_of_a_look_alike_that_is_denied_the_last_word_counts(tmp_path):
         store.add_exemplars("van", [NewExemplar(b"yes", ".jpg", "yes.jpg", vectors={(MODEL, 1): views}), no])
         assert [one.denied for one in store.exemplars("van")] == [False, denied]
         assert store.snapshot().album(MODEL, 1).denied.tolist() == [False, denied]
+        assert store.snapshot().entities.column("denied").to_pylist() == [denied]
     store.close()

@@ -182,7 +182,7 @@ def test_an_entity_without_an_example_says_so(library):
     library.register("lone", thing_picture("yellow"), unlike=thing_picture("green"))
     try:
         library.remove_exemplar(next(e.exemplar_id for e in library.exemplars("lone") if not e.negative))
-        with pytest.raises(EntityError, match="only look-alikes"):
+        with pytest.raises(EntityError, match="only what it is not"):
             library.why("lone", "one.mp4", frame=20)
     finally:
         library.drop("lone")

@@ -29,15 +29,18 @@ class GreedyNot(click.Command):
                 spread += ["--not", word]
             else:
                 spread.append(word)
-        # Without an image behind it, it says that what --video, --track or --crop name is the look-alike.
+        # Without an image behind it, it says that what --video, --track or --crop name is not it.
         ctx.meta[NOT_THIS] = "--not" in args and "--not" not in spread
         return super().parse_args(ctx, spread)
 
 
 def described(entity: Entity) -> str:
     """One line about one entity."""
-    unlike = f" and {counted(entity.negatives, 'look-alike')}" if entity.negatives else ""
-    return f"{entity.name}: {counted(entity.exemplars, 'example')}{unlike}"
+    rivals = entity.negatives - entity.denied
+    unlike = [counted(rivals, "look-alike")] if rivals else []
+    unlike += [f"{entity.denied} denied"] if entity.denied else []
+    *most, last = [counted(entity.exemplars, "example"), *unlike]
+    return f"{entity.name}: {', '.join(most)}{' and ' if most else ''}{last}"
 
 
 @click.command("register", cls=GreedyNot)

@@ -28,7 +28,7 @@ _NEW_ENTITY = "INSERT INTO entities (name, created_at) VALUES (:name, :now) RETU
 _RENAME = "UPDATE entities SET name = :new WHERE entity_id = :entity"
 _DROP_ENTITY = "DELETE FROM entities WHERE entity_id = :entity"
 _SAME_PICTURE = """
-SELECT exemplar_id, negative, picture FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256
+SELECT exemplar_id, negative, denied, picture FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256
 """
 _NEW_EXEMPLAR = """
 INSERT INTO exemplars (entity_id, negative, denied, source, picture, sha256, width, height, created_at)
@@ -176,7 +176,8 @@ def _add(
     if same is not None:
         if bool(same.negative) != item.negative:
             given_with_it = place.root / same.picture in written
-            raise EntityError(_both(name, item, None if given_with_it else same.exemplar_id))
+            denied = item.denied or bool(same.denied)
+            raise EntityError(_both(name, item, denied, None if given_with_it else same.exemplar_id))
         exemplar = int(same.exemplar_id)
         tx.run(_SAY_AGAIN, exemplar=exemplar, denied=int(item.denied))  # the last word counts
         _put_back(place.root / same.picture, item.picture)
@@ -211,12 +212,13 @@ def _put_back(path: Path, picture: bytes) -> None:
             write_atomically(path, picture)
 
 
-def _both(name: str, item: NewExemplar, registered: int | None) -> str:
+def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) -> str:
     """What to do where a picture is given with two signs; `registered`: the number of the other, if kept."""
-    said = f"{item.source!r} is both an exemplar and a look-alike of {name!r}"
+    no = "a denied picture" if denied else "a look-alike"
+    said = f"{item.source!r} is both an exemplar and {no} of {name!r}"
     if registered is None:
         return f"{said}; give the same picture as one of them"
-    kept = "an exemplar" if item.negative else "a look-alike"
+    kept = "an exemplar" if item.negative else no
     options = f"--remove {registered}"
     named = f"{options} -- {shlex.quote(name)}" if name.startswith("-") else f"{shlex.quote(name)} {options}"
     return f"{said}: it is registered as {kept}; to change that, first: panorama exemplars {named}"

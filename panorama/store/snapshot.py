@@ -48,6 +48,7 @@ ENTITIES = pa.schema(
         pa.field("entity", pa.string(), nullable=False),
         pa.field("exemplars", pa.int64(), nullable=False),
         pa.field("negatives", pa.int64(), nullable=False),
+        pa.field("denied", pa.int64(), nullable=False),
     ]
 )
 
@@ -79,7 +80,8 @@ AND f.retired_version IS NULL
 """
 _ENTITIES = """
 SELECT e.name, e.entity_id,
-       coalesce(sum(1 - x.negative), 0) AS exemplars, coalesce(sum(x.negative), 0) AS negatives
+       coalesce(sum(1 - x.negative), 0) AS exemplars, coalesce(sum(x.negative), 0) AS negatives,
+       coalesce(sum(x.denied), 0) AS denied
 FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
 GROUP BY e.entity_id, e.name ORDER BY e.name
 """
@@ -386,10 +388,8 @@ def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]
     rows = tx.rows(_ENTITIES)
     names = tuple(row.name for row in rows)
     position = {row.entity_id: i for i, row in enumerate(rows)}
-    entities = pa.table(
-        [pa.array(names, pa.string()), [int(r.exemplars) for r in rows], [int(r.negatives) for r in rows]],
-        schema=ENTITIES,
-    )
+    counts = ([int(getattr(row, column)) for row in rows] for column in ENTITIES.names[1:])
+    entities = pa.table([pa.array(names, pa.string()), *counts], schema=ENTITIES)
     grouped: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in tx.rows(_VECTORS):
         grouped[row[0], row[1]].append(row)
