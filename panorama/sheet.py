@@ -15,18 +15,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import (
-    LibraryWriteError,
-    QueryError,
-    UnknownVideo,
-    UsageError,
-    VideoError,
-    VideoOpenError,
-    unknown,
-)
+from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
+from panorama.hit_frames import NoFrame, file_of_hit, frames_of
 from panorama.lines import counted
 from panorama.track_boxes import Box, TrackBoxes
-from panorama.video import VideoFrame, VideoReader, open_video, write_clip
+from panorama.video import write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -170,8 +163,11 @@ def write_sheet(
     check_sheet_suffix(out)
     report = SheetReport()
     shown = _boxed(choose(hits, limit), tracks)
-    tiles = [t for t in (_tile(hit, paths, report) for hit in shown) if t is not None]
+    found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames_of(shown, paths)}
+    made = [found[number] for number in range(len(shown))]
+    tiles = [tile for tile in made if isinstance(tile, _Tile)]
     report.drawn = len(tiles)
+    report.failed += dict.fromkeys(why.error for why in made if isinstance(why, NoFrame))
     rows = max(1, -(-len(tiles) // columns))
     used = min(columns, max(1, len(tiles)))
     gap = 6
@@ -219,14 +215,8 @@ def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
     return out
 
 
-def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | None:
-    try:
-        with open_video(_path(hit.video, paths)) as reader:
-            rgb = shown_frame(reader, hit).rgb()
-    except (UnknownVideo, VideoError) as exc:
-        if (failure := f"{hit.video}: {exc}") not in report.failed:
-            report.failed.append(failure)
-        return None
+def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
+    """A hit in its frame (H, W, 3)."""
     height, width = rgb.shape[:2]
     factor = min(TILE_WIDTH / width, TILE_HEIGHT / height)
     size = (max(1, round(width * factor)), max(1, round(height * factor)))
@@ -239,22 +229,6 @@ def _tile(hit: Hit, paths: Mapping[str, str], report: SheetReport) -> _Tile | No
     y, x = (TILE_HEIGHT - size[1]) // 2, (TILE_WIDTH - size[0]) // 2
     tile[y : y + size[1], x : x + size[0]] = small
     return _Tile(hit, tile)
-
-
-def shown_frame(reader: VideoReader, hit: Hit) -> VideoFrame:
-    """The frame that the hit's box belongs to: a moment's is its best view, not its start."""
-    if hit.frame is not None:
-        for frame in reader.frames(start=int(hit.frame)):
-            return frame
-    return reader.frame_at(hit.time_seconds)
-
-
-def _path(video: str, paths: Mapping[str, str]) -> str:
-    if video not in paths:
-        raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
-    if not Path(paths[video]).exists():
-        raise VideoOpenError(f"{paths[video]} is gone; if it was moved, index it where it is now")
-    return paths[video]
 
 
 def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
@@ -322,7 +296,7 @@ def _clips(
             stop = max(h.end_seconds or h.time_seconds for h in stretch) + CLIP_MARGIN_SECONDS
             name = _clip_name(video, entity, start, taken)
             try:
-                path = _path(video, paths)
+                path = file_of_hit(video, paths)
                 write_clip(path, start, stop, folder / name, boxes=_boxes_of(stretch, tracks))
             except (UnknownVideo, VideoError) as exc:
                 report.failed.append(f"{name}: {exc}")

@@ -349,8 +349,10 @@ def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tm
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
     assert done.status == 0
     assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clip written" in done.err
-    assert "gate/a.mp4 is gone; if it was moved, index it where it is now" in done.err
-    assert "not written: gate-a.mp4" in done.err
+    gone = "gate/a.mp4 is gone; if it was moved, index it where it is now\n"
+    assert f"  not drawn: {gone}" in done.err
+    (clip,) = [line for line in done.err.splitlines() if "not written: gate-a.mp4" in line]
+    assert clip.endswith(f": {gone.strip()}")
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")
     assert strange.status == 0 and "no video 'nosuch'" in strange.err
 

@@ -18,8 +18,9 @@ import pytest
 from fakes import Thing, write_film
 
 import panorama
+from panorama import hit_frames
 from panorama.errors import UsageError
-from panorama.page import frames
+from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
 from panorama.sheet import Hit
 
@@ -172,7 +173,7 @@ def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
 @pytest.mark.parametrize("near", [0, 3, 100])
 def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypatch, near):
     film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)])
-    monkeypatch.setattr(frames, "NEAR", near)
+    monkeypatch.setattr(hit_frames, "NEAR", near)
     places = [
         (30, 3.0),
         (2, 0.2),
@@ -185,8 +186,8 @@ def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypa
         (500, 2.5),
     ]
     tiles = [Tile(Hit("a.mp4", time, "", None, None, frame=frame), 1, time, time) for frame, time in places]
-    found = frames.frames_of(tiles, {"a.mp4": str(film)})
-    assert found == [frames.frames_of([tile], {"a.mp4": str(film)})[0] for tile in tiles]
+    found = frames_on_page(tiles, {"a.mp4": str(film)})
+    assert found == [frames_on_page([tile], {"a.mp4": str(film)})[0] for tile in tiles]
     for (_, time), frame in zip(places, found, strict=True):
         rgb = cv2.imdecode(np.frombuffer(frame.jpeg, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].astype(int)
         columns = np.flatnonzero(rgb[60, :, 0] - rgb[60, :, 2] > 60)
@@ -311,6 +312,7 @@ def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):
     # The stored pictures are still there, and so are the marks.
     assert all(len(tile.named("img")) == 1 and "data-kind" in tile.attributes for tile in page.tiles)
     assert page.err.count("without its frame") == 2
+    assert "frame: gate/a.mp4 is gone; if it was moved, index it where it is now\n" in page.err
     assert str(asked) not in page.source
     strange = paged("SELECT 'nosuch.mp4' AS video, 1.0 AS time")
     assert "The library has no video of this name." in strange.text

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panorama.errors import LibraryWriteError, UsageError
+from panorama.hit_frames import NoFrame
 from panorama.lines import counted, one_line
-from panorama.page.frames import Frame, NoFrame, frames_of
+from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
 from panorama.sheet import clock
@@ -94,7 +95,7 @@ def write_page(
     check_page_suffix(out)
     tiles, hits = tiles_of(library, result, entity, most)
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
-    frames = frames_of(tiles, paths)
+    frames = frames_on_page(tiles, paths)
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     text = _document(result, hits, tiles, frames, crops, command)
     data = text.encode("utf-8")
