@@ -11,6 +11,7 @@ from pathlib import Path
 import av
 import cv2
 import numpy as np
+from av.stream import Disposition
 from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 128, 96
@@ -118,10 +119,17 @@ def write_video(
     return Clip(path, seconds, rotation=rotation)
 
 
-def write_audio(path: Path, seconds: float = 0.5) -> Path:
-    """A file with a tone and no picture."""
+def write_audio(path: Path, seconds: float = 0.5, with_cover: bool = False) -> Path:
+    """A file with a tone and no moving picture; with a cover, as songs have one, or without."""
     with av.open(str(path), "w") as container:
+        if with_cover:
+            cover = container.add_stream("mjpeg", rate=1)
+            cover.width, cover.height, cover.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+            cover.disposition = Disposition.attached_pic
         _write_tone(container, seconds)
+        if with_cover:
+            container.mux(cover.encode(av.VideoFrame.from_ndarray(numbered_picture(0))))
+            container.mux(cover.encode(None))
     return path
 
 

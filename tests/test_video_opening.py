@@ -47,6 +47,12 @@ def test_audio_only_file_says_what_it_holds(tmp_path: Path) -> None:
     assert "no video stream (it holds: audio)" in refusal(write_audio(tmp_path / "tone.mp4"))
 
 
+def test_cover_of_a_song_is_no_video(tmp_path: Path) -> None:
+    # It was indexed as a video of one frame.
+    said = refusal(write_audio(tmp_path / "song.mp4", with_cover=True))
+    assert "no video stream (it holds: a cover picture, audio)" in said
+
+
 def test_single_picture_is_not_a_video(tmp_path: Path) -> None:
     write_picture_folder(tmp_path / "one", frames=1)
     assert "single picture" in refusal(tmp_path / "one" / "frame-0.png")

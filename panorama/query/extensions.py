@@ -16,6 +16,7 @@ CALLS = ("similarity", "verify", *PREDICATES)
 AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
 SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
+_WORDS_BEFORE_QUERY = ("MATERIALIZED", "EXPLAIN", "ANALYZE")
 TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -98,10 +99,29 @@ def _is_shorthand(tokens: list[Token], i: int) -> bool:
         return True
     # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
     if after.token_type == TokenType.R_PAREN:
-        opened = _opening(tokens, i)
-        return opened > 0 and tokens[opened - 1].token_type in _OPENS_QUERY
+        return _holds_table(tokens, _opening(tokens, i))
     # A list of more than names is none of ours, but where nothing is read no other is meant: it is told why.
     return tokens[i + 2].token_type == TokenType.COMMA and _reads_nothing(tokens, i)
+
+
+def _holds_table(tokens: list[Token], opened: int) -> bool:
+    """Whether a bracket holds a table and no value of a row around it: FROM (...), (...) UNION (...)."""
+    while opened >= 0 and tokens[opened].token_type == TokenType.L_PAREN:
+        before = tokens[opened - 1] if opened else None
+        if before is not None and (
+            before.token_type in _OPENS_QUERY or before.text.upper() in _WORDS_BEFORE_QUERY
+        ):
+            return True
+        around = _opening(tokens, opened)
+        # At the beginning of the statement or of the bracket around it, behind a WITH, or a side of a union.
+        if not (
+            opened == around + 1
+            or (before is not None and before.token_type == TokenType.R_PAREN)
+            or _follows_set_operation(tokens, opened)
+        ):
+            return False
+        opened = around
+    return opened < 0 or tokens[opened].token_type == TokenType.SEMICOLON
 
 
 def is_name(token: Token) -> bool:

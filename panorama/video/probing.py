@@ -10,6 +10,7 @@ from pathlib import Path
 
 import av
 from av.container import InputContainer
+from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
@@ -123,9 +124,11 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
         raise VideoOpenError(
             f"{path} is a single picture, not a video; a folder of numbered pictures can be read as one"
         )
-    moving = [s for s in container.streams.video if "attached_pic" not in str(s.disposition).lower()]
+    # The cover of a song or a film is a stream of one picture.
+    moving = [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
     if not moving:
-        kinds = ", ".join(sorted({s.type for s in container.streams})) or "nothing"
+        held = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
+        kinds = ", ".join(sorted(held)) or "nothing"
         raise VideoOpenError(f"{path} has no video stream (it holds: {kinds})")
     best = container.streams.best("video")
     stream = best if isinstance(best, VideoStream) and best in moving else moving[0]
