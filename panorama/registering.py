@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from panorama.given_pictures import (
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar
+from panorama.store.schema import BEST_FIRST
 from panorama.video import open_video
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
 
-_BEST_OF_TRACK = """
-SELECT crop_id, video, time FROM crops WHERE track_id = ? ORDER BY quality DESC, crop_id, video LIMIT 1
+_TAKEN = f"""
+SELECT crop_id, track_id, video, frame, time, x1, y1, x2, y2 FROM crops WHERE {{column}} IN ({{ids}})
+QUALIFY row_number() OVER (PARTITION BY {{column}} ORDER BY {BEST_FIRST}, video) = 1
 """
-_CROP = "SELECT crop_id, video, time FROM crops WHERE crop_id = ? ORDER BY video LIMIT 1"
 
 SHOWN_CUTS = 5
 """Of so many pictures it is said what was cut out of them."""
@@ -186,17 +187,33 @@ def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence
     if not len(track_ids) and not len(crop_ids):
         raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
     chosen = []
-    for kind, ids, sql in (("track", track_ids, _BEST_OF_TRACK), ("crop", crop_ids, _CROP)):
+    for kind, ids in (("track", track_ids), ("crop", crop_ids)):
+        rows = crops_taken(library, kind, [int(number) for number in ids])
         for number in ids:
-            row = library.query(sql, [int(number)]).fetchall()
-            if not row:
+            if int(number) not in rows:
                 stored = " with a stored crop" if kind == "track" else ""  # forgotten ones leave their track
                 raise UsageError(f"no {kind} {number}{stored}; a query over crops lists them")
-            chosen += row
+            chosen.append(rows[int(number)])
     return [
-        Picture(library.crop(crop_id), f"{video} at {seconds:.3f} s, crop {crop_id}")
-        for crop_id, video, seconds in chosen
+        Picture(library.crop(row["crop_id"]), f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}")
+        for row in chosen
     ]
+
+
+def crops_taken(library: Library, kind: str, ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
+    """The stored crop that stands for each id: of tracks the best; ids without one are left out.
+
+    Args:
+        kind: 'track' or 'crop'.
+
+    Returns:
+        By id: crop_id, track_id, video, frame, time and the box x1, y1, x2, y2.
+    """
+    if not ids:
+        return {}
+    column = f"{kind}_id"
+    sql = _TAKEN.format(column=column, ids=", ".join("?" * len(ids)))
+    return {row[column]: row for row in library.query(sql, ids).arrow().to_pylist()}
 
 
 def exemplars(

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from panorama.store.schema import BEST_FIRST
+
 Box = tuple[float, float, float, float]
 
-_VIEWS = """
-SELECT track_id, arg_max(frame, quality) AS frame, arg_max(x1, quality) AS x1, arg_max(y1, quality) AS y1,
-    arg_max(x2, quality) AS x2, arg_max(y2, quality) AS y2
-FROM crops WHERE track_id IN ({tracks}) GROUP BY track_id
+_VIEWS = f"""
+SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{tracks}})
+QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST}) = 1
 """
 _ALONG = "SELECT frames WHERE track_id IN ({tracks})"
 

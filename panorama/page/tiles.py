@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from panorama.errors import EntityError
 from panorama.query.dialect import texts_in
 from panorama.query.result import Result
+from panorama.registering import crops_taken
 from panorama.sheet import Hit, hits_of
 from panorama.store.album import check_name
 
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
 BANDS = ("accepted", "uncertain", "rejected")
 
-# As `register --track` chooses, so that the page shows what a yes or no will take.
-_CROPS = """
-SELECT crop_id, track_id, frame, time, x1, y1, x2, y2 FROM crops WHERE {column} IN ({ids})
-QUALIFY row_number() OVER (PARTITION BY {column} ORDER BY quality DESC, crop_id, video) = 1
-"""
 _DECIDED = """
 SELECT tracks, entity, score, band
 WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
@@ -115,12 +111,8 @@ def _crops(library: Library, hits: Sequence[Hit]) -> dict[Mark, Mapping[str, Any
     marks = {mark for hit in hits if (mark := _mark(hit)) is not None}
     found = {}
     for kind in ("crop", "track"):
-        column = f"{kind}_id"
         ids = sorted(mark.number for mark in marks if mark.kind == kind)
-        if ids:
-            sql = _CROPS.format(column=column, ids=", ".join("?" * len(ids)))
-            rows = library.query(sql, ids).arrow().to_pylist()
-            found.update({Mark(kind, row[column]): row for row in rows})
+        found.update({Mark(kind, number): row for number, row in crops_taken(library, kind, ids).items()})
     return found
 
 

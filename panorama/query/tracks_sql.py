@@ -13,6 +13,7 @@ from panorama.query.plan import VIDEO_COLUMNS, Query, Seen
 from panorama.query.relations import SCHEMA, quote_text
 from panorama.query.shapes import touching
 from panorama.query.space import PLACE
+from panorama.store.schema import BEST_FIRST
 
 OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
 BOX = "x1, y1, x2, y2"
@@ -192,7 +193,7 @@ def _with_best_view(tracks: str, views: str | None) -> str:
     if views is not None:
         crops = f"{views} c ON c.crop_id = t.best_crop"
     else:
-        clearest = "row_number() OVER (PARTITION BY track_id ORDER BY quality DESC, crop_id)"
+        clearest = f"row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST})"
         crops = (
             f"(SELECT track_id, frame, {BOX} FROM {SCHEMA}.crops QUALIFY {clearest} = 1) c"
             " ON c.track_id = t.track_id"

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 TABLES = ("frames", "tracks", "boxes", "crops", "embeddings")
 LOCAL_BITS = 32
+BEST_FIRST = "quality DESC, crop_id"
+"""How SQL orders the crops of a track so that the best comes first."""
 
 
 def _fields(*columns: tuple[str, pa.DataType]) -> pa.Schema:

@@ -1,0 +1,36 @@
+"""Which crop stands for a track: the same for sheets, pages and `register`, also among equals."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+
+from panorama.registering import crops_taken
+from panorama.track_boxes import TrackBoxes
+
+CROPS = """
+CREATE TABLE crops AS SELECT * FROM (VALUES
+    (9, 5, 'a.mp4', 90, 9.0, 0.5), (8, 5, 'a.mp4', 80, 8.0, 0.9), (7, 5, 'a.mp4', 70, 7.0, 0.9),
+    (6, 4, 'c.mp4', 60, 6.0, 0.1), (6, 4, 'b.mp4', 60, 6.0, 0.1)
+) AS t(crop_id, track_id, video, frame, time, quality), (SELECT 1 AS x1, 2 AS y1, 3 AS x2, 4 AS y2)
+"""
+
+
+@pytest.fixture
+def asked():
+    with duckdb.connect() as connection:
+        connection.execute(CROPS)
+        yield lambda sql, values: connection.sql(sql, params=list(values)).to_arrow_table()
+
+
+def test_of_equally_good_crops_the_first_stands_for_its_track_everywhere(asked):
+    """A sheet showed the one that DuckDB read first, `register --track` and a page the first by its id."""
+    library = SimpleNamespace(query=lambda sql, ids: SimpleNamespace(arrow=lambda: asked(sql, ids)))
+    taken = crops_taken(library, "track", [4, 5, 3])
+    assert {track: row["crop_id"] for track, row in taken.items()} == {4: 6, 5: 7}
+    assert taken[4]["video"] == "b.mp4"  # of copies of a file the first by name
+    views = TrackBoxes(asked).views([3, 4, 5])
+    assert views == {4: (60, (1.0, 2.0, 3.0, 4.0)), 5: (70, (1.0, 2.0, 3.0, 4.0))}
+    assert crops_taken(library, "crop", [8])[8]["frame"] == 80 and crops_taken(library, "crop", []) == {}
