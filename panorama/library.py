@@ -148,7 +148,7 @@ class Library:
         from panorama.indexing.settings import check_depth
         from panorama.library_indexing import index_found
 
-        found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
+        found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), self._path)
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(os.fspath(model))

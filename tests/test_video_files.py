@@ -85,6 +85,51 @@ def test_links_in_a_circle_cost_no_other_video(tmp_path: Path) -> None:
     assert "z.mp4" in [v.name for v in found.videos]
 
 
+def test_folders_that_links_lead_to_are_searched(tmp_path: Path) -> None:
+    """An archive whose folders are links to other disks lost them without a word."""
+    touch(tmp_path / "disk" / "day" / "b.mp4")
+    touch(tmp_path / "disk" / "a.mp4")
+    for n in (1, 2):
+        touch(tmp_path / "card" / f"IMG_{n}.jpg")
+    archive = tmp_path / "archive"
+    touch(archive / "own.mp4")
+    (archive / "gate").symlink_to("../disk")
+    (archive / "stills").symlink_to(tmp_path / "card")
+    (archive / "late").symlink_to("gate/day")
+    assert names([archive]) == ["gate/a.mp4", "gate/day/b.mp4", "own.mp4", "stills"]
+    # What is found under its own name, too, has that.
+    assert names([archive, tmp_path / "disk"]) == ["a.mp4", "day/b.mp4", "own.mp4", "stills"]
+
+
+def test_links_between_folders_end(tmp_path: Path) -> None:
+    for folder, link, target in (
+        ("archive/sub", "up", ".."),
+        ("archive/sub", "here", "."),
+        ("archive", "outside", ".."),
+        ("archive", "disk", "../disk"),
+        ("disk", "back", "../archive/sub"),
+        ("disk", "other", "../other"),
+        ("other", "disk", "../disk"),
+        ("other", "all", ".."),
+    ):
+        touch(tmp_path / folder / f"{link}.mp4")
+        (tmp_path / folder / link).symlink_to(target)
+    touch(tmp_path / "nobody-named-it.mp4")
+    assert names([tmp_path / "archive"]) == [
+        *("disk/back.mp4", "disk/other/all.mp4", "disk/other/disk.mp4", "disk/other.mp4"),
+        *("disk.mp4", "outside.mp4", "sub/here.mp4", "sub/up.mp4"),
+    ]
+
+
+def test_a_folder_to_leave_out_is_not_looked_into(tmp_path: Path) -> None:
+    """Files of a library in its own archive were told as ignored ones."""
+    for name in ("a.mp4", "panorama-library/catalog.sqlite", "panorama-library/b.mp4", "notes.txt"):
+        touch(tmp_path / name)
+    (tmp_path / "link").symlink_to("panorama-library")
+    found = find_videos([tmp_path], leave_out=tmp_path / "panorama-library")
+    assert ([v.name for v in found.videos], found.ignored) == (["a.mp4"], {".txt": 1})
+
+
 def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path / "a.mp4")
     monkeypatch.chdir(tmp_path)

@@ -91,7 +91,7 @@ def tune(
         raise UsageError(f"--seconds is between 1 and 3600, got {seconds:g}")
     if least_speed is not None and not 0 < least_speed < 1e6:
         raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
-    found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths))
+    found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths), library.path)
     stretches, unread = choose_stretches(found, seconds)
     with Threads.here().lent() as threads:
         decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)

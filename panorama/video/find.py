@@ -57,13 +57,17 @@ class Found:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
 
-def find_videos(paths: Sequence[Path | str]) -> Found:
+def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
     A named file is taken whatever its suffix: opening it tells whether it is a video. A file that is found
     under its own name and through links has its own name.
+
+    Args:
+        leave_out: a folder that is passed over in others, as the library's own.
     """
     found = Found()
+    out = None if leave_out is None else leave_out.resolve()
     seen: dict[Path, int] = {}
     for given in paths:
         if not str(given):
@@ -77,7 +81,7 @@ def find_videos(paths: Sequence[Path | str]) -> Found:
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found))
+            videos = list(_videos_at(path, found, out))
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -89,9 +93,14 @@ def find_videos(paths: Sequence[Path | str]) -> Found:
                 place = seen.setdefault(own, len(found.videos))
                 if place == len(found.videos):
                     found.videos.append(video)
-                elif found.videos[place].path.is_symlink() and not video.path.is_symlink():
+                elif _through_link(found.videos[place]) and not _through_link(video):
                     found.videos[place] = video
     return found
+
+
+def _through_link(video: FoundVideo) -> bool:
+    """Whether the path from the folder that was named to the video leads over a link."""
+    return video.path.resolve() != video.root.resolve() / video.name
 
 
 def _expand(path: Path) -> list[Path]:
@@ -108,40 +117,69 @@ def _why(path: Path | str, exc: OSError) -> str:
     return f"{path} cannot be read: {exc.strerror or exc}"
 
 
-def _videos_at(path: Path, found: Found) -> Iterator[FoundVideo]:
+def _videos_at(path: Path, found: Found, out: Path | None) -> Iterator[FoundVideo]:
     if not path.is_dir():
         yield FoundVideo(path, path.parent, path.name)
         return
-    yield from _videos_of(FoundVideo(path, path.parent, path.resolve().name), path, found)
+    whole = FoundVideo(path, path.parent, path.resolve().name)
+    yield from _Search(path, found, out, [path.resolve()]).videos_of(whole)
 
 
-def _videos_of(whole: FoundVideo, root: Path, found: Found) -> Iterator[FoundVideo]:
-    """A folder as the one video that it is, or the videos in it, named from `root`."""
-    try:
-        pictures = is_picture_video(whole.path)
-    except OSError as exc:
-        found.unreadable.append((str(whole.path), _why(whole.path, exc)))
-        return
-    if pictures:
-        yield whole
-    else:
-        yield from _videos_below(whole.path, root, found)
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search of one folder that was named.
 
+    Attributes:
+        root: the folder.
+        found: what is passed over is counted in it.
+        out: a folder that is passed over, as links lead to it; None where there is none.
+        entered: the folders that are searched, as links lead to them: the root and others that links name.
+    """
 
-def _videos_below(folder: Path, root: Path, found: Found) -> Iterator[FoundVideo]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
-            continue
-        name = path.relative_to(root).as_posix()
-        if path.is_dir():
-            if path.is_symlink():
-                continue  # a link upwards would never end
-            yield from _videos_of(FoundVideo(path, root, name), root, found)
-        elif path.suffix.lower() in VIDEO_SUFFIXES:
-            yield FoundVideo(path, root, name)
+    root: Path
+    found: Found
+    out: Path | None
+    entered: list[Path]
+
+    def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
+        """A folder as the one video that it is, or the videos in it, named from the root."""
+        try:
+            pictures = is_picture_video(whole.path)
+        except OSError as exc:
+            self.found.unreadable.append((str(whole.path), _why(whole.path, exc)))
+            return
+        if pictures:
+            yield whole
         else:
-            suffix = path.suffix.lower()
-            found.ignored[suffix] = found.ignored.get(suffix, 0) + 1
+            yield from self._videos_below(whole.path)
+
+    def _videos_below(self, folder: Path) -> Iterator[FoundVideo]:
+        for path in sorted(folder.iterdir()):
+            if path.name.startswith("."):
+                continue
+            video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
+            if path.is_dir():
+                if self._goes_into(path):
+                    yield from self.videos_of(video)
+            elif path.suffix.lower() in VIDEO_SUFFIXES:
+                yield video
+            else:
+                suffix = path.suffix.lower()
+                self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
+
+    def _goes_into(self, folder: Path) -> bool:
+        """Whether a folder is searched; one that a link leads to only where it is not searched anyway."""
+        real = folder.resolve()
+        if real == self.out:
+            return False
+        if not folder.is_symlink():
+            return True
+        # A link upwards would never end, and widen the search to what nobody named.
+        upwards = folder.parent.resolve().is_relative_to(real) or self.root.resolve().is_relative_to(real)
+        if upwards or any(real.is_relative_to(known) for known in self.entered):
+            return False
+        self.entered.append(real)
+        return True
 
 
 def is_picture_video(folder: Path) -> bool:
