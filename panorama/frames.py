@@ -21,6 +21,7 @@ class VideoInfo:
         time_base: seconds per pts unit.
         duration_seconds: as the container claims, None where it does not.
         average_rate: frames per second as the container claims, None where it does not.
+        streams: moving pictures that the file holds; one of them is read.
     """
 
     path: str
@@ -31,6 +32,7 @@ class VideoInfo:
     time_base: Fraction
     duration_seconds: float | None = None
     average_rate: float | None = None
+    streams: int = 1
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.height <= 0:

@@ -9,6 +9,7 @@ import shutil
 import sys
 from types import SimpleNamespace
 
+import av
 import pytest
 from clips import cut_off, write_audio, write_video
 from fakes import Thing, scene, thing_picture, write_film, write_picture
@@ -79,6 +80,34 @@ def test_a_partly_decodable_file_is_listed_with_status_0(run, tmp_path):
     assert "1 skipped" in again.err and "partly decodable:\n  cut.mkv" in again.err
     row = run("videos", "--json").json[0]
     assert 0 < row["frames"] < 200 and "partly damaged" in row["decode_note"]
+
+
+def test_of_several_video_streams_it_is_told_that_one_was_read(run, tmp_path):
+    """The rear picture of a car's camera was left out without a word."""
+    film = write_film(tmp_path / "front.mp4", FILM)
+    with (
+        av.open(str(film)) as front,
+        av.open(str(film)) as rear,
+        av.open(str(tmp_path / "car.mp4"), "w") as car,
+    ):
+        packets = [list(source.demux(video=0)) for source in (front, rear)]
+        streams = [car.add_stream_from_template(source.streams.video[0]) for source in (front, rear)]
+        for packet, stream in ((p, s) for pair, s in zip(packets, streams, strict=True) for p in pair):
+            if packet.dts is not None:
+                packet.stream = stream
+                car.mux(packet)
+    done = index(run, "car.mp4")
+    told = "car.mp4: one of 2 video streams was read; ffmpeg -map takes the others out"
+    assert done.status == 0 and f"partly decodable:\n  {told}" in done.err
+    assert told.endswith(run("videos", "--json").json[0]["decode_note"])
+
+
+def test_a_repaired_clock_is_no_lost_packet(run, tmp_path):
+    """Of files joined end to end it was told: 0 packets lost."""
+    part = write_video(tmp_path / "part.ts", "libx264", frames=60).path.read_bytes()
+    (tmp_path / "joined.ts").write_bytes(part * 3)
+    done = index(run, "joined.ts")
+    assert "partly damaged: 2 presentation times were missing or repeated and were filled in" in done.err
 
 
 def test_a_video_whose_file_is_gone_is_marked_until_it_is_found_again(run, tmp_path):

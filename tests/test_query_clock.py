@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -203,6 +204,14 @@ def test_text_that_is_no_time_is_refused_with_what_to_write(
 ) -> None:
     with pytest.raises(QueryError, match=message):
         engine.query(f"SELECT frames WHERE entity = 'dog' AND {condition}")
+
+
+def test_a_decimal_is_seconds_and_no_time_of_day(engine: Engine) -> None:
+    """DuckDB gives 1.5 back as Decimal('1.5'), which was taken for the text '1.5'."""
+    for target in ("moments", "frames"):
+        sql = f"SELECT {target} WHERE entity = 'red-van' AND time < ?"
+        rows = engine.query(sql, [Decimal("1.5")]).fetchall()
+        assert rows == engine.query(sql, [1.5]).fetchall() != []
 
 
 def test_parameters_may_be_dates_and_times(engine: Engine) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from query_samples import (
     FPS,
     TRACKS,
     VIDEOS,
+    FakeMatcher,
     make_engine,
     make_library,
     rounded,
 )
 
-from panorama.errors import QueryError
+from panorama.errors import BadImage, QueryError
 from panorama.query.engine import Engine
 
 
@@ -176,6 +178,20 @@ def test_pictures_are_read_only_below_the_picture_root(tmp_path: Path, path: str
     closed, _ = make_engine(make_library(tmp_path), None)
     with pytest.raises(QueryError, match="no picture root"):
         closed.query("SELECT tracks ORDER BY similarity('a.jpg')")
+
+
+def test_a_picture_that_cannot_be_read_is_named_as_it_was(tmp_path: Path) -> None:
+    """The message told the whole path to it instead."""
+
+    def refuse(path: Path) -> np.ndarray:
+        raise BadImage(f"{path} is not a picture")
+
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.jpg").write_bytes(b"x")
+    tables = make_library(tmp_path)
+    engine = Engine(tables, FakeMatcher(), picture_root=tmp_path, read_picture=refuse)
+    with pytest.raises(BadImage, match=r"^sub/a\.jpg is not a picture$"):
+        engine.query("SELECT tracks ORDER BY similarity('sub/a.jpg')")
 
 
 # The definition of interval logic, checked at instants that lie between all ends.

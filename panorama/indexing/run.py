@@ -372,12 +372,13 @@ class _Run:
 
 
 def _lost(reader: VideoReader) -> str | None:
-    """What could not be decoded of a video, in words; None where everything was."""
-    report = reader.report
-    if report.complete:
-        return None
-    packets = counted(report.lost_packets, "packet")
-    return f"partly damaged: {packets} lost; {'; '.join(report.errors)}".rstrip("; ")
+    """What of a video was not decoded, in words; None where everything was."""
+    report, streams = reader.report, reader.info.streams
+    packets = [f"{counted(report.lost_packets, 'packet')} lost"] if report.lost_packets else []
+    told = [f"partly damaged: {'; '.join((*packets, *report.errors))}"] if not report.complete else []
+    if streams > 1:
+        told.append(f"one of {streams} video streams was read; ffmpeg -map takes the others out")
+    return "; ".join(told) or None
 
 
 def _failed(video: FoundVideo, error: Exception) -> FileOutcome:

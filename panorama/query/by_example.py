@@ -91,7 +91,11 @@ class ByExample:
             ).fetchall()
             meant = f"; {named!r} is an entity: WHERE entity = {quote_text(str(named))}" if known else ""
             raise BadImage(f"there is no picture {named!r} in {self._root}{meant}")
-        return self._read(place)
+        try:
+            return self._read(place)
+        except BadImage as exc:
+            # As the statement names it: the rest of the path is not its affair.
+            raise BadImage(str(exc).replace(str(place), str(named))) from exc
 
     def _place(self, path: Path) -> Path:
         """Where a picture lies; one that a Mac wrote has its accents apart in its name."""

@@ -239,7 +239,8 @@ def _listed(values: Sequence[Any], old: Token) -> list[Token]:
 
 
 def _kind(value: Any, others: TokenType) -> TokenType:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+    if number and math.isfinite(value):
         return TokenType.NUMBER
     if value is None:
         return TokenType.NULL

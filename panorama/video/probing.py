@@ -124,8 +124,7 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
         raise VideoOpenError(
             f"{path} is a single picture, not a video; a folder of numbered pictures can be read as one"
         )
-    # The cover of a song or a film is a stream of one picture.
-    moving = [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
+    moving = _moving(container)
     if not moving:
         held = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
         kinds = ", ".join(sorted(held)) or "nothing"
@@ -135,6 +134,11 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     if stream.codec_context is None:
         raise VideoOpenError(f"{path} holds video in a format that no decoder is known for")
     return stream
+
+
+def _moving(container: InputContainer) -> list[VideoStream]:
+    """The video streams but for covers: that of a song or a film is a stream of one picture."""
+    return [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
 
 
 def _first_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
@@ -167,6 +171,7 @@ def _source(
         time_base=time_base,
         duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
         average_rate=float(rate) if rate else None,
+        streams=len(_moving(container)),
     )
     return Source(
         path=path,
