@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
@@ -88,25 +90,41 @@ def train_recipe(
     import panorama.models.device  # noqa: F401  brings torch, whose threads are kept as they are
 
     with lent(torch=None, cv2=None), filled(out):
-        if kind == "proposer":
-            return _train_proposer(recipe, data, out, options)
-        if "adapt" in plan:
+        if kind == "embedder" and "adapt" in plan:
             return _adapt(recipe, data, out, options, say)
-        from panorama.models.training.train import train
+        with _kept_is_told(out, say):
+            if kind == "proposer":
+                return _train_proposer(recipe, data, out, options)
+            from panorama.models.training.train import train
 
-        return train(
-            recipe,
-            data,
-            out,
-            read_frames=frames_of,
-            resume=options.resume,
-            device=options.device,
-            steps=options.steps,
-            seed=options.seed,
-            minutes=options.minutes,
-            threads=options.threads,
-            say=say,
-        )
+            return train(
+                recipe,
+                data,
+                out,
+                read_frames=frames_of,
+                resume=options.resume,
+                device=options.device,
+                steps=options.steps,
+                seed=options.seed,
+                minutes=options.minutes,
+                threads=options.threads,
+                say=say,
+            )
+
+
+@contextmanager
+def _kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Where training in steps is interrupted, say what is left of it and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (out / CHECKPOINT).is_file():
+            with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
+                step = int(tensors.get_tensor("step"))
+            say(f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there")
+        else:
+            say(f"no checkpoint yet; the same command begins anew and uses what is prepared in {out}")
+        raise
 
 
 def _refuse_another(out: Path) -> None:

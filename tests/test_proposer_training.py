@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import torch
 from fakes import shapes_on_noise
 
+import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.proposer import load_proposer
@@ -33,6 +36,7 @@ from panorama.models.proposer_training.loop import (
 from panorama.models.proposer_training.sources import Packed, Store, may_train_on, open_store, permitted
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
+from panorama.training import TrainingOptions, train_recipe
 
 # Targets
 
@@ -207,6 +211,53 @@ def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe["store"] = {"seed": 0}
     with pytest.raises(ModelError, match="nothing to resume"):
         train(recipe, tmp_path, tmp_path / "out", resume=True)
+
+
+def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
+    """It said "interrupted", and not whether hours of work were lost."""
+    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 9, "save_every": 2}
+    monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
+    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    firsts: list[int] = []
+
+    def three(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
+        firsts.append(first)
+        yield from (tiny_batch(first + number) for number in range(1 if len(firsts) == 1 else 3))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "_load", three)
+    said: list[str] = []
+    for resume, told in (
+        (False, f"no checkpoint yet; the same command begins anew and uses what is prepared in {tmp_path}"),
+        (False, f"{tmp_path} keeps the checkpoint of step 2; the same command with --resume goes on there"),
+        (True, f"{tmp_path} keeps the checkpoint of step 4; the same command with --resume goes on there"),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            train_recipe(Path("x"), {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
+        assert said[-1] == told
+    assert firsts == [0, 0, 2]
+
+
+class Dispositions(torch.utils.data.Dataset[bool]):
+    """In the place of `Batches`: whether the process that makes them ignores an interrupt."""
+
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> bool:
+        return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> None:
+    """Ctrl-C reaches both; its traceback, and that of the loader about it, hid what was said."""
+    monkeypatch.setattr(loop, "Batches", Dispositions)
+    mine = signal.getsignal(signal.SIGINT)
+    assert list(loop._load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
+    assert signal.getsignal(signal.SIGINT) == mine != signal.SIG_IGN
 
 
 def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from panorama.models.training.teacher import grid_weights
 from panorama.models.training.train import train
 from panorama.models.training.views import degrade, make_view, on_background
 from panorama.models.weights import open_model, read_recipe
+from panorama.training import TrainingOptions, train_recipe
 
 MEAN, STD = torch.tensor([0.5, 0.5, 0.5]), torch.tensor([0.25, 0.25, 0.25])
 
@@ -459,6 +460,33 @@ def test_fine_tuning_on_a_folder_writes_a_model_that_loads_and_remembers(tmp_pat
         say=lambda line: None,
     )
     assert more["steps"] == 3
+
+
+def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
+    """It said "interrupted", and not whether hours of work were lost."""
+    (tmp_path / "zoo").mkdir()
+    write_labelled(tmp_path / "zoo", [f"animal{i}" for i in range(10)], each=3)
+    (tmp_path / "recipe.toml").write_text(
+        FINE_TUNING.replace("steps = 2", "steps = 3\ncheckpoint_minutes = 0")
+    )
+    out, said, whole = tmp_path / "out", [], Run.train_step
+
+    def trained(stop: int | None = None, **options: bool) -> dict[str, object]:
+        def step(run: Run, *values: torch.Tensor) -> dict[str, float]:
+            if run.step == stop:
+                raise KeyboardInterrupt
+            return whole(run, *values)
+
+        monkeypatch.setattr(Run, "train_step", step)
+        chosen = TrainingOptions(device="cpu", threads=1, **options)
+        return train_recipe(tmp_path / "recipe.toml", {"zoo": tmp_path / "zoo"}, out, chosen, said.append)
+
+    for stop, told in ((0, "no checkpoint yet; the same command begins anew"), (2, "checkpoint of step 2")):
+        with pytest.raises(KeyboardInterrupt):
+            trained(stop)
+        assert told in said[-1] and str(out) in said[-1]
+    assert "the same command with --resume goes on there" in said[-1]
+    assert trained(resume=True)["steps"] == 3 and "step 2 of 3" in said[-1]
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

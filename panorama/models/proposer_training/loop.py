@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -344,9 +347,25 @@ def _load(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterat
     """Batches from `first` to the recipe's last, made in one process beside this one."""
     batches = Batches(recipe, data, cache, first, last_step(recipe["training"]))
     # A fresh process, not a fork: the OpenCV threads that built the cache do not survive one; it would hang.
-    yield from DataLoader(
+    loader = DataLoader(
         batches, batch_size=None, num_workers=1, prefetch_factor=4, multiprocessing_context="spawn"
     )
+    with _interrupts_ignored():
+        made = iter(loader)
+    yield from made
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """A process begun meanwhile leaves Ctrl-C to this one, which ends it; else both say what broke them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change it
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_log(out: Path, line: dict[str, Any]) -> None:
