@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import panorama
 from panorama.content import content_dir
-from panorama.errors import BadImage, UsageError
+from panorama.errors import BadImage, ModelError, UsageError
+from panorama.library_models import embedder_called
 from panorama.models.registry import load_embedder
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.heldout import held_out_pictures
@@ -306,6 +307,16 @@ def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_
     assert result["share"] == 0 and result["model"] is None
     assert result["after_map_exit_3"] == result["before_map_exit_3"]
     assert not {"model.safetensors", "recipe.toml"} & {path.name for path in (tmp_path / "my-net").iterdir()}
+    # It was "no embedder 'my-net'", as of a folder that is not there.
+    write_film(tmp_path / "film.mp4", [Thing("red", 0, 5)], frames=5)
+    used = run("index", tmp_path / "film.mp4", "--model", tmp_path / "my-net")
+    assert used.status == 1 and not Path("panorama-library").exists()
+    assert used.err.startswith(
+        f"ModelError: {tmp_path / 'my-net'} holds no model: what it was trained on did"
+    )
+    assert "Go on with the model that you have, or train in a new folder" in used.err
+    with pytest.raises(ModelError, match="no embedder"):
+        embedder_called(str(tmp_path))
 
 
 def test_videos_are_learned_from_and_judged_by_their_tracks(
