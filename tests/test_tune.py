@@ -137,6 +137,13 @@ def test_footage_in_which_nothing_happens_is_no_ground_to_choose_on(
         tune(library, tmp_path / "empty.mp4", seconds=2.0)
 
 
+def test_a_moment_is_no_ground_to_choose_on(tmp_path: Path, library: panorama.Library) -> None:
+    """Of a film of one frame the lowest rate was kept, as it lost nothing there."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=10)
+    with pytest.raises(UsageError, match=r"the sample is 1 s of video, too short .* at least 2 s"):
+        tune(library, tmp_path / "a.mp4")
+
+
 def index_with_one_more(
     folder: Path, library: panorama.Library, before: dict[str, str]
 ) -> tuple[str, dict[str, str]]:

@@ -36,6 +36,9 @@ MOST_FILES = 4
 SCANNED_BYTES = 1 << 30
 """To begin in the middle of a file its packets are read once; of a larger file the beginning is taken."""
 
+LEAST_SECONDS = 2
+"""Of a sample. In less the lowest rate looks once, and loses nothing against any other."""
+
 PICTURES = 16
 """Frames that are kept to time the networks on."""
 
@@ -147,6 +150,7 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
 
     Raises:
         VideoError: a stretch has no frame that can be decoded.
+        UsageError: all are too short for one rate to differ from another.
     """
     frames, video_seconds, wall, processor = 0, 0.0, 0.0, 0.0
     pictures: list[Image] = []
@@ -166,6 +170,11 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
             frames += last.index + 1
             video_seconds += last.time_seconds + 1 / (reader.info.average_rate or 25.0)
             pictures += [frame.rgb(*small_size(reader.info, side)) for frame in kept]
+    if round(video_seconds) < LEAST_SECONDS:  # stretches end with whole frames
+        raise UsageError(
+            f"the sample is {video_seconds:.2g} s of video, too short to judge settings by, and they stay as"
+            f" they are; name at least {LEAST_SECONDS} s of footage, better a minute in which something happens"
+        )
     return Decoded(video_seconds, wall, processor, frames, tuple(pictures))
 
 

@@ -32,6 +32,7 @@ from panorama.tune.choice import (
 )
 from panorama.tune.report import Networks, TuneReport
 from panorama.tune.sample import (
+    LEAST_SECONDS,
     Answers,
     Decoded,
     Scratch,
@@ -87,8 +88,8 @@ def tune(
     """
     if most_loss is not None and not 0 <= most_loss < 1:
         raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
-    if not 1 <= seconds <= 3600:
-        raise UsageError(f"--seconds is between 1 and 3600, got {seconds:g}")
+    if not LEAST_SECONDS <= seconds <= 3600:
+        raise UsageError(f"--seconds is between {LEAST_SECONDS} and 3600, got {seconds:g}")
     if least_speed is not None and not 0 < least_speed < 1e6:
         raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
     found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths), library.path)
