@@ -24,8 +24,8 @@ PLAIN = Calibration(centre=0.0, slope=1.0, low=0.0, high=0.5, near_best=0.75)
 
 
 def measured_with(embedder: Embedder) -> str:
-    """What a library measured holds for: other vectors, or fewer views of examples, give other values."""
-    return f"{embedder.hash}:{len(views_of(embedder))}"
+    """What a library measured holds for: other vectors, views of examples or strangers give other values."""
+    return f"{embedder.hash}:{len(views_of(embedder))}:{embedder.cohort_digest}"
 
 
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:
@@ -48,7 +48,8 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
     if settings.get(SETTING + measured_with(embedder)):
         return "the library's own"
     if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
-        return "the model's; the library's own is of other views of examples: run panorama calibrate"
+        own = "the library's own is of other views of examples, or among other strangers"
+        return f"the model's; {own}: run panorama calibrate"
     return "the model's" if _shipped(embedder) else "none; run panorama calibrate"
 
 

@@ -79,12 +79,11 @@ class CatalogSightings:
         self._snapshot = snapshot
         self._embedder = embedder
         rows = [tuple(sorted(calibration.as_dict().items())) for calibration in calibrations]
-        cohort = hashlib.sha256(np.ascontiguousarray(embedder.cohort()).tobytes()).hexdigest()
         crops = snapshot.crops()
         held = [snapshot.vectors(embedder.hash, exit) for exit in range(1, embedder.exits + 1)]
         complete = [e for e, holding in enumerate(held, start=1) if holding.total >= crops.total]
         first = max(complete, default=1)
-        self._basis = repr((_rule(), embedder.hash, cohort, rows, first))
+        self._basis = repr((_rule(), embedder.hash, embedder.cohort_digest, rows, first))
         self._segments = crops.segments
         self._keys: dict[str, str] = {}
         self._rows = np.stack([crops.rows, held[first - 1].rows_of(crops.segments)], axis=1)  # (S, 2)

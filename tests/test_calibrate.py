@@ -16,6 +16,7 @@ from panorama.calibrate import calibrate, fit, values_of
 from panorama.calibration import SETTING, measured_with, told
 from panorama.errors import ModelError
 from panorama.examples import GEOMETRY
+from panorama.models.color import ColorEmbedder
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.query.scoring import SCAN_ROWS, Sought, TrackRows, score_tracks
@@ -109,6 +110,23 @@ def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
         monkeypatch.setitem(GEOMETRY, "upside down", lambda rgb: rgb[::-1])
         assert library.calibrations == shipped
         assert "of other views" in told(library.embedder, library.snapshot().settings)
+
+
+def test_what_was_measured_among_other_strangers_counts_no_longer(
+    tmp_path: Path, fake_proposer: ColoredThings, monkeypatch
+) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 0, 40)])
+    with panorama.open(tmp_path / "library") as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        shipped = library.calibrations
+        own = [replace(one, high=0.9) for one in shipped]
+        library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
+        assert list(library.calibrations) == own
+    fewer = ColorEmbedder().cohort()[:, 1:]
+    monkeypatch.setattr(ColorEmbedder, "cohort", lambda self: fewer)
+    with panorama.open(tmp_path / "library") as library:
+        assert library.calibrations == shipped
+        assert "other strangers" in told(library.embedder, library.snapshot().settings)
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -112,6 +114,11 @@ class Embedder(ABC):
         model without a cohort returns N = 0.
         """
         return np.zeros((self.exits, 0, self.dim), np.float32)
+
+    @cached_property
+    def cohort_digest(self) -> str:
+        """Of the cohort: with another one the same vectors get other values."""
+        return hashlib.sha256(np.ascontiguousarray(self.cohort()).tobytes()).hexdigest()
 
 
 def network_facts(model: Embedder | Proposer) -> dict[str, str] | None:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 COHORT_NEIGHBOURS = 3
-"""Of 512 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
+"""Of 768 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
 
 POOL_QUANTILE = 0.85
 

@@ -17,11 +17,9 @@ from panorama.models.base import Image
 from panorama.models.color import color_bands
 from panorama.models.embedder import PanoramaNet
 from panorama.models.network import Head, Trunk
+from panorama.models.training.cohort import write_cohort
 from panorama.models.training.loop import to_input
-from panorama.models.training.sources import Item
-from panorama.models.weights import COHORT, RECIPE, WEIGHTS, open_model, record_hashes
-
-COHORT_SIZE = 512
+from panorama.models.weights import RECIPE, WEIGHTS, open_model
 
 
 @torch.no_grad()
@@ -60,29 +58,6 @@ def color_axes(pictures: Sequence[Image], dim: int) -> NDArray[np.float32]:
     return np.ascontiguousarray(axes[:, ::-1][:, :dim], np.float32)
 
 
-def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
-    """At most `size` items, one per class or instance, taken from the sources in turn."""
-    rng = np.random.default_rng(seed)
-    queues: dict[str, list[Item]] = {}
-    seen: set[str] = set()
-    for i in rng.permutation(len(items)):
-        item = items[i]
-        identity = item.label or f"{item.source}#{item.instance}"
-        if identity not in seen and not (
-            item.pixels is None and item.path is not None and _transparent(item)
-        ):
-            seen.add(identity)
-            queues.setdefault(item.source, []).append(item)
-    chosen: list[Item] = []
-    while len(chosen) < size and any(queues.values()):
-        chosen.extend(queue.pop() for queue in queues.values() if queue)
-    return chosen[:size]
-
-
-def _transparent(item: Item) -> bool:
-    return item.load().shape[2] == 4
-
-
 def write_model(
     folder: Path,
     recipe: Path,
@@ -90,7 +65,7 @@ def write_model(
     mean: Tensor,
     std: Tensor,
     axes: NDArray[np.float32],
-    cohort: Sequence[Item],
+    cohort: Sequence[Image],
 ) -> PanoramaNet:
     """Write recipe, weights in half precision and the cohort's vectors; returns the model as loaded."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,11 +75,5 @@ def write_model(
     tensors |= {"input.mean": mean, "input.std": std, "color.axes": torch.from_numpy(axes)}
     half = {k: v.detach().cpu().to(torch.float16).contiguous().clone() for k, v in tensors.items()}
     save_file(half, folder / WEIGHTS)
-    (folder / COHORT).unlink(missing_ok=True)
-    record_hashes(folder)
-    if cohort:
-        model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
-        vectors = torch.from_numpy(model.embed_all([np.ascontiguousarray(i.load()[..., :3]) for i in cohort]))
-        save_file({"vectors": vectors.to(torch.float16)}, folder / COHORT)
-        record_hashes(folder)
+    write_cohort(folder, cohort)
     return PanoramaNet(open_model(str(folder), "embedder"))

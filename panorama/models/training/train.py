@@ -18,7 +18,8 @@ from torch import Tensor
 from panorama.errors import ModelError
 from panorama.models.network import Trunk
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
-from panorama.models.training.export import cohort_items, color_axes, whiten_heads, write_model
+from panorama.models.training.cohort import cohort_pictures
+from panorama.models.training.export import color_axes, whiten_heads, write_model
 from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
 from panorama.models.training.plot import plot_log
@@ -140,7 +141,7 @@ def export(
     if not plan.get("start"):
         whiten_heads(trunk, sample, mean, std, float(network.get("whiten_shrinkage", 1.0)))
     axes = color_axes(list(sample), int(network["color_dim"]))
-    write_model(out, recipe, trunk, mean, std, axes, cohort_items(items))
+    write_model(out, recipe, trunk, mean, std, axes, cohort_pictures(items))
     if measure is None:
         return {}
     return {f"after_{key}": value for key, value in measure(trunk).items()}

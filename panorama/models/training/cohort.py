@@ -1,0 +1,103 @@
+"""Training pictures enter; the strangers that a model's scores are normalised against leave.
+
+Besides pictures of things there are unclear parts among them. An archive is full of what shows nothing in
+particular: a dark corner, a blurred edge, a bare wall. One looks like the other, and where all strangers are
+things, none is as near to it: two such views would pass for the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from panorama.models.base import Image
+from panorama.models.embedder import PanoramaNet
+from panorama.models.training.sources import Item
+from panorama.models.weights import COHORT, open_model, record_hashes
+
+COHORT_SIZE = 512
+"""Most whole pictures."""
+
+SHARE_OF_SIDE = (0.1, 0.5)
+"""Of the picture's shorter side: how large a part is."""
+
+LONGER = 0.6
+"""Logarithm of how many times longer than high a part is at most, or higher than long."""
+
+BLUR = (1.0, 16.0)
+"""Pixels of a part of PART_SIDE, as the spread of a Gaussian."""
+
+DARKER = (-3.0, 0.3)
+"""Logarithm of the light."""
+
+PART_SIDE = 128
+
+
+def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
+    """At most `size` items, one per class or instance, taken from the sources in turn."""
+    rng = np.random.default_rng(seed)
+    queues: dict[str, list[Item]] = {}
+    seen: set[str] = set()
+    for i in rng.permutation(len(items)):
+        item = items[i]
+        identity = item.label or f"{item.source}#{item.instance}"
+        if identity not in seen and not (
+            item.pixels is None and item.path is not None and _transparent(item)
+        ):
+            seen.add(identity)
+            queues.setdefault(item.source, []).append(item)
+    chosen: list[Item] = []
+    while len(chosen) < size and any(queues.values()):
+        chosen.extend(queue.pop() for queue in queues.values() if queue)
+    return chosen[:size]
+
+
+def _transparent(item: Item) -> bool:
+    return item.load().shape[2] == 4
+
+
+def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
+    """Pictures of `cohort_items`, and behind them half as many unclear parts of them."""
+    pictures = [np.ascontiguousarray(item.load()[..., :3]) for item in cohort_items(items, seed=seed)]
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(pictures))[: len(pictures) // 2]
+    return pictures + [unclear_part(pictures[i], rng) for i in chosen]
+
+
+def unclear_part(picture: Image, rng: np.random.Generator) -> Image:
+    """(PART_SIDE, PART_SIDE, 3): a small part of a picture, maybe blurred, dark or grey."""
+    height, width = picture.shape[:2]
+    size = rng.uniform(*SHARE_OF_SIDE) * min(height, width)
+    longer = np.exp(rng.uniform(-LONGER, LONGER) / 2)
+    high = int(np.clip(size / longer, 1, height))
+    wide = int(np.clip(size * longer, 1, width))
+    top, left = int(rng.integers(height - high + 1)), int(rng.integers(width - wide + 1))
+    seen = cv2.resize(picture[top : top + high, left : left + wide], (PART_SIDE, PART_SIDE))
+    part = np.asarray(seen, np.float32)
+    if rng.random() < 0.5:
+        part = np.asarray(cv2.GaussianBlur(part, (0, 0), rng.uniform(*BLUR)), np.float32)
+    if rng.random() < 0.5:
+        part = part * np.float32(np.exp(rng.uniform(*DARKER)))
+    if rng.random() < 0.3:
+        part = np.repeat(part.mean(axis=2, keepdims=True), 3, axis=2)
+    return np.clip(part, 0, 255).astype(np.uint8)
+
+
+def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
+    """Keep the pictures' vectors, in half precision, beside the weights; none where there is no picture.
+
+    Raises:
+        ModelError: the folder holds no embedder.
+    """
+    (folder / COHORT).unlink(missing_ok=True)
+    record_hashes(folder)
+    if not pictures:
+        return
+    model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
+    save_file({"vectors": torch.from_numpy(model.embed_all(pictures)).to(torch.float16)}, folder / COHORT)
+    record_hashes(folder)
