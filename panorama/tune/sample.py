@@ -173,7 +173,7 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
     if round(video_seconds) < LEAST_SECONDS:  # stretches end with whole frames
         raise UsageError(
             f"the sample is {video_seconds:.2g} s of video, too short to judge settings by, and they stay as"
-            f" they are; name at least {LEAST_SECONDS} s of footage, better a minute in which something happens"
+            f" they are; name at least {LEAST_SECONDS} s of footage, better a minute of what happens"
         )
     return Decoded(video_seconds, wall, processor, frames, tuple(pictures))
 
