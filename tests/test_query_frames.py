@@ -455,6 +455,30 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
     assert len(follower.asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("sql", "undecided"),
+    [
+        ("SELECT moments WHERE entity = 'dog'", 2),  # at the gate from 5.0 to 6.0 s and from 6.8 to 8.8 s
+        ("SELECT moments WHERE entity = 'dog' AND time < 3", 0),
+        ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 7.5 AND 100", 1),
+        ("SELECT moments WHERE entity = 'dog' AND (time < 3 OR time = 5)", 2),
+        ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 2),  # moments: over the gap
+        ("SELECT tracks WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 0),
+        ("SELECT tracks WHERE entity = 'dog' AND time BETWEEN 5.9 AND 6.4", 1),
+        ("SELECT tracks WHERE entity = 'dog' AND time > 90", 0),
+        ("SELECT tracks WHERE entity = 'dog' AND NOT time < 3", 2),
+        ("SELECT moments WHERE entity = 'dog' FOLLOWED BY entity = 'dog' AND time > 90", 2),
+    ],
+)
+def test_undecided_tracks_outside_of_the_time_asked_for_are_not_counted(
+    tmp_path: Path, engine: Engine, sql: str, undecided: int
+) -> None:
+    """They were told, and the advice how to see them showed nothing."""
+    tables = make_library(tmp_path / "known")
+    for asked in (engine, Engine(tables, Follower(tables), picture_root=None, read_picture=read_picture)):
+        assert asked.query(sql).uncertain == undecided
+
+
 def test_of_many_tracks_those_are_followed_that_the_statement_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,14 @@ from panorama.query.handing import (
 )
 from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Matcher, Matches, MatchRequest
-from panorama.query.needs import count_tracks, match_request, narrowed, possible, segments_of
+from panorama.query.needs import (
+    count_tracks,
+    counted_in_time,
+    match_request,
+    narrowed,
+    possible,
+    segments_of,
+)
 from panorama.query.places_sql import follows_known, places_from_files, tracks_to_follow
 from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
@@ -82,7 +89,8 @@ class ByEntity:
         if follows_known(query):
             self._follow(query, request, matches, tracks, run)
         calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
-        run.count_undecided(matches, calibrated)
+        counted = counted_in_time(query, matches, tracks, run.cursor, self._matcher)
+        run.count_undecided(counted, calibrated)
 
     def _follow(
         self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run

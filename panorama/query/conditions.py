@@ -27,6 +27,7 @@ class Leaf:
         node: as parsed, None for text made by a rule.
         calls: functions that it calls, lower case.
         clock: what it asks of the wall clock, None where that is nothing, or nothing that a rule understands.
+        overlaps: of a condition on `time` of intervals, as (operator, seconds), what some instant satisfies.
     """
 
     start: int = field(compare=False)
@@ -36,6 +37,7 @@ class Leaf:
     node: exp.Expr | None = field(default=None, compare=False, repr=False)
     calls: frozenset[str] = frozenset()
     clock: ClockTest | None = None
+    overlaps: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
     @property
     def may_select(self) -> bool:

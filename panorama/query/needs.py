@@ -112,6 +112,34 @@ def _narrows(query: Query) -> bool:
     return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
 
 
+def counted_in_time(
+    query: Query,
+    matches: Matches,
+    tracks: pa.Table | None,
+    cursor: duckdb.DuckDBPyConnection,
+    matcher: Matcher,
+) -> Matches:
+    """The undecided matches that the time leaves which a shorthand's rows, being intervals, must overlap.
+
+    All of them where the rows are made of more than one thing after another.
+
+    Args:
+        tracks: of the matches, in order of id; None where only the files know them.
+    """
+    undecided = matches[matches.band == UNCERTAIN]
+    chained = any(branch.sequences or branch.unsequenced for branch in query.branches)
+    if query.overlapped == Bounds() or chained or not len(undecided):
+        return undecided
+    if tracks is None:
+        give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
+        found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
+        tracks = pa.table(dict(found))
+    # A moment may overlap a time by the gap that was closed between its tracks.
+    margin = _MARGIN_SECONDS if query.target == "moments" else 0.0
+    inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.overlapped, margin)]
+    return undecided[np.isin(undecided.track_id, inside)]
+
+
 def similarity_request(
     rewritten: Rewritten, call: SimilarityCall, calls: int, cursor: duckdb.DuckDBPyConnection
 ) -> MatchRequest:

@@ -212,7 +212,8 @@ class Query:
         entities: every name of the album.
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
-        bounds: of time, over all branches.
+        bounds: of time, over all branches; none where rows are intervals.
+        overlapped: the same of the time that rows overlap, where they are intervals.
         shapes: each track looked for must touch one of these, if there are any.
         crossed: those of them that it must also cross.
         clock_at: place of the first comparison of time with the wall clock, None where there is none.
@@ -241,6 +242,7 @@ class Query:
     branches: tuple[Branch, ...] = ()
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
+    overlapped: Bounds = Bounds()
     shapes: tuple[str, ...] = ()
     crossed: tuple[str, ...] = ()
     clock_at: int | None = None

@@ -12,6 +12,7 @@ from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
 from panorama.query.dialect import meant_text
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
+    OVERLAP_TARGETS,
     VIDEO_COLUMNS,
     Bounds,
     Branch,
@@ -208,20 +209,21 @@ def push_filters(query: Query, context: Context) -> Query:
         replace(branch, where=tuple(leaf for leaf in branch.where if leaf not in shared))
         for branch in branches
     )
-    bounds = Bounds()
-    if query.target in ("frames", "crops"):
-        bounds = _hull([_bounds(branch) for branch in branches])
+    hull = _hull([_bounds(branch) for branch in branches])
+    # Merging may move the ends of a row: its time says nothing of each track that it is made of.
+    bounds, overlapped = (Bounds(), hull) if query.target in OVERLAP_TARGETS else (hull, Bounds())
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
     # Where one alternative may hold at any time, no video can be left out.
     query = replace(query, clocks=clocks if all(clocks) else ())
-    return replace(query, branches=pruned, shared=shared, bounds=bounds)
+    return replace(query, branches=pruned, shared=shared, bounds=bounds, overlapped=overlapped)
 
 
 def _bounds(branch: Branch) -> Bounds:
     low: float | None = None
     high: float | None = None
     for leaf in branch.where:
-        for sign, value in (time_comparisons(leaf) if leaf.columns == {"time"} else None) or ():
+        asked = leaf.overlaps or (time_comparisons(leaf) if leaf.columns == {"time"} else None)
+        for sign, value in asked or ():
             if sign in (">", ">=", "="):
                 low = value if low is None else max(low, value)
             if sign in ("<", "<=", "="):

@@ -110,7 +110,7 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
     else:
         text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
     columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
-    return Leaf(leaf.start, leaf.stop, text, columns, None)
+    return Leaf(leaf.start, leaf.stop, text, columns, None, overlaps=() if negated else tuple(comparisons))
 
 
 def time_comparisons(leaf: Leaf) -> list[tuple[str, float]] | None:
