@@ -461,6 +461,7 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
         ("SELECT moments WHERE entity = 'dog'", 2),  # at the gate from 5.0 to 6.0 s and from 6.8 to 8.8 s
         ("SELECT moments WHERE entity = 'dog' AND time < 3", 0),
         ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 7.5 AND 100", 1),
+        ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 3 AND 4.9", 0),
         ("SELECT moments WHERE entity = 'dog' AND (time < 3 OR time = 5)", 2),
         ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 2),  # moments: over the gap
         ("SELECT tracks WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 0),

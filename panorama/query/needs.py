@@ -134,8 +134,10 @@ def counted_in_time(
         give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
         found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
         tracks = pa.table(dict(found))
-    # A moment may overlap a time by the gap that was closed between its tracks.
-    margin = _MARGIN_SECONDS if query.target == "moments" else 0.0
+    # A moment may overlap a time in the gap alone that was closed between two of its tracks.
+    low, high = query.overlapped.low, query.overlapped.high
+    short = low is not None and high is not None and high - low < _MARGIN_SECONDS
+    margin = _MARGIN_SECONDS if query.target == "moments" and short else 0.0
     inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.overlapped, margin)]
     return undecided[np.isin(undecided.track_id, inside)]
 
