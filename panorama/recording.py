@@ -365,6 +365,13 @@ def _typed_unix(text: str, zone: ZoneInfo) -> float:
     unix = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     if not has_date(unix):
         raise UsageError(f"a start lies in the years 2 to 9997, got {text!r}")
+    shown = datetime.fromtimestamp(unix, UTC).astimezone(zone).replace(tzinfo=None)
+    if moment.tzinfo is None and abs(shown - moment) > timedelta(minutes=1):
+        meant = moment.replace(tzinfo=zone).isoformat(sep=" ")
+        raise UsageError(
+            f"{text!r} is a time that {zone.key} left out: clocks were put forward over it. Of a camera whose"
+            f" clock was not, write how far that is from UTC: {meant!r}"
+        )
     return unix
 
 

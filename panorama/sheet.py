@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
 from panorama.hit_frames import NoFrame, file_of_hit, frames_of
-from panorama.lines import counted
+from panorama.lines import counted, one_line
 from panorama.track_boxes import Box, TrackBoxes
 from panorama.video import write_clip
 
@@ -238,7 +238,7 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
         (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
     )
     for name, facts, end_share, down, size, ink in lines:
-        text = beside(name, facts, TILE_WIDTH - 8, size, end_share)
+        text = beside(one_line(name), facts, TILE_WIDTH - 8, size, end_share)
         cv2.putText(sheet, text, (x + 4, y + down), cv2.FONT_HERSHEY_SIMPLEX, size, ink, 1, cv2.LINE_AA)
 
 

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.lines import one_line
 from panorama.sheet import check_sheet_suffix, clock, write_picture
 from panorama.why import Likeness, Step, Why
 
@@ -116,7 +117,7 @@ def _header(canvas: Rgb, why: Why) -> None:
     _text(canvas, _fitted(why.entity, left - 2 * _MARGIN, _TITLE, 2), _MARGIN, 42, _TITLE, _INK, 2)
     span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}, track {why.track_id}"
     room = left - 2 * _MARGIN - _width(f"   {span}", _TEXT)
-    _text(canvas, f"{_fitted(why.video, room, _TEXT)}   {span}", _MARGIN, 66, _TEXT, _DIM)
+    _text(canvas, f"{_fitted(one_line(why.video), room, _TEXT)}   {span}", _MARGIN, 66, _TEXT, _DIM)
 
 
 def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:

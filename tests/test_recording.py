@@ -217,6 +217,18 @@ def test_times_are_set_anew_without_decoding_and_those_set_by_hand_stay(
     assert clocks(library)["odd"] == ("archive", None)
 
 
+def test_an_hour_that_was_left_out_is_no_start(library: panorama.Library, tmp_path: Path) -> None:
+    """It was taken for the hour behind it, in silence."""
+    library.index(tmp_path / "archive", model="color-bands")
+    with pytest.raises(UsageError, match=r"Europe/Berlin left out.*'2026-03-29 02:30:00\+01:00'"):
+        library.date(["odd.mp4"], start="2026-03-29 02:30", zone="Europe/Berlin")
+    library.date(["odd.mp4"], start="2026-03-29 02:30:00+01:00", zone="Europe/Berlin")
+    assert clocks(library)["odd"] == ("archive", "2026-03-29 03:30:00")
+    for start in ("2026-03-29 03:00", "2026-10-25 02:30", "9900-01-01 00:00:00.123457"):
+        library.date(["odd.mp4"], start=start, zone="Europe/Berlin")
+    assert (clocks(library)["odd"][1] or "").startswith("9900-01-01 00:00:00")
+
+
 def test_indexed_anew_with_other_settings_a_video_keeps_its_time(
     library: panorama.Library, tmp_path: Path
 ) -> None:

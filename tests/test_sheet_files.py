@@ -60,6 +60,11 @@ def test_a_long_name_leaves_the_band_and_score_readable_and_the_next_tile_alone(
     np.testing.assert_array_equal(short, long)
 
 
+def test_a_line_end_in_a_name_is_drawn_as_an_escape(tmp_path):
+    """What stood behind it was drawn below the caption, into the next row."""
+    np.testing.assert_array_equal(*(caption(tmp_path, name, "") for name in ("a\nb", "a\\nb")))
+
+
 @pytest.mark.parametrize(
     ("name", "facts", "shown"),
     [
