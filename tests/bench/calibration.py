@@ -39,7 +39,7 @@ from panorama.query.decide import Calibration, bands
 from panorama.query.kinship import settle, standing
 from panorama.query.matches import ACCEPTED, UNCERTAIN
 
-SILENT = 0.95
+SILENT = 0.96
 OPEN = 0.65
 """From so much of the floor on, a track is uncertain rather than rejected: what `near_best` still accepts."""
 
