@@ -33,8 +33,8 @@ class TrainingOptions:
     Attributes:
         resume: go on from the last checkpoint.
         device: 'cpu' or 'cuda'.
-        steps, seed: replace the recipe's.
-        minutes: stop, with a checkpoint, after so long.
+        steps, seed: replace those of an embedder's recipe.
+        minutes: stop an embedder's training, with a checkpoint, after so long.
         threads: CPU threads.
     """
 
@@ -192,15 +192,14 @@ def _train_proposer(
     from panorama.models.proposer_training.export import export_average
     from panorama.models.proposer_training.loop import train
 
-    given = [n for n in ("device", "seed", "minutes") if getattr(options, n) is not None]
+    given = [n for n in ("device", "steps", "seed", "minutes") if getattr(options, n) is not None]
     if given:
-        raise UsageError(f"a proposer's recipe says its {given[0]} itself; change it there")
+        raise UsageError(f"--{given[0]}: of a proposer the recipe alone says it; change it there")
     if len(data) != 1:
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
     plan = read_recipe(recipe)
-    changed = {n: v for n, v in (("steps", options.steps), ("threads", options.threads)) if v is not None}
-    if "training" in plan:  # one that is not there is told by `train`
-        plan["training"] |= changed
+    if options.threads is not None and "training" in plan:  # one that is not there is told by `train`
+        plan["training"]["threads"] = options.threads
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume)
     model = out / "model"

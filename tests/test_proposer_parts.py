@@ -146,5 +146,5 @@ def test_a_recipe_that_does_not_say_enough_is_refused_before_any_work(
     del place[leave_out[-1]]
     monkeypatch.setattr("panorama.training.read_recipe", lambda path: plan)
     with pytest.raises(ModelError, match=told):
-        train_recipe(tmp_path / RECIPE, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(steps=5))
+        train_recipe(tmp_path / RECIPE, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(threads=1))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

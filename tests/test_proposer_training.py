@@ -17,7 +17,7 @@ from fakes import shapes_on_noise
 
 import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
-from panorama.errors import ModelError
+from panorama.errors import ModelError, UsageError
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.compose import Sample, areas, compose, crop_to, flip
@@ -421,3 +421,14 @@ def test_a_thing_on_a_plain_ground_is_cut_out_and_a_patterned_ground_is_refused(
     assert cut[25, 25, 3] == 255
     noise = np.random.default_rng(0).integers(0, 255, (100, 120, 3), np.uint8)
     assert from_plain_background(noise) is None
+
+
+@pytest.mark.parametrize("given", [{"steps": 5}, {"seed": 1}, {"minutes": 1.0}, {"device": "cpu"}])
+def test_what_only_the_recipe_of_a_proposer_says_is_refused_and_not_passed_over(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.toml").write_text('name = "p"\nkind = "proposer"\n')
+    with pytest.raises(UsageError, match=f"--{next(iter(given))}: of a proposer the recipe alone says it"):
+        train_recipe(
+            tmp_path / "recipe.toml", {"a": tmp_path}, tmp_path / "out", TrainingOptions(**given), print
+        )

@@ -25,9 +25,9 @@ NO_HELP = 3
 @click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
-@click.option("--steps", type=int, help="Instead of the recipe's.")
-@click.option("--seed", type=int, help="Instead of the recipe's.")
-@click.option("--minutes", type=float, help="Stop with a checkpoint after so long.")
+@click.option("--steps", type=int, help="Instead of those of an embedder's recipe.")
+@click.option("--seed", type=int, help="Instead of that of an embedder's recipe.")
+@click.option("--minutes", type=float, help="Stop an embedder's training, with a checkpoint, after so long.")
 @click.option("--threads", type=int, help="CPU threads.")
 @click.pass_context
 def train_command(
