@@ -127,7 +127,8 @@ def _kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
                 step = int(tensors.get_tensor("step"))
             say(f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there")
         else:
-            say(f"no checkpoint yet; the same command begins anew and uses what is prepared in {out}")
+            prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
+            say(f"no checkpoint yet; the same command begins anew{prepared}")
         raise
 
 

@@ -103,6 +103,8 @@ def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
         ("(SELECT frames)", ["SELECT frames"]),
         ("SELECT 1; ((SELECT frames, band));", ["SELECT frames, band"]),
         ("EXPLAIN ANALYZE (SELECT frames)", ["SELECT frames"]),
+        ("DESCRIBE (SELECT frames)", ["SELECT frames"]),
+        ("SUMMARIZE (SELECT frames)", ["SELECT frames"]),
         ("WITH a AS (SELECT 1) (SELECT frames)", ["SELECT frames"]),
         ("WITH a AS NOT MATERIALIZED (SELECT frames) SELECT 1 FROM a", ["SELECT frames"]),
         ("SELECT 1 UNION ALL (SELECT moments)", ["SELECT moments"]),

@@ -229,7 +229,7 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
     monkeypatch.setattr(loop, "_load", three)
     said: list[str] = []
     for resume, told in (
-        (False, f"no checkpoint yet; the same command begins anew and uses what is prepared in {tmp_path}"),
+        (False, "no checkpoint yet; the same command begins anew"),
         (False, f"{tmp_path} keeps the checkpoint of step 2; the same command with --resume goes on there"),
         (True, f"{tmp_path} keeps the checkpoint of step 4; the same command with --resume goes on there"),
     ):

@@ -101,6 +101,40 @@ def test_folders_that_links_lead_to_are_searched(tmp_path: Path) -> None:
     assert names([archive, tmp_path / "disk"]) == ["a.mp4", "day/b.mp4", "own.mp4", "stills"]
 
 
+@pytest.mark.parametrize("whole", ["all", "zz"])
+def test_what_several_links_lead_to_is_searched_once(whole: str, tmp_path: Path) -> None:
+    """A folder was searched again, and what is ignored in it counted again, by a link to one around it."""
+    for name in ("disk/a.mp4", "disk/day/b.mp4", "disk/day/notes.txt"):
+        touch(tmp_path / name)
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    (archive / "day").symlink_to("../disk/day")
+    (archive / whole).symlink_to("../disk")
+    found = find_videos([archive])
+    assert found.ignored == {".txt": 1}
+    assert sorted(Path(video.name).name for video in found.videos) == ["a.mp4", "b.mp4"]
+
+
+def test_a_link_to_where_nobody_may_look_costs_no_other_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "a.mp4")
+    (tmp_path / "closed").symlink_to("/elsewhere")
+    is_dir = Path.is_dir
+
+    def refused(path: Path) -> bool:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    found = find_videos([tmp_path])
+    assert [video.name for video in found.videos] == ["a.mp4"]
+    assert found.unreadable == [
+        (str(tmp_path / "closed"), f"{tmp_path / 'closed'} cannot be read: Permission denied")
+    ]
+
+
 def test_links_between_folders_end(tmp_path: Path) -> None:
     for folder, link, target in (
         ("archive/sub", "up", ".."),
@@ -125,7 +159,9 @@ def test_a_folder_to_leave_out_is_not_looked_into(tmp_path: Path) -> None:
     """Files of a library in its own archive were told as ignored ones."""
     for name in ("a.mp4", "panorama-library/catalog.sqlite", "panorama-library/b.mp4", "notes.txt"):
         touch(tmp_path / name)
+    touch(tmp_path / "panorama-library" / "crops" / "c.mp4")
     (tmp_path / "link").symlink_to("panorama-library")
+    (tmp_path / "inner").symlink_to("panorama-library/crops")
     found = find_videos([tmp_path], leave_out=tmp_path / "panorama-library")
     assert ([v.name for v in found.videos], found.ignored) == (["a.mp4"], {".txt": 1})
 

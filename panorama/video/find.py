@@ -122,7 +122,7 @@ def _videos_at(path: Path, found: Found, out: Path | None) -> Iterator[FoundVide
         yield FoundVideo(path, path.parent, path.name)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
-    yield from _Search(path, found, out, [path.resolve()]).videos_of(whole)
+    yield from _Search(path, path.resolve(), found, out, set()).videos_of(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,17 @@ class _Search:
 
     Attributes:
         root: the folder.
+        real: where it lies, links followed.
         found: what is passed over is counted in it.
-        out: a folder that is passed over, as links lead to it; None where there is none.
-        entered: the folders that are searched, as links lead to them: the root and others that links name.
+        out: a folder that is passed over with all that is in it, links followed; None where there is none.
+        entered: what was searched outside of the root, links followed.
     """
 
     root: Path
+    real: Path
     found: Found
     out: Path | None
-    entered: list[Path]
+    entered: set[Path]
 
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
         """A folder as the one video that it is, or the videos in it, named from the root."""
@@ -158,7 +160,12 @@ class _Search:
             if path.name.startswith("."):
                 continue
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
-            if path.is_dir():
+            try:
+                is_folder = path.is_dir()
+            except OSError as exc:  # a link to where nobody may look
+                self.found.unreadable.append((str(path), _why(path, exc)))
+                continue
+            if is_folder:
                 if self._goes_into(path):
                     yield from self.videos_of(video)
             elif path.suffix.lower() in VIDEO_SUFFIXES:
@@ -168,17 +175,17 @@ class _Search:
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
-        """Whether a folder is searched; one that a link leads to only where it is not searched anyway."""
+        """Whether a folder is searched; what links lead to only where it is not searched anyway, and once."""
         real = folder.resolve()
-        if real == self.out:
+        if self.out is not None and real.is_relative_to(self.out) and not self.real.is_relative_to(self.out):
             return False
-        if not folder.is_symlink():
-            return True
-        # A link upwards would never end, and widen the search to what nobody named.
-        upwards = folder.parent.resolve().is_relative_to(real) or self.root.resolve().is_relative_to(real)
-        if upwards or any(real.is_relative_to(known) for known in self.entered):
+        if real.is_relative_to(self.real):
+            return not folder.is_symlink()
+        # A link upwards would widen the search to what nobody named.
+        upwards = folder.parent.resolve().is_relative_to(real) or self.real.is_relative_to(real)
+        if upwards or real in self.entered:
             return False
-        self.entered.append(real)
+        self.entered.add(real)
         return True
 
 

@@ -94,10 +94,11 @@ def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
     Raises:
         ModelError: the folder holds no embedder.
     """
-    (folder / COHORT).unlink(missing_ok=True)
-    record_hashes(folder)
-    if not pictures:
-        return
-    model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
-    save_file({"vectors": torch.from_numpy(model.embed_all(pictures)).to(torch.float16)}, folder / COHORT)
+    record_hashes(folder)  # a model is opened by them
+    if pictures:
+        model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
+        vectors = torch.from_numpy(model.embed_all(pictures)).to(torch.float16)
+        save_file({"vectors": vectors}, folder / COHORT)
+    else:
+        (folder / COHORT).unlink(missing_ok=True)
     record_hashes(folder)
