@@ -312,7 +312,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
             say(f"  {NUMBERED}")
     damaged = [f for f in report.files if f.damage]
-    for title, files in (("partly decodable", damaged), ("gave no segment", report.of(FAILED))):
+    for title, files in (("read in part", damaged), ("gave no segment", report.of(FAILED))):
         if files:
             say(f"{title}:")
             for file in files:

@@ -300,7 +300,7 @@ class _Run:
 
     def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
         """Commit the video whose last parcel has come, or say why it gives nothing."""
-        progress, damage = job.progress, _lost(job.reader)
+        progress, damage = job.progress, _not_decoded(job.reader)
         if job.error is None and not progress.frames:
             job.error = VideoError(
                 f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
@@ -371,7 +371,7 @@ class _Run:
         self._writer, self._rows = None, None
 
 
-def _lost(reader: VideoReader) -> str | None:
+def _not_decoded(reader: VideoReader) -> str | None:
     """What of a video was not decoded, in words; None where everything was."""
     report, streams = reader.report, reader.info.streams
     packets = [f"{counted(report.lost_packets, 'packet')} lost"] if report.lost_packets else []
