@@ -19,10 +19,10 @@ from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
 from panorama.errors import UsageError
 from panorama.given_pictures import Image, Images, one_picture
-from panorama.library_models import LibraryModels, embedder_called
+from panorama.library_models import LibraryModels
 from panorama.lines import composed
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import late_embedder
+from panorama.models.registry import late_embedder, load_embedder
 from panorama.query.decide import Calibration
 from panorama.recording import RecordingReport, RecordingRule, check_fits, date_videos, remembered
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
@@ -109,7 +109,7 @@ class Library:
         Raises:
             ModelError: there is no such model.
         """
-        return self._switch(embedder_called(os.fspath(name)), os.fspath(name))
+        return self._switch(load_embedder(os.fspath(name)), os.fspath(name))
 
     def _switch(self, model: Embedder, name: str) -> int:
         embedded = self._models.switch(model, name)
@@ -151,7 +151,7 @@ class Library:
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), self._path)
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
-        chosen = None if model is None else embedder_called(os.fspath(model))
+        chosen = None if model is None else load_embedder(os.fspath(model))
         check_depth(
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self.exists else late_embedder()),

@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import embedder_names, late_embedder, late_proposer, load_embedder
+from panorama.models.registry import embedder_names, late_embedder, late_proposer
 from panorama.store import ModelRow, Store
-from panorama.training import without_model
 
 _EMBEDDER_SETTING = "embedder"
-
-
-def embedder_called(name: str) -> Embedder:
-    """The embedder of a name or in a folder.
-
-    Raises:
-        ModelError: there is none; of a folder that a training left without one, it says why.
-    """
-    try:
-        return load_embedder(name)
-    except ModelError as exc:
-        if told := without_model(Path(name)):
-            raise ModelError(told) from exc
-        raise
 
 
 class LibraryModels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,9 +20,6 @@ from panorama.video import open_video
 
 CHECKPOINT = "checkpoint.safetensors"
 """What a training in steps leaves to go on from; the loops that write it are loaded with torch."""
-
-RESULT = "result.json"
-"""What was measured; what writes it is loaded with torch, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +126,6 @@ def _kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
             prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
             say(f"no checkpoint yet; the same command begins anew{prepared}")
         raise
-
-
-def without_model(folder: Path) -> str:
-    """Why a training left no model in a folder, and what to do; '' where it left one or none was there."""
-    try:
-        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    if (folder / RECIPE).is_file() or not isinstance(result, dict) or result.get("model", "") is not None:
-        return ""
-    return (
-        f"{folder} holds no model: what it was trained on did not help, so that none was written. Go on with "
-        "the model that you have, or train in a new folder with more pictures of more things"
-    )
 
 
 def _refuse_another(out: Path) -> None:

@@ -95,18 +95,24 @@ def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
             calibrate(library)
 
 
+def calibrated_by_itself(library: panorama.Library, folder: Path) -> tuple[Calibration, ...]:
+    """Give a library a film and a calibration of its own, which then applies; the model's."""
+    write_film(folder / "one.mp4", [Thing("red", 0, 40)])
+    library.index(folder / "one.mp4", model="color-bands")
+    shipped = library.calibrations
+    assert told(library.embedder, library.snapshot().settings) == "the model's"
+    own = [replace(one, high=0.9) for one in shipped]
+    library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
+    assert list(library.calibrations) == own
+    assert told(library.embedder, library.snapshot().settings) == "the library's own"
+    return shipped
+
+
 def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
     tmp_path: Path, fake_proposer: ColoredThings, monkeypatch
 ) -> None:
-    write_film(tmp_path / "one.mp4", [Thing("red", 0, 40)])
     with panorama.open(tmp_path / "library") as library:
-        library.index(tmp_path / "one.mp4", model="color-bands")
-        shipped = library.calibrations
-        assert told(library.embedder, library.snapshot().settings) == "the model's"
-        own = [replace(one, high=0.9) for one in shipped]
-        library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
-        assert list(library.calibrations) == own
-        assert told(library.embedder, library.snapshot().settings) == "the library's own"
+        shipped = calibrated_by_itself(library, tmp_path)
         monkeypatch.setitem(GEOMETRY, "upside down", lambda rgb: rgb[::-1])
         assert library.calibrations == shipped
         assert "of other views" in told(library.embedder, library.snapshot().settings)
@@ -115,13 +121,8 @@ def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
 def test_what_was_measured_among_other_strangers_counts_no_longer(
     tmp_path: Path, fake_proposer: ColoredThings, monkeypatch
 ) -> None:
-    write_film(tmp_path / "one.mp4", [Thing("red", 0, 40)])
     with panorama.open(tmp_path / "library") as library:
-        library.index(tmp_path / "one.mp4", model="color-bands")
-        shipped = library.calibrations
-        own = [replace(one, high=0.9) for one in shipped]
-        library.put_setting(SETTING + measured_with(library.embedder), [one.as_dict() for one in own])
-        assert list(library.calibrations) == own
+        shipped = calibrated_by_itself(library, tmp_path)
     fewer = ColorEmbedder().cohort()[:, 1:]
     monkeypatch.setattr(ColorEmbedder, "cohort", lambda self: fewer)
     with panorama.open(tmp_path / "library") as library:

@@ -316,7 +316,7 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
         "panorama.library_models.late_embedder", lambda n: Other() if n == "other-bands" else load(n)
     )
     monkeypatch.setattr(
-        "panorama.library_models.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)
+        "panorama.library.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)
     )
     write_film(tmp_path / "b.mp4", [Thing("blue", 5, 35)])
     done = run("index", "b.mp4", "--model", "other-bands")

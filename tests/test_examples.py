@@ -141,7 +141,7 @@ def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_pro
         assert library.index("one.mp4").warnings == (), "all have the vectors of this model"
         other = ColorEmbedder()
         other.name, other.hash = "other-colors", "other" * 8
-        monkeypatch.setattr("panorama.library_models.load_embedder", lambda name: other)
+        monkeypatch.setattr("panorama.library.load_embedder", lambda name: other)
         told = library.index("one.mp4", model="color-bands").warnings
         why = "it has no vectors of other-colors, and nothing is compared with it"
         then = "register it again, or put it back from a backup and index again, or take it out"

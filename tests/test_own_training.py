@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import panorama
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
-from panorama.library_models import embedder_called
 from panorama.models.registry import load_embedder
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.heldout import held_out_pictures
@@ -316,7 +315,7 @@ def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_
     )
     assert "Go on with the model that you have, or train in a new folder" in used.err
     with pytest.raises(ModelError, match="no embedder"):
-        embedder_called(str(tmp_path))
+        load_embedder(str(tmp_path))
 
 
 def test_videos_are_learned_from_and_judged_by_their_tracks(

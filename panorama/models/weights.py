@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 RECIPE = "recipe.toml"
 WEIGHTS = "model.safetensors"
 COHORT = "cohort.safetensors"
+RESULT = "result.json"
+"""What a training measured; one that did not help leaves it alone."""
+
 HASH_TABLE = "[sha256]"
 
 
@@ -119,6 +123,8 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
     if not (folder / RECIPE).is_file():
         folder = Path(name)
     if not (folder / RECIPE).is_file():
+        if told := _why_without_model(folder):
+            raise ModelError(told)
         choices = (*model_names(kind), *also)
         see = f"the {kind}s here are {', '.join(choices) or 'none'}, or give a folder that holds a {RECIPE}"
         raise ModelError(unknown(kind, name, choices, see))
@@ -129,6 +135,20 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
     if recipe["kind"] != kind:
         raise ModelError(f"{name!r} is a model of kind {recipe['kind']!r}, wanted {kind!r}")
     return ModelFolder(folder, recipe)
+
+
+def _why_without_model(folder: Path) -> str:
+    """Why a training left no model in a folder without a recipe, and what to do; '' where none was there."""
+    try:
+        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    if not isinstance(result, dict) or result.get("model", "") is not None:
+        return ""
+    return (
+        f"{folder} holds no model: what it was trained on did not help, so that none was written. Go on with "
+        "the model that you have, or train in a new folder with more pictures of more things"
+    )
 
 
 def read_recipe(path: Path) -> dict[str, Any]:

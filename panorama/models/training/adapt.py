@@ -44,6 +44,7 @@ from panorama.models.training.turning import (
 from panorama.models.weights import (
     COHORT,
     RECIPE,
+    RESULT,
     WEIGHTS,
     ModelFolder,
     open_model,
@@ -51,7 +52,6 @@ from panorama.models.weights import (
     record_hashes,
 )
 
-RESULT = "result.json"
 PLOT = "training.png"
 MOST_OF_ONE = 40
 """Pictures of one thing that are looked at: more of the same say little that is new."""

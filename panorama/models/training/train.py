@@ -25,9 +25,8 @@ from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_train
 from panorama.models.training.plot import plot_log
 from panorama.models.training.sources import Item, ReadFrames, data_folder, gather
 from panorama.models.training.teacher import LiteTeacher, SelfTeacher, Teacher
-from panorama.models.weights import open_model, read_recipe
+from panorama.models.weights import RESULT, open_model, read_recipe
 
-RESULT = "result.json"
 SAMPLE = 2048
 
 
