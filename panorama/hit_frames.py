@@ -23,6 +23,10 @@ NEAR = 120
 GONE = "The file of this video is gone. If it was moved, index it where it is now."
 UNREAD = "The file of this video cannot be read there."
 UNKNOWN = "The library has no video of this name."
+LOST = "The file of this video is damaged there: the frame that was indexed does not decode any more."
+
+Stamps = Mapping[tuple[str, int], int]
+"""(video, frame) -> pts, as `TrackBoxes.stamps` finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
 
 
 def frames_of(
-    hits: Sequence[Hit], paths: Mapping[str, str]
+    hits: Sequence[Hit], paths: Mapping[str, str], stamps: Stamps
 ) -> Iterator[tuple[int, NDArray[np.uint8] | NoFrame]]:
     """The number of each hit, with its frame (H, W, 3) as displayed or why there is none.
 
@@ -60,6 +64,7 @@ def frames_of(
 
     Args:
         paths: video name -> file.
+        stamps: of the frames of the hits, which tell them in damaged files, too; without one its number does.
     """
     of_video: defaultdict[str, list[int]] = defaultdict(list)
     for number, hit in enumerate(hits):
@@ -72,25 +77,30 @@ def frames_of(
             yield from ((number, why) for number in numbers)
         else:
             numbers.sort(key=lambda n: (int(hits[n].frame or 0), hits[n].time_seconds))
-            yield from _read(path, [(n, hits[n]) for n in numbers])
+            yield from _read(path, [(n, hits[n], stamps.get((video, hits[n].frame or 0))) for n in numbers])
 
 
-def _read(path: str, hits: Sequence[tuple[int, Hit]]) -> Iterator[tuple[int, NDArray[np.uint8] | NoFrame]]:
-    """The frames of hits of one video, which come in the order of their frames."""
+def _read(
+    path: str, hits: Sequence[tuple[int, Hit, int | None]]
+) -> Iterator[tuple[int, NDArray[np.uint8] | NoFrame]]:
+    """The frames of hits of one video, which come in the order of their frames, each with its pts."""
     done = 0
     try:
         with open_video(path) as reader:
             forwards = _Forwards(reader)
-            for number, hit in hits:
+            for number, hit, pts in hits:
                 found: NDArray[np.uint8] | NoFrame
                 try:
-                    found = forwards.picture(hit)
+                    picture = forwards.picture(hit, pts)
                 except VideoError as exc:
                     found = NoFrame(UNREAD, f"{hit.video}: {exc}")
+                else:
+                    lost = f"{hit.video}: frame {hit.frame} no longer decodes as it did when it was indexed"
+                    found = NoFrame(LOST, lost) if picture is None else picture
                 done += 1
                 yield number, found
     except VideoError as exc:
-        yield from ((n, NoFrame(UNREAD, f"{hit.video}: {exc}")) for n, hit in hits[done:])
+        yield from ((n, NoFrame(UNREAD, f"{hit.video}: {exc}")) for n, hit, _ in hits[done:])
 
 
 class _Forwards:
@@ -98,33 +108,57 @@ class _Forwards:
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
+        self._pts_of = reader.times().pts
         self._running: Iterator[VideoFrame] = iter(())
         self._last: VideoFrame | None = None
         self._shown: tuple[int, NDArray[np.uint8]] | None = None
 
-    def picture(self, hit: Hit) -> NDArray[np.uint8]:
+    def picture(self, hit: Hit, pts: int | None) -> NDArray[np.uint8] | None:
         """The frame of a hit, not before that of the last: (H, W, 3); again the same where it is the same.
+
+        Args:
+            pts: of the frame when it was indexed, None where that is not known.
+
+        Returns:
+            None where the file still has this frame, and it does not come out.
 
         Raises:
             VideoError: it cannot be decoded.
         """
-        frame = self._frame(hit)
-        if self._shown is None or self._shown[0] != frame.index:
-            self._shown = (frame.index, frame.rgb())
-        return self._shown[1]
+        frame = self._frame(hit, pts)
+        if frame is not None and (self._shown is None or self._shown[0] != frame.pts):
+            self._shown = (frame.pts, frame.rgb())
+        return None if frame is None or self._shown is None else self._shown[1]
 
-    def _frame(self, hit: Hit) -> VideoFrame:
+    def _frame(self, hit: Hit, pts: int | None) -> VideoFrame | None:
         # That of its box: a moment's is its best view, not its start.
-        if hit.frame is None:
+        number = len(self._pts_of) if hit.frame is None else int(hit.frame)
+        if pts is not None and pts in self._pts_of:
+            return self._at(pts)
+        # Asked without the library, or of a file that has changed since: its number tells, or its time.
+        found = self._at(int(self._pts_of[number])) if number < len(self._pts_of) else None
+        if found is None:
             self._last = None  # the reader goes elsewhere
-            return self._reader.frame_at(hit.time_seconds)
-        wanted = int(hit.frame)
-        if self._last is None or wanted - self._last.index > NEAR:
-            self._running, self._last = self._reader.frames(start=wanted), None
-        while self._last is None or self._last.index < wanted:
+            found = self._reader.frame_at(hit.time_seconds)
+        return found
+
+    def _at(self, pts: int) -> VideoFrame | None:
+        """The frame with this pts, None where none comes out that has it."""
+        gap = None if self._last is None else self._position(pts) - self._position(self._last.pts)
+        if gap is None or not 0 <= gap <= NEAR:
+            self._running, self._last = self._reader.frames_from(pts), None
+        if not self._read_on(pts):
+            self._running, self._last = self._reader.frames(), None
+            self._read_on(pts)
+        return self._last if self._last is not None and self._last.pts == pts else None
+
+    def _position(self, pts: int) -> int:
+        return int(np.searchsorted(self._pts_of, pts))
+
+    def _read_on(self, pts: int) -> bool:
+        """Decode on to the first frame that is not before this pts; whether it is the one."""
+        while self._last is None or self._last.pts < pts:
             self._last = next(self._running, None)
             if self._last is None:
-                # The last frame, or damage that decoding on does not get over.
-                sought = next(self._reader.frames(start=wanted), None)
-                return self._reader.frame_at(hit.time_seconds) if sought is None else sought
-        return self._last
+                return False
+        return self._last.pts == pts

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
-from panorama.hit_frames import NoFrame, file_of_hit, frames_of
+from panorama.hit_frames import NoFrame, Stamps, file_of_hit, frames_of
 from panorama.lines import counted, one_line
 from panorama.track_boxes import Box, TrackBoxes
 from panorama.video import write_clip
@@ -154,7 +154,8 @@ def write_sheet(
         hits: places to show; more than `limit` are thinned so that every track is seen.
         paths: video name -> file.
         out: picture file; its suffix says the format.
-        tracks: tells the best view of a track, for hits that name one and bring no box.
+        tracks: tells the best view of a track, for hits that name one and bring no box, and which frame a
+            number means in a damaged file.
 
     Raises:
         UsageError: its suffix is that of no picture format.
@@ -163,7 +164,8 @@ def write_sheet(
     check_sheet_suffix(out)
     report = SheetReport()
     shown = _boxed(choose(hits, limit), tracks)
-    found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames_of(shown, paths)}
+    frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
+    found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
     made = [found[number] for number in range(len(shown))]
     tiles = [tile for tile in made if isinstance(tile, _Tile)]
     report.drawn = len(tiles)
@@ -213,6 +215,11 @@ def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
             hit = replace(hit, frame=view[0], box_xyxy=view[1])
         out.append(hit)
     return out
+
+
+def stamps_of(hits: Sequence[Hit], tracks: TrackBoxes) -> Stamps:
+    """Those of the frames that hits name."""
+    return tracks.stamps((hit.video, int(hit.frame)) for hit in hits if hit.frame is not None)
 
 
 def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
@@ -297,7 +304,10 @@ def _clips(
             name = _clip_name(video, entity, start, taken)
             try:
                 path = file_of_hit(video, paths)
-                write_clip(path, start, stop, folder / name, boxes=_boxes_of(stretch, tracks))
+                boxes = _boxes_of(stretch, tracks)
+                known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
+                stamps = {frame: pts for (_, frame), pts in known.items()}
+                write_clip(path, start, stop, folder / name, boxes=boxes, stamps=stamps)
             except (UnknownVideo, VideoError) as exc:
                 report.failed.append(f"{name}: {exc}")
             else:

@@ -1,4 +1,4 @@
-"""Tracks enter; where each was, in its best view or along the way, leaves: for hits that bring no box."""
+"""Tracks and frames enter; where each track was, and the time stamp of each frame, leaves: for pictures."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{tracks}})
 QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST}) = 1
 """
 _ALONG = "SELECT frames WHERE track_id IN ({tracks})"
+_STAMPS = """
+SELECT DISTINCT video, frame, pts FROM frames
+WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, frame)
+"""
 
 
 class TrackBoxes:
-    """Boxes of a library's tracks.
+    """Boxes of a library's tracks, and stamps of its frames.
 
     Args:
         query: answers SQL with parameters, as `Library.query` does.
@@ -39,6 +43,21 @@ class TrackBoxes:
         for row in self._rows(_ALONG, track_ids):
             found[row["frame"]].append(_box(row))
         return found
+
+    def stamps(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """(video, frame) -> the frame's pts; frames that the library does not have are left out.
+
+        A frame's number counts what decodes, which in a damaged file depends on where decoding begins; its
+        pts does not.
+        """
+        wanted = set(frames)
+        if not wanted:
+            return {}
+        videos = sorted({video for video, _ in wanted})
+        numbers = sorted({number for _, number in wanted})
+        rows = self._query(_STAMPS, [videos, numbers[0], numbers[-1], numbers]).to_pylist()
+        found = {(row["video"], row["frame"]): row["pts"] for row in rows}
+        return {one: found[one] for one in found.keys() & wanted}
 
     def _rows(self, sql: str, track_ids: Iterable[int]) -> list[dict[str, Any]]:
         tracks = sorted(set(track_ids))

@@ -186,8 +186,8 @@ def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypa
         (500, 2.5),
     ]
     tiles = [Tile(Hit("a.mp4", time, "", None, None, frame=frame), 1, time, time) for frame, time in places]
-    found = frames_on_page(tiles, {"a.mp4": str(film)})
-    assert found == [frames_on_page([tile], {"a.mp4": str(film)})[0] for tile in tiles]
+    found = frames_on_page(tiles, {"a.mp4": str(film)}, {})
+    assert found == [frames_on_page([tile], {"a.mp4": str(film)}, {})[0] for tile in tiles]
     for (_, time), frame in zip(places, found, strict=True):
         rgb = cv2.imdecode(np.frombuffer(frame.jpeg, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].astype(int)
         columns = np.flatnonzero(rgb[60, :, 0] - rgb[60, :, 2] > 60)

@@ -22,7 +22,8 @@ from panorama.lines import counted, one_line
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
-from panorama.sheet import clock
+from panorama.sheet import clock, stamps_of
+from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -95,7 +96,8 @@ def write_page(
     check_page_suffix(out)
     tiles, hits = tiles_of(library, result, entity, most)
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
-    frames = frames_on_page(tiles, paths)
+    tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
+    frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     text = _document(result, hits, tiles, frames, crops, command)
     data = text.encode("utf-8")

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.hit_frames import NoFrame, frames_of
+from panorama.hit_frames import NoFrame, Stamps, frames_of
 from panorama.page.tiles import Tile
 
 MAX_SIDE = 640
@@ -26,15 +26,16 @@ class Frame:
     height: int
 
 
-def frames_on_page(tiles: Sequence[Tile], paths: Mapping[str, str]) -> list[Frame | NoFrame]:
+def frames_on_page(tiles: Sequence[Tile], paths: Mapping[str, str], stamps: Stamps) -> list[Frame | NoFrame]:
     """The frame of each tile, in their order.
 
     Args:
         paths: video name -> file.
+        stamps: of the frames of the tiles; see `frames_of`.
     """
     found: dict[int, Frame | NoFrame] = {}
     last: tuple[NDArray[np.uint8], Frame] | None = None
-    for number, shown in frames_of([tile.hit for tile in tiles], paths):
+    for number, shown in frames_of([tile.hit for tile in tiles], paths, stamps):
         if isinstance(shown, NoFrame):
             found[number] = shown
             continue

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import PanoramaError, UsageError
 from panorama.video.opening import open_video
-from panorama.video.reader import VideoFrame, VideoReader
+from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
 BOX_COLOR_RGB = (255, 64, 32)
@@ -32,11 +32,17 @@ def write_clip(
     path_out: Path | str,
     *,
     boxes: Boxes | None = None,
+    stamps: Mapping[int, int] | None = None,
 ) -> int:
     """Re-encodes the frames of [start, stop), keeping their times, as an H.264 MP4; returns how many.
 
     The frame shown at `start_seconds` is the first, so that a short interval is never empty. The file appears
     under its name only when it is whole.
+
+    Args:
+        boxes: to draw.
+        stamps: frame index -> pts: which frames the boxes are of in a damaged file, too, where an index, a
+            count of what decodes, depends on where decoding begins.
 
     Raises:
         UsageError: the interval is empty.
@@ -46,12 +52,14 @@ def write_clip(
     if not stop_seconds > start_seconds:
         raise UsageError(f"a clip needs start < stop, got {start_seconds} and {stop_seconds} seconds")
     path_out = Path(path_out)
+    by_index = dict(boxes or {})
+    by_pts = {pts: by_index.pop(index) for index, pts in (stamps or {}).items() if index in by_index}
     partial = path_out.with_name(path_out.name + ".part")
     with open_video(path_in) as reader:
         first = reader.frame_at(start_seconds)
         try:
             with av.open(f"file:{partial}", "w", format="mp4") as container:
-                count = _encode(reader, first, stop_seconds, container, boxes or {})
+                count = _encode(reader, first, stop_seconds, container, by_index, by_pts)
             partial.replace(path_out)
         except (OSError, av.FFmpegError) as exc:
             raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
@@ -66,7 +74,8 @@ def _encode(
     first: VideoFrame,
     stop_seconds: float,
     container: OutputContainer,
-    boxes: Boxes,
+    by_index: Boxes,
+    by_pts: Boxes,
 ) -> int:
     rate = reader.info.average_rate or 25
     stream = container.add_stream(
@@ -78,9 +87,11 @@ def _encode(
     stream.codec_context.time_base = CLIP_TIME_BASE
     count = 0
     last_pts = -1
-    for frame in reader.frames(start=first.index, stop_seconds=max(stop_seconds, first.time_seconds + 1e-3)):
+    for frame in reader.frames_from(first.pts):
+        if count and frame.time_seconds >= stop_seconds - TIME_TOLERANCE_SECONDS:
+            break
         rgb = frame.rgb()
-        for box in boxes.get(frame.index, ()):
+        for box in by_pts.get(frame.pts, by_index.get(frame.index, ())):
             draw_box(rgb, box)
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb[: stream.height, : stream.width]))
         last_pts = max(last_pts + 1, round((frame.time_seconds - first.time_seconds) / CLIP_TIME_BASE))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
-from panorama.video.decoding import decoded_frames, needed_frames, shown_packets
+from panorama.video.decoding import decoded_frames, needed_frames, shown_packets, sound_frames
 from panorama.video.planes import cut_frame, scaled
 from panorama.video.probing import open_source
 from panorama.video.reader import (
@@ -222,29 +223,44 @@ class ContainerReader(VideoReader):
     def _seeked(
         self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport
     ) -> Iterator[av.VideoFrame]:
-        """Decoded frames from a keyframe that is really at or before `start`.
+        """Decoded frames from a keyframe that is really at or before `start`, as a whole pass gives them.
 
         Some containers seek late or land between keyframes: then from an earlier keyframe, at last from the
-        beginning.
+        beginning. So it is where something is damaged behind the keyframe: what a decoder makes of that
+        depends on the frames before, and is the same only where those of a whole group are sound.
         """
-        keys = np.flatnonzero(table.keyframes[: start + 1])
-        for back in (1, 2, 4, 8):
-            if back > len(keys) or keys[-back] == 0:
-                break
-            target = int(table.times.pts[keys[-back]])
-            attempt = DecodeReport()
-            frames = decoded_frames(self._source, attempt, seek_pts=target, keyframes_only=keyframes_only)
-            # Frames shown before the first keyframe lean on frames before the seek: they are not whole.
-            first = next((f for f in frames if f.key_frame), None)
-            position = None if first is None else _position(table.times.pts, first.pts)
-            if first is not None and position is not None and position <= start and table.keyframes[position]:
-                yield from chain([first], frames)
-                report.lost_packets += attempt.lost_packets
-                for message in attempt.errors:
-                    report.note(message)
+        last: int | None = None
+        for target in _targets(table, start):
+            attempt, keyframes, fresh = DecodeReport(), 0, last is None
+            with closing(self._sought(table, start, target, keyframes_only, attempt)) as frames:
+                for frame in frames:
+                    keyframes += bool(frame.key_frame)
+                    if fresh:
+                        last = frame.pts
+                        yield frame
+                    elif keyframes > 1:
+                        break
+            if keyframes and (keyframes_only or attempt.complete):
                 return
-            frames.close()
-        yield from decoded_frames(self._source, report, keyframes_only=keyframes_only)
+            if keyframes > 1:
+                yield from _behind(last, decoded_frames(self._source, report, seek_pts=target))
+                return
+        yield from _behind(last, decoded_frames(self._source, report, keyframes_only=keyframes_only))
+
+    def _sought(
+        self, table: FrameTable, start: int, target: int, keyframes_only: bool, report: DecodeReport
+    ) -> Generator[av.VideoFrame, None, None]:
+        """Sound frames from the keyframe at the pts `target`; none if the first is not before `start` or it."""
+        if keyframes_only:
+            frames = decoded_frames(self._source, report, seek_pts=target, keyframes_only=True)
+        else:
+            frames = sound_frames(self._source, report, target)
+        with closing(frames):
+            for first in frames:
+                position = _position(table.times.pts, first.pts)
+                if position is not None and position <= start and table.keyframes[position]:
+                    yield from chain([first], frames)
+                return
 
     def _frame(
         self, index: int, pts: int, first_pts: int, decoded: av.VideoFrame, scaler: VideoReformatter
@@ -260,3 +276,20 @@ def _position(pts_of: NDArray[np.int64], pts: int | None) -> int | None:
         return None
     index = int(np.searchsorted(pts_of, pts))
     return index if index < len(pts_of) and pts_of[index] == pts else None
+
+
+def _targets(table: FrameTable, start: int) -> Iterator[int]:
+    """The pts of keyframes at or before `start`, the nearest first; not of the first frame."""
+    keys = np.flatnonzero(table.keyframes[: start + 1])
+    for back in (1, 2, 4, 8):
+        if back > len(keys) or keys[-back] == 0:
+            return
+        yield int(table.times.pts[keys[-back]])
+
+
+def _behind(last: int | None, frames: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """The frames, without those up to the pts `last`."""
+    for frame in frames:
+        if last is None or (frame.pts is not None and frame.pts > last):
+            last = None
+            yield frame

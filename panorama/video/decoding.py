@@ -136,7 +136,11 @@ def is_shown(packet: av.Packet, codec: str) -> bool:
 
 
 def decoded_frames(
-    source: Source, report: DecodeReport, *, seek_pts: int | None = None, keyframes_only: bool = False
+    source: Source,
+    report: DecodeReport,
+    *,
+    seek_pts: int | None = None,
+    keyframes_only: bool = False,
 ) -> Generator[av.VideoFrame, None, None]:
     """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
 
@@ -148,6 +152,25 @@ def decoded_frames(
     for frame in _frames(source, report, seek_pts, keyframes_only):
         assert not isinstance(frame, PassedOver)
         yield frame
+
+
+def sound_frames(source: Source, report: DecodeReport, seek_pts: int) -> Generator[av.VideoFrame, None, None]:
+    """Frames in presentation order from the keyframe at `seek_pts` up to the first damage.
+
+    What a decoder makes of damage, and often hides, depends on the frames before it; these frames do not.
+    `report` tells of what ended them. Those that lean on others before the keyframe are left out.
+    """
+    begun = False
+    count = PassCount(source, report)
+    for frame in _decode_pass(count, source.threads, seek_pts, strict=True):
+        assert isinstance(frame, av.VideoFrame)
+        if not begun and frame.key_frame and not frame.is_corrupt:
+            begun = True
+            report.lost_packets, report.errors = 0, []
+        if begun and not report.complete:
+            return
+        if begun:
+            yield frame
 
 
 def needed_frames(
@@ -191,12 +214,15 @@ def _decode_pass(
     seek_pts: int | None = None,
     keyframes_only: bool = False,
     sparing: Sparing | None = None,
+    strict: bool = False,
 ) -> Iterator[av.VideoFrame | PassedOver]:
     source = count.source
     with closing(_opened_again(source.path)) as container:
         stream = container.streams.video[source.video_number]
         stream.codec_context.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
+        if strict:  # damage is an error then, and is not hidden
+            stream.codec_context.options = {"err_detect": "explode"}
         if seek_pts is not None:
             container.seek(seek_pts, stream=stream)
         for packet in read_packets(container, stream, count.report):
@@ -210,6 +236,8 @@ def _decode_pass(
                 frames = packet.decode()
             except av.FFmpegError as exc:
                 count.lost(f"a packet could not be decoded: {exc.strerror or exc}")
+                if strict:
+                    return
                 if sparing is not None:
                     sparing.stop()
                 continue

@@ -219,6 +219,19 @@ class VideoReader(ABC):
         """All frames; a reader that cannot leave any out decodes them."""
         return self._decode(0, False, report)
 
+    def frames_from(self, pts: int) -> Iterator[VideoFrame]:
+        """Frames from the one with this pts on, or from the first that is later.
+
+        By their pts, not their number, which counts what decodes: where something is damaged, only a pass
+        from the beginning knows that.
+        """
+        self._check_open()
+        self.report = DecodeReport()
+        table = self._scan()
+        start = int(np.searchsorted(table.times.pts, pts)) if table.seekable else 0
+        found = self._select(start, np.inf, np.inf, 1, False, self.report)
+        return (frame for frame in found if frame.pts >= pts)
+
     def again(self, start: int, stop: int) -> Iterator[VideoFrame]:
         """Frames [start, stop) in a pass beside the one in progress, whose report it leaves alone."""
         self._check_open()
@@ -231,15 +244,22 @@ class VideoReader(ABC):
             VideoError: no frame at or after the place can be decoded.
         """
         self._check_open()
-        shown = int(np.searchsorted(self._scan().times.seconds, seconds + self._tolerance, side="right")) - 1
-        # A damaged end makes the scan promise frames that do not decode: step back to one that does.
-        for index in (max(shown, 0), max(shown - 1, 0), max(shown - 25, 0), 0):
-            frame = None
+        times = self._scan().times.seconds
+        latest = max(seconds, 0.0) + self._tolerance
+        shown = max(int(np.searchsorted(times, latest, side="right")) - 1, 0)
+        wanted = float(times[shown]) - self._tolerance if len(times) else 0.0
+        # Where something is damaged the scan promises frames that do not decode, and other numbers than a
+        # pass from the beginning gives: times tell, and a step back finds one that decodes.
+        for index in (shown, max(shown - 1, 0), max(shown - 25, 0), 0):
+            found = None
             for frame in self._decode(index, False, DecodeReport()):
-                if frame.index >= shown:
-                    return frame
-            if frame is not None:
-                return frame
+                if frame.time_seconds > latest:
+                    break
+                found = frame
+                if frame.time_seconds >= wanted:
+                    break
+            if found is not None:
+                return found
         raise VideoError(f"{self.info.path}: no frame can be decoded at {seconds} s")
 
     def close(self) -> None:
