@@ -250,7 +250,7 @@ class ContainerReader(VideoReader):
     def _sought(
         self, table: FrameTable, start: int, target: int, keyframes_only: bool, report: DecodeReport
     ) -> Generator[av.VideoFrame, None, None]:
-        """Sound frames from the keyframe at the pts `target`; none if the first is not before `start` or it."""
+        """Sound frames from the keyframe at the pts `target`; none where a seek lands behind `start`."""
         if keyframes_only:
             frames = decoded_frames(self._source, report, seek_pts=target, keyframes_only=True)
         else:
