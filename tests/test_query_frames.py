@@ -469,6 +469,15 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
         ("SELECT tracks WHERE entity = 'dog' AND time > 90", 0),
         ("SELECT tracks WHERE entity = 'dog' AND NOT time < 3", 2),
         ("SELECT moments WHERE entity = 'dog' FOLLOWED BY entity = 'dog' AND time > 90", 2),
+        # Each of two times by itself: a track beside the gap of the first is outside of what spans both.
+        (
+            "SELECT moments WHERE entity = 'dog' AND time = 6.3 OR entity = 'dog' AND time BETWEEN 20 AND 21",
+            2,
+        ),
+        ("SELECT moments WHERE entity = 'dog' AND time = 1 OR entity = 'dog' AND time = 6.3", 2),
+        ("SELECT moments WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time = 20", 0),
+        ("SELECT tracks WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time > 8.5", 1),
+        ("SELECT tracks WHERE entity = 'dog' AND time < 3 OR entity = 'dog'", 2),
     ],
 )
 def test_undecided_tracks_outside_of_the_time_asked_for_are_not_counted(

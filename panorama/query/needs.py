@@ -128,18 +128,22 @@ def counted_in_time(
     """
     undecided = matches[matches.band == UNCERTAIN]
     chained = any(branch.sequences or branch.unsequenced for branch in query.branches)
-    if query.overlapped == Bounds() or chained or not len(undecided):
+    if not query.overlapped or chained or not len(undecided):
         return undecided
     if tracks is None:
         give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
         found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
         tracks = pa.table(dict(found))
-    # A moment may overlap a time in the gap alone that was closed between two of its tracks.
-    low, high = query.overlapped.low, query.overlapped.high
-    short = low is not None and high is not None and high - low < _MARGIN_SECONDS
-    margin = _MARGIN_SECONDS if query.target == "moments" and short else 0.0
-    inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.overlapped, margin)]
-    return undecided[np.isin(undecided.track_id, inside)]
+    inside = np.zeros(tracks.num_rows, np.bool_)
+    for bounds in query.overlapped:  # each by itself: the hull of two short ones is not short
+        inside |= in_time(tracks, bounds, _gap_around(bounds) if query.target == "moments" else 0.0)
+    return undecided[np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])]
+
+
+def _gap_around(bounds: Bounds) -> float:
+    """Seconds around a time that a moment may overlap in the gap alone that was closed between two tracks."""
+    short = bounds.low is not None and bounds.high is not None and bounds.high - bounds.low < _MARGIN_SECONDS
+    return _MARGIN_SECONDS if short else 0.0
 
 
 def similarity_request(

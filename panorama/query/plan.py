@@ -213,7 +213,8 @@ class Query:
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches; none where rows are intervals.
-        overlapped: the same of the time that rows overlap, where they are intervals.
+        overlapped: the same of the time that rows overlap, where they are intervals, one for each branch that
+            has any; empty where one of them may overlap any time.
         shapes: each track looked for must touch one of these, if there are any.
         crossed: those of them that it must also cross.
         clock_at: place of the first comparison of time with the wall clock, None where there is none.
@@ -242,7 +243,7 @@ class Query:
     branches: tuple[Branch, ...] = ()
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = Bounds()
-    overlapped: Bounds = Bounds()
+    overlapped: tuple[Bounds, ...] = ()
     shapes: tuple[str, ...] = ()
     crossed: tuple[str, ...] = ()
     clock_at: int | None = None

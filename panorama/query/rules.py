@@ -209,9 +209,11 @@ def push_filters(query: Query, context: Context) -> Query:
         replace(branch, where=tuple(leaf for leaf in branch.where if leaf not in shared))
         for branch in branches
     )
-    hull = _hull([_bounds(branch) for branch in branches])
-    # Merging may move the ends of a row: its time says nothing of each track that it is made of.
-    bounds, overlapped = (Bounds(), hull) if query.target in OVERLAP_TARGETS else (hull, Bounds())
+    each = tuple(dict.fromkeys(_bounds(branch) for branch in branches))
+    bounds, overlapped = _hull(each), ()
+    if query.target in OVERLAP_TARGETS:
+        # Merging may move the ends of a row: its time says nothing of each track that it is made of.
+        bounds, overlapped = Bounds(), () if Bounds() in each else each
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
     # Where one alternative may hold at any time, no video can be left out.
     query = replace(query, clocks=clocks if all(clocks) else ())
@@ -231,7 +233,7 @@ def _bounds(branch: Branch) -> Bounds:
     return Bounds(low, high)
 
 
-def _hull(all_bounds: list[Bounds]) -> Bounds:
+def _hull(all_bounds: tuple[Bounds, ...]) -> Bounds:
     lows = [bounds.low for bounds in all_bounds]
     highs = [bounds.high for bounds in all_bounds]
     low = None if None in lows else min(value for value in lows if value is not None)
