@@ -292,6 +292,10 @@ def test_a_shorthand_stands_where_any_select_stands(engine: Engine) -> None:
     assert engine.query(f"SELECT count(*) FROM ({one}) AS d WHERE d.frame < 5").fetchall() == [(2,)]
     assert engine.query(f"WITH d AS ({one}) SELECT max(frame) FROM d").fetchall() == [(22,)]
     assert len(engine.query(f"{one} UNION ALL {two}")) == dog + red
+    # Behind a comma it was a column, videos.frames, as many rows as videos.
+    joined = "SELECT count(*), count(f.time) FROM videos v{} (SELECT frames) f{}"
+    cross = engine.query(joined.format(",", "")).fetchall()
+    assert cross == engine.query(joined.format(" JOIN", " ON true")).fetchall() and cross[0][0] > 100
     assert len(engine.query(f"{one} EXCEPT {one}")) == 0
     assert engine.query(f"{one} UNION ALL {two} ORDER BY score DESC LIMIT 1").fetchone()["score"] == 0.97
     assert len(engine.query(f"WITH v AS (SELECT 1) {one};")) == dog

@@ -16,6 +16,12 @@ CALLS = ("similarity", "verify", *PREDICATES)
 AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
 SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
+_LISTS_VALUES = {
+    *(TokenType.SELECT, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY),
+    *(TokenType.ORDER_BY, TokenType.LIMIT, TokenType.WINDOW, TokenType.VALUES, TokenType.SEMICOLON),
+    *SET_OPERATIONS,
+}
+"""What may hold commas at the depth of a FROM, and is none."""
 _WORDS_BEFORE_QUERY = ("MATERIALIZED", "EXPLAIN", "ANALYZE", "DESCRIBE", "SUMMARIZE")
 TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -109,7 +115,9 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
     while opened >= 0 and tokens[opened].token_type == TokenType.L_PAREN:
         before = tokens[opened - 1] if opened else None
         if before is not None and (
-            before.token_type in _OPENS_QUERY or before.text.upper() in _WORDS_BEFORE_QUERY
+            before.token_type in _OPENS_QUERY
+            or before.text.upper() in _WORDS_BEFORE_QUERY
+            or (before.token_type == TokenType.COMMA and _lists_tables(tokens, opened - 1))
         ):
             return True
         around = _opening(tokens, opened)
@@ -122,6 +130,20 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
             return False
         opened = around
     return opened < 0 or tokens[opened].token_type == TokenType.SEMICOLON
+
+
+def _lists_tables(tokens: list[Token], comma: int) -> bool:
+    """Whether a comma stands between what a FROM reads, and not between values."""
+    depth = 0
+    for j in range(comma - 1, -1, -1):
+        kind = tokens[j].token_type
+        depth += (kind in _CLOSE) - (kind in _OPEN)
+        if depth < 0 or (depth == 0 and kind in _LISTS_VALUES):
+            return False
+        # IS DISTINCT FROM compares.
+        if depth == 0 and kind == TokenType.FROM and tokens[j - 1].token_type != TokenType.DISTINCT:
+            return True
+    return False
 
 
 def is_name(token: Token) -> bool:

@@ -210,7 +210,8 @@ def push_filters(query: Query, context: Context) -> Query:
         for branch in branches
     )
     each = tuple(dict.fromkeys(_bounds(branch) for branch in branches))
-    bounds, overlapped = _hull(each), ()
+    bounds = _hull(each)
+    overlapped: tuple[Bounds, ...] = ()
     if query.target in OVERLAP_TARGETS:
         # Merging may move the ends of a row: its time says nothing of each track that it is made of.
         bounds, overlapped = Bounds(), () if Bounds() in each else each
