@@ -46,6 +46,7 @@ class Entity:
     Attributes:
         negatives: all pictures of what it is not.
         denied: those of them that were denied by their row; the others are look-alikes.
+        category: whether it stands for any of its kind, not for one individual.
         warnings: remarks for people on what was just registered: what was left out of folders, and why.
     """
 
@@ -54,9 +55,11 @@ class Entity:
     negatives: int
     warnings: tuple[str, ...] = field(default=(), compare=False)
     denied: int = 0
+    category: bool = False
 
     def __repr__(self) -> str:
         said = f", denied={self.denied}" if self.denied else ""
+        said += ", category=True" if self.category else ""
         said += f", warnings={self.warnings!r}" if self.warnings else ""
         return f"Entity(name={self.name!r}, exemplars={self.exemplars}, negatives={self.negatives}{said})"
 

@@ -242,6 +242,7 @@ KINDS: dict[str, Kind] = {
     "entity": NAME,
     "box": Kind("a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", _is_box, BadBox),
     "find": _flag("find"),
+    "category": _flag("category"),
     "look_alike": _flag("look_alike"),
     "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", _are_ids),
     "seconds": Kind("a time is a finite number of seconds", _is_finite, plain=float),

@@ -17,7 +17,7 @@ from panorama import registering
 from panorama.arguments import checked
 from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
-from panorama.errors import UsageError
+from panorama.errors import UnknownEntity, UsageError, unknown
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
@@ -237,6 +237,7 @@ class Library:
         unlike: Images = (),
         box: str | Sequence[float] | None = None,
         find: bool = False,
+        category: bool | None = None,
     ) -> Entity:
         """Add example pictures to an entity, making it if it is new; nothing is decoded again.
 
@@ -247,6 +248,7 @@ class Library:
             unlike: look-alikes that the entity is not, given in the same way.
             box: `x1,y1,x2,y2` as text or four numbers, cut from the one image given.
             find: cut the most likely thing out of every image.
+            category: whether it stands for any of its kind, see `set_category`; None: as it was.
 
         Raises:
             UsageError: a picture is given neither as a path nor as an array.
@@ -256,11 +258,11 @@ class Library:
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        return self._add({name: given})[0]
+        return self._add({name: given}, category)[0]
 
     def register_from_video(
         self, name: str, video: File, seconds: float, box: str | Sequence[float] | None,
-        *, look_alike: bool = False,
+        *, look_alike: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add the part of a video's frame inside a box as an example, or as a look-alike; see `register`.
 
@@ -270,11 +272,11 @@ class Library:
         from panorama.listed_videos import file_of
 
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
-        return self._add({name: registering.Given.of([picture], look_alike)})[0]
+        return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
     def register_seen(
         self, name: str, *, track_ids: Sequence[int] = (), crop_ids: Sequence[int] = (),
-        look_alike: bool = False,
+        look_alike: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
 
@@ -287,13 +289,13 @@ class Library:
         """
         seen = registering.seen_pictures(self, track_ids, crop_ids)
         given = registering.Given((), (), denied=seen) if look_alike else registering.Given(seen, ())
-        return self._add({name: given})[0]
+        return self._add({name: given}, category)[0]
 
-    def register_album(self, folder: File) -> list[Entity]:
+    def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
         """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
-        return self._add(registering.given_album(Path(folder)))
+        return self._add(registering.given_album(Path(folder)), category)
 
-    def _add(self, album: Mapping[str, registering.Given]) -> list[Entity]:
+    def _add(self, album: Mapping[str, registering.Given], category: bool | None) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
         from panorama import vetting
 
@@ -307,7 +309,7 @@ class Library:
             + registering.exemplars(given.denied, self.embedder, denied=True)
             for name, given in album.items()
         }
-        self._store.add_album(ready)
+        self._store.add_album(ready, category)
         unlike = vetting.remarks(self, ready)
         return [
             replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
@@ -319,16 +321,27 @@ class Library:
         from panorama.answering import Entity
 
         rows = self.snapshot().entities.to_pylist()
-        return [Entity(r["entity"], r["exemplars"], r["negatives"], denied=r["denied"]) for r in rows]
+        return [
+            Entity(r["entity"], r["exemplars"], r["negatives"], denied=r["denied"], category=r["category"])
+            for r in rows
+        ]
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
-        from panorama.answering import Entity
+        known = {entity.name: entity for entity in self.entities()}
+        found = known.get(composed(name).strip())
+        if found is None:
+            raise UnknownEntity(unknown("entity", name, list(known), "panorama entities"))
+        return found
 
-        known = self._store.exemplars(name)
-        negatives = sum(e.negative for e in known)
-        denied = sum(e.denied for e in known)
-        return Entity(composed(name).strip(), len(known) - negatives, negatives, denied=denied)
+    def set_category(self, name: str, category: bool = True) -> Entity:
+        """Say that an entity stands for any of its kind (a species, a model of car), or for one individual.
+
+        Examples of a category reach farther, since its members are less alike than pictures of one thing, and
+        its tracks are not compared with each other, since many of them may be right at once.
+        """
+        self._store.set_category(name, category)
+        return self.entity(name)
 
     def exemplars(self, name: str) -> list[Exemplar]:
         """The pictures of an entity, in order of registration."""

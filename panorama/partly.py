@@ -46,6 +46,10 @@ class Strangers:
         return self.negative
 
     @property
+    def categories(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
     def vectors(self) -> NDArray[np.float32]:
         return self.views.reshape(-1, self.views.shape[-1])
 

@@ -98,6 +98,7 @@ class CatalogSightings:
             mine = album.entity_index == album.entities.index(name)
             for column in (album.exemplar_ids, album.negative, album.denied, album.vectors):
                 digest.update(np.ascontiguousarray(column[mine]).tobytes() + b"\0")
+            digest.update(b"category" if name in album.categories else b"")
         return self._keys.setdefault(name, digest.hexdigest())
 
     def recall(self, name: str) -> Recalled | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.lines import one_line
+from panorama.lines import composed, one_line
 from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar
 
@@ -58,8 +58,12 @@ def _largest_group(linked: NDArray[np.bool_]) -> set[int]:
 
 
 def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Remarks on examples of entities that are unlike their others; none where nothing is calibrated."""
-    examples = {name: library.exemplars(name) for name in names}
+    """Remarks on examples of entities that are unlike their others; none where nothing is calibrated.
+
+    None on those of a category either: they are of different things.
+    """
+    categories = {entity.name for entity in library.entities() if entity.category}
+    examples = {name: library.exemplars(name) for name in names if composed(name).strip() not in categories}
     many = {name: known for name, known in examples.items() if len(known) > LEAST_ALIKE}
     if not many:
         return {}
@@ -95,5 +99,6 @@ def _unlike(example: Exemplar) -> str:
     return (
         f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for "
         f"{entity}; if it shows something else: panorama exemplars {shlex.quote(entity)} "
-        f"--remove {example.exemplar_id}"
+        f"--remove {example.exemplar_id}; if {entity} is any of a kind: panorama register "
+        f"{shlex.quote(entity)} --category"
     )

@@ -23,6 +23,7 @@ from panorama.query.statements import (
     ForgetEntity,
     RemoveExemplars,
     RenameEntity,
+    SetCategory,
 )
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
         UnknownEntity, EntityError, BadImage: as the methods of Library do.
     """
     match statement:
-        case CreateEntity(name, pictures, negatives):
+        case CreateEntity(name, pictures, negatives, category):
             if name in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
             found, rivals = below(picture_root, pictures), below(picture_root, negatives)
-            made = library.register(name, found, unlike=rivals)
+            made = library.register(name, found, unlike=rivals, category=category or None)
             left = _passed_over(picture_root, (*pictures, *negatives))
             return _told("created", name, made.warnings + left)
         case AddExemplars(name, pictures, negative):
@@ -55,6 +56,9 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
         case RenameEntity(name, new):
             library.rename(name, new)
             return _told("renamed", new)
+        case SetCategory(name, category):
+            library.set_category(name, category)
+            return _told("changed", name)
         case DropEntity(name, if_exists):
             try:
                 library.drop(name)

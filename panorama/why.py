@@ -285,7 +285,7 @@ class _Account:
         for exit in range(first, self._exit + 1):
             if first < exit < self._exit and self._matcher.passes_by(exit):
                 continue
-            calibration, best = self._matcher.calibrations[exit - 1], self._best(exit)
+            calibration, best = self._matcher.rules(self._name)[exit - 1], self._best(exit)
             floor = float(calibration.score(np.array(calibration.near_best * max(best, 0.0))))
             if exit < self._exit:
                 normalised = self._normalised(self._name, exit)

@@ -141,6 +141,7 @@ class Rows:
 class Registered:
     vectors: np.ndarray
     entities = ("one",)
+    categories = frozenset()
 
     def __post_init__(self) -> None:
         self.entity_index = self.exemplar_ids = np.zeros(len(self.vectors), np.int64)

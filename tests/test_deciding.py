@@ -67,6 +67,7 @@ def test_the_shipped_rule_has_the_values_of_the_product(bench) -> None:
         exemplar_ids = np.repeat(np.arange(4), views)
         negative = exemplar_ids >= 2
         denied = np.zeros(4 * views, bool)
+        categories = frozenset()
         vectors = np.concatenate([one.views, one.negatives])[:, :views, 2].reshape(4 * views, -1)
 
     @dataclass

@@ -52,6 +52,7 @@ class FakeAlbum:
     negative: NDArray[np.bool_]
     vectors: NDArray[np.float32]
     no: tuple[int, ...] = ()  # exemplars that were denied
+    categories: frozenset[str] = frozenset()
 
     @property
     def denied(self) -> NDArray[np.bool_]:
@@ -70,6 +71,7 @@ class FakeSource:
     deepened: list[int] = field(default_factory=list)
     searched: list[int] | None = None  # sizes of searches in its index, None where it has none
     no: tuple[int, ...] = ()
+    categories: frozenset[str] = frozenset()
 
     def album(self, exit: int) -> FakeAlbum:
         count = len(self.negative)
@@ -80,6 +82,7 @@ class FakeSource:
             np.array(self.negative),
             self.exemplar_vectors[exit - 1],
             self.no,
+            self.categories,
         )
 
     def stored(self, exit: int) -> Table:

@@ -25,6 +25,7 @@ from panorama.query.statements import (
     ForgetEntity,
     RemoveExemplars,
     RenameEntity,
+    SetCategory,
     ShowEntities,
 )
 
@@ -309,6 +310,9 @@ def test_a_query_past_its_limit_of_memory_is_stopped(tmp_path: Path) -> None:
         ("ALTER ENTITY 'X' ADD NOT 'p.jpg', 'q.jpg'", AddExemplars("X", ("p.jpg", "q.jpg"), True)),
         ("ALTER ENTITY 'X' REMOVE 'p.jpg'", RemoveExemplars("X", ("p.jpg",))),
         ("ALTER ENTITY 'X' RENAME TO 'Y'", RenameEntity("X", "Y")),
+        ("create entity 'X' as category from 'a'", CreateEntity("X", ("a",), category=True)),
+        ("ALTER ENTITY 'X' SET CATEGORY", SetCategory("X", True)),
+        ("ALTER ENTITY 'X' set instance", SetCategory("X", False)),
         ("DROP ENTITY 'X'", DropEntity("X")),
         ("DROP ENTITY IF EXISTS 'X'", DropEntity("X", True)),
         ("FORGET ENTITY 'X'", ForgetEntity("X")),
@@ -331,7 +335,7 @@ def test_statements_about_entities_become_values(engine: Engine, sql: str, expec
         ("CREATE ENTITY 'X'", "expected FROM, found the end"),
         ("CREATE ENTITY 'X' FROM 'a' 'b'", "expected the end of the statement, found 'b'"),
         ("CREATE ENTITY '  ' FROM 'a'", "not empty"),
-        ("ALTER ENTITY 'X' CHANGE", "expected ADD, REMOVE or RENAME TO, found 'CHANGE'"),
+        ("ALTER ENTITY 'X' CHANGE", "RENAME TO, SET CATEGORY or SET INSTANCE, found 'CHANGE'"),
         ("FORGET ENTITY 'X' WITH", "expected the end of the statement, found 'WITH'"),
         ("DROP ENTITY 'X'; SELECT 1", "expected the end of the statement, found 'SELECT'"),
     ],

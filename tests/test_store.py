@@ -128,7 +128,7 @@ def test_an_older_library_is_upgraded_and_keeps_its_rows(tmp_path, version):
         assert store.info().schema_version == SCHEMA_VERSION
         album = store.snapshot().album("model", 1)
         assert (album.exemplar_ids.tolist(), album.vectors.tolist()) == ([1], [OLD_VECTOR.tolist()])
-        assert not album.denied.any()
+        assert not album.denied.any() and album.categories == frozenset()
         store.put_zones([Zone("", "door", "line", ((0, 0), (0.5, 0.5)))])
         index(store, "a.mp4")
 

@@ -33,8 +33,8 @@ def test_an_entity_has_its_pictures_and_vectors(store):
     np.testing.assert_array_equal(album.vectors, vectors[[0, 0, 1, 2]])
     rows = store.snapshot().entities.to_pylist()
     assert rows == [
-        {"entity": "aunt", "exemplars": 1, "negatives": 0, "denied": 0},
-        {"entity": "blue-van", "exemplars": 2, "negatives": 1, "denied": 0},
+        {"entity": "aunt", "exemplars": 1, "negatives": 0, "denied": 0, "category": False},
+        {"entity": "blue-van", "exemplars": 2, "negatives": 1, "denied": 0, "category": False},
     ]
     assert [e.picture.read_bytes() for e in store.exemplars("blue-van")] == [b"one", b"two", b"look-alike"]
 

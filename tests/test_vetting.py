@@ -48,6 +48,13 @@ def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_pro
         [told] = library.register("it's red", thing_picture("blue")).warnings
         wrong = library.exemplars("it's red")[-1]
         assert told.startswith("array 1 looks unlike the other examples of it's red")
-        assert told.endswith(f"""panorama exemplars 'it'"'"'s red' --remove {wrong.exemplar_id}""")
+        quoted = """'it'"'"'s red'"""
+        assert told.endswith(
+            f"panorama exemplars {quoted} --remove {wrong.exemplar_id}; "
+            f"if it's red is any of a kind: panorama register {quoted} --category"
+        )
+        library.set_category("it's red")
+        assert library.register("it's red", reds[0]).warnings == ()  # of a category others may be unlike
+        assert library.register("it's red", reds[0], category=False).warnings == (told,)
         library.remove_exemplar(wrong.exemplar_id)
         assert library.register("it's red", reds[0]).warnings == ()

@@ -40,7 +40,8 @@ def described(entity: Entity) -> str:
     unlike = [counted(rivals, "look-alike")] if rivals else []
     unlike += [f"{entity.denied} denied"] if entity.denied else []
     *most, last = [counted(entity.exemplars, "example"), *unlike]
-    return f"{entity.name}: {', '.join(most)}{' and ' if most else ''}{last}"
+    kind = ", a category" if entity.category else ""
+    return f"{entity.name}{kind}: {', '.join(most)}{' and ' if most else ''}{last}"
 
 
 @click.command("register", cls=GreedyNot)
@@ -54,6 +55,9 @@ def described(entity: Entity) -> str:
 @click.option("--track", "tracks", type=int, multiple=True, help="Take what was seen: the track_id of a row.")
 @click.option("--crop", "crops", type=int, multiple=True, help="Take a stored crop: the crop_id of a row.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
+@click.option(
+    "--category/--instance", default=None, help="Any of a kind (a species), or one individual (the default)."
+)
 @click.pass_context
 def register_command(
     ctx: click.Context,
@@ -67,6 +71,7 @@ def register_command(
     tracks: tuple[int, ...],
     crops: tuple[int, ...],
     album: str | None,
+    category: bool | None,
 ) -> None:
     """Register an entity by example images (files, folders, globs); answers include old footage at once.
 
@@ -77,15 +82,17 @@ def register_command(
     panorama register blue-van --track 8589934614
     panorama register blue-van --not --track 8589934615
     panorama register --album album/
+    panorama register zebra zebras/ --category
 
     Of --video, --not without an image makes a look-alike. Of --track and --crop it keeps out the track and
-    what could be a picture of it.
+    what could be a picture of it. --category says that the examples stand for any of their kind, so that what
+    is less alike counts, and many at once; without images it says so of an entity that there is.
     """
     denied = ctx.meta[NOT_THIS]
     if album is not None:
         if name or images or unlike or box or find or video or tracks or crops or denied:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
-        for entity in opened(ctx).register_album(album):
+        for entity in opened(ctx).register_album(album, category=category):
             _report(entity)
         return
     if name is None:
@@ -102,13 +109,17 @@ def register_command(
     if tracks or crops:
         if images or unlike or find or video or box:
             raise click.UsageError("--track and --crop take what was seen; register images separately")
-        entity = library.register_seen(name, track_ids=tracks, crop_ids=crops, look_alike=denied)
+        entity = library.register_seen(
+            name, track_ids=tracks, crop_ids=crops, look_alike=denied, category=category
+        )
     elif video is not None and seconds is not None:
         if images or unlike or find:
             raise click.UsageError("--video takes one example from one frame; register images separately")
-        entity = library.register_from_video(name, video, seconds, box, look_alike=denied)
+        entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=category)
+    elif category is not None and not (images or unlike):
+        entity = library.set_category(name, category)
     else:
-        entity = library.register(name, images, unlike=unlike, box=box, find=find)
+        entity = library.register(name, images, unlike=unlike, box=box, find=find, category=category)
     _report(entity)
 
 
@@ -123,8 +134,10 @@ def _report(entity: Entity) -> None:
 @click.pass_context
 def entities_command(ctx: click.Context, as_json: bool) -> None:
     """List the vocabulary."""
-    rows = [[e.name, e.exemplars, e.negatives] for e in opened(ctx).entities()]
-    print_rows(["entity", "exemplars", "negatives"], rows, as_json)
+    known = opened(ctx).entities()
+    shown = [e.category if as_json else "yes" if e.category else "" for e in known]
+    rows = [[e.name, e.exemplars, e.negatives, kind] for e, kind in zip(known, shown, strict=True)]
+    print_rows(["entity", "exemplars", "negatives", "category"], rows, as_json)
 
 
 def _kind(exemplar: Exemplar) -> str:

@@ -8,14 +8,15 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 2. Over the views of an entity's exemplars, and the mean of all of them as one more, the largest n counts. The
    more there are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the
    nearest strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike
-   (negative exemplar) that fits better than they do is taken away twice.
+   (negative exemplar) that fits better than they do is taken away twice. Exemplars of a category, which
+   stands for any of its kind, reach farther, see CATEGORY_REACH.
 3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
    do not lose it. What could be a picture of what was denied is worth nothing: see `scoring.denied_values`.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
 5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
    if it is also near the best track of its entity: with the thing itself in the library, what merely
    resembles it stands back. What an example that is cut from a track itself makes of it does not count for
-   the others: see `scoring.Scored.unaided`.
+   the others: see `scoring.Scored.unaided`. A category has many members: each track of it stands alone.
 6. Within a video, nearer still to its best track; and what continues an accepted track in time and place is
    accepted with it. The score of what stays uncertain falls with its distance from the best: see `kinship`.
 
@@ -37,6 +38,14 @@ COHORT_NEIGHBOURS = 3
 """Of 768 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
 
 POOL_QUANTILE = 0.85
+
+CATEGORY_REACH = 1.274
+"""How much farther an exemplar of a category reaches than one of an individual, in distance (1 - s).
+
+Members of a kind are less alike than pictures of one thing: what is 0.27 between strangers and the same
+picture counts as 0.427, the floor of the shipped model. From there on archives without the category are as
+silent as those without an individual are from 0.427 on (`tests/bench/categories.py`).
+"""
 
 RIVAL_WEIGHT = 2.0
 """How often a look-alike's lead is taken away. Punishing closeness without a lead loses the thing itself."""
@@ -102,6 +111,10 @@ class Calibration:
         high = moved(self.high, 4 * slack) if self.high < 1 else 1.0
         return replace(self, low=low, high=high)
 
+    def alone(self) -> Calibration:
+        """The same without the rules between tracks: each is decided by its own value."""
+        return replace(self, near_best=0.0, near_in_video=0.0)
+
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
 
@@ -140,6 +153,11 @@ def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32])
     excess = float(np.partition(largest, -count)[-count:].mean())
     # n = (s - r) / (1 - r) less the excess, by what is left of it: the same form with another r.
     return np.minimum(level + np.float32(excess) * (1 - level), 0.95).astype(np.float32)
+
+
+def category_level(level: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Levels (M,) from which exemplars of a category reach CATEGORY_REACH times as far."""
+    return np.asarray(1 - CATEGORY_REACH * (1 - level), np.float32)
 
 
 def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -130,6 +130,12 @@ class AlbumMatcher:
                 break
         return score, band, exit
 
+    def rules(self, name: str) -> tuple[Calibration, ...]:
+        """The calibrations for one entity: tracks of a category are not compared with each other."""
+        if name not in self.source.album(self.embedder.exits).categories:
+            return self.calibrations
+        return tuple(calibration.alone() for calibration in self.calibrations)
+
     def first_exit(self) -> int:
         """The deepest exit that every crop of the library has a vector at, 1 where none has all.
 
@@ -214,7 +220,7 @@ class AlbumMatcher:
         scope = self._passes.scope(exit, MatchRequest(segments=segments))
         with timed(exit):
             scored = self._passes.first(names, exit, scope, self.calibrations[exit - 1].low)
-        cascades = [Cascade(n, self.calibrations, exit, scored[n], best.get(n, {})) for n in scored]
+        cascades = [Cascade(n, self.rules(n), exit, scored[n], best.get(n, {})) for n in scored]
         self._refine(cascades, lambda band, _score, _exit: band == UNCERTAIN)
         found: dict[str, tuple[Whole, Mapping[int, float]]] = {
             name: (Whole(Matches.empty((name,)), {}), {}) for name in names
@@ -236,7 +242,7 @@ class AlbumMatcher:
         scope = self._passes.scope(exit, request)
         with timed(exit):
             scored = self._passes.first(names, exit, scope, self._least(exit, request.min_score))
-        cascades = [Cascade(n, self.calibrations, exit, scored[n], self._wholes[n].best) for n in scored]
+        cascades = [Cascade(n, self.rules(n), exit, scored[n], self._wholes[n].best) for n in scored]
         self._refine(cascades, is_open)
         found = {c.name: c.matches(np.ones(len(c.band), np.bool_)) for c in cascades}
         every = []

@@ -19,7 +19,7 @@ from panorama.lines import counted
 from panorama.query.decide import Calibration
 from panorama.query.matches import ACCEPTED, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher, VectorSource
-from panorama.query.promises import Evidence, account, nothing_found, promised
+from panorama.query.promises import Evidence, account, no_category, nothing_found, promised
 from panorama.query.scoring import Vectors
 from panorama.query.terms import Budget, Contract
 
@@ -33,15 +33,19 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
     Raises:
         AccuracyError: the accuracy cannot be promised.
     """
+    names = request.entities
+    if names is None:
+        names = matcher.source.album(matcher.embedder.exits).entities
     if request.contract is not None:
+        categories = matcher.source.album(matcher.embedder.exits).categories
+        for name in names:
+            if name in categories:
+                raise no_category(request.contract, name)
         crops = len(matcher.source.crops()[0])
         kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
         request.remarks.append(account(request.contract, kept, evidence))
         matcher = _like(matcher, matcher.source, kept)
     bare = replace(request, contract=None, budget=None)
-    names = request.entities
-    if names is None:
-        names = matcher.source.album(matcher.embedder.exits).entities
     if request.budget is None:
         if request.contract is not None and request.contract.kind == "recall":
             _check_found(matcher, names, request.contract)

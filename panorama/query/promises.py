@@ -98,8 +98,16 @@ def promised(
             last = exit == len(calibrations)
             high = low if last else max(low, calibration.high)
             # Whatever compares tracks with each other loses some of those that a recall is promised of.
-            kept[exit - 1] = replace(calibration, low=low, high=high, near_best=0.0, near_in_video=0.0)
+            kept[exit - 1] = replace(calibration.alone(), low=low, high=high)
     return tuple(kept)
+
+
+def no_category(contract: Contract, name: str) -> AccuracyError:
+    """The refusal where an entity stands for a category: it was not measured how alike its members are."""
+    return AccuracyError(
+        f"{contract} cannot be promised: {name!r} is a category, and what a library is calibrated on are"
+        " pictures of one thing each. Ask for it without the promise"
+    )
 
 
 def nothing_found(

@@ -45,7 +45,7 @@ RELATION_COLUMNS: dict[str, frozenset[str]] = {
     "tracks": frozenset(("video", "track_id", "start_frame", "end_frame", "samples", *_SPAN, *_CLOCKS)),
     "detections": frozenset(("video", "frame", "time", "track_id", *_BOXED, "score", "clock")),
     "crops": frozenset(("crop_id", "video", "track_id", "frame", "time", *_BOXED, "quality", "clock")),
-    "entities": frozenset(("entity", "exemplars", "negatives")),
+    "entities": frozenset(("entity", "exemplars", "negatives", "category")),
     "zones": frozenset(("zone", "camera", "kind", "points")),
     **{name: frozenset(columns) for name, columns in MATCHED_COLUMNS.items()},
 }
@@ -120,7 +120,7 @@ VIDEO_COLUMNS = {
     "start_clock": "TIMESTAMP",
     "time_zone": "VARCHAR",
 }
-ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT"}
+ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
 _BOX = {"x1": "FLOAT", "y1": "FLOAT", "x2": "FLOAT", "y2": "FLOAT"}
 STORED_COLUMNS = {
     "frames": {"segment": "INTEGER", "frame": "BIGINT", "pts": "BIGINT", "time": "DOUBLE"},
@@ -157,7 +157,7 @@ STORED_COLUMNS = {
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock, time_zone"
     " FROM _panorama.videos",
-    "CREATE VIEW entities AS SELECT entity, exemplars, negatives FROM _panorama.entities",
+    "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts,"
     f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
     " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment",

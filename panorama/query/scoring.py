@@ -14,7 +14,14 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.query.decide import cohort_level, crop_scores, levels_together, normalise, pool
+from panorama.query.decide import (
+    category_level,
+    cohort_level,
+    crop_scores,
+    levels_together,
+    normalise,
+    pool,
+)
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
@@ -63,6 +70,8 @@ class Exemplars(Protocol):
     def denied(self) -> NDArray[np.bool_]: ...
     @property
     def vectors(self) -> NDArray[np.float32]: ...
+    @property
+    def categories(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +217,10 @@ class Sought:
         level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
-        return cls(
-            ids, positive, negative, level, denied, album.exemplar_ids[no], cohort_level(denied, cohort)
-        )
+        denied_level = cohort_level(denied, cohort)
+        if name in album.categories:
+            level, denied_level = category_level(level), category_level(denied_level)
+        return cls(ids, positive, negative, level, denied, album.exemplar_ids[no], denied_level)
 
     def without_denied(self) -> Sought:
         """The same where nothing was denied."""

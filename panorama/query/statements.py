@@ -12,11 +12,12 @@ from panorama.errors import QueryError
 
 @dataclass(frozen=True, slots=True)
 class CreateEntity:
-    """CREATE ENTITY 'X' FROM 'x/*.jpg' [, ...] [NOT FROM 'lookalikes/*.jpg' [, ...]]"""
+    """CREATE ENTITY 'X' [AS CATEGORY] FROM 'x/*.jpg' [, ...] [NOT FROM 'lookalikes/*.jpg' [, ...]]"""
 
     entity: str
     pictures: tuple[str, ...]
     negatives: tuple[str, ...] = ()
+    category: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,14 @@ class RenameEntity:
 
     entity: str
     new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetCategory:
+    """ALTER ENTITY 'X' SET CATEGORY | SET INSTANCE"""
+
+    entity: str
+    category: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,7 @@ EntityStatement: TypeAlias = (
     | AddExemplars
     | RemoveExemplars
     | RenameEntity
+    | SetCategory
     | DropEntity
     | ForgetEntity
     | ShowEntities
@@ -175,10 +185,11 @@ _PICTURES = "a picture, folder or pattern in single quotes"
 
 def _create(reader: _Reader) -> EntityStatement:
     entity = reader.name()
+    category = reader.match("AS", "CATEGORY")
     reader.expect("FROM")
     pictures = reader.texts(_PICTURES)
     negatives = reader.texts(_PICTURES) if reader.match("NOT", "FROM") else ()
-    return CreateEntity(entity, pictures, negatives)
+    return CreateEntity(entity, pictures, negatives, category)
 
 
 def _alter(reader: _Reader) -> EntityStatement:
@@ -190,7 +201,10 @@ def _alter(reader: _Reader) -> EntityStatement:
         return RemoveExemplars(entity, reader.texts("an exemplar's name in single quotes"))
     if reader.match("RENAME", "TO"):
         return RenameEntity(entity, reader.name())
-    raise reader.fail("ADD, REMOVE or RENAME TO")
+    for kind in ("CATEGORY", "INSTANCE"):
+        if reader.match("SET", kind):
+            return SetCategory(entity, kind == "CATEGORY")
+    raise reader.fail("ADD, REMOVE, RENAME TO, SET CATEGORY or SET INSTANCE")
 
 
 def _drop(reader: _Reader) -> EntityStatement:

@@ -26,6 +26,7 @@ _ENTITY = "SELECT entity_id FROM entities WHERE name = :name"
 _NAMES = "SELECT name FROM entities ORDER BY name"
 _NEW_ENTITY = "INSERT INTO entities (name, created_at) VALUES (:name, :now) RETURNING entity_id"
 _RENAME = "UPDATE entities SET name = :new WHERE entity_id = :entity"
+_SET_CATEGORY = "UPDATE entities SET category = :category WHERE entity_id = :entity"
 _DROP_ENTITY = "DELETE FROM entities WHERE entity_id = :entity"
 _SAME_PICTURE = """
 SELECT exemplar_id, negative, denied, picture FROM exemplars WHERE entity_id = :entity AND sha256 = :sha256
@@ -133,10 +134,15 @@ def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> li
     return add_album(place, {entity: items})[0]
 
 
-def add_album(place: Place, entries: Mapping[str, Sequence[NewExemplar]]) -> list[list[int]]:
+def add_album(
+    place: Place, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
+) -> list[list[int]]:
     """Register pictures of several entities, creating those that are new: all or none.
 
     A picture that an entity already has keeps its id; its vectors are updated, and its file if that is lost.
+
+    Args:
+        category: whether all of them stand for any of their kind; None leaves it as it is.
 
     Returns:
         Exemplar ids, in the order of `entries` and of the pictures of each.
@@ -155,6 +161,9 @@ def add_album(place: Place, entries: Mapping[str, Sequence[NewExemplar]]) -> lis
                 [_add(tx, place, name, _find_or_make(tx, name), item, written) for item in items]
                 for name, items in checked
             ]
+            if category is not None:
+                for name, _ in checked:
+                    tx.run(_SET_CATEGORY, entity=_find(tx, name), category=int(category))
             tx.bump("album")
     except BaseException:
         with contextlib.suppress(LibraryWriteError):  # what went wrong first is what the user needs to know
@@ -290,6 +299,13 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
         if holder is not None and holder != entity_id:
             raise EntityError(f"there is an entity {name!r} already; choose another name or drop it first")
         tx.run(_RENAME, entity=entity_id, new=name)
+        tx.bump("album")
+
+
+def set_category(place: Place, entity: str, category: bool) -> None:
+    """Say whether an entity stands for any of its kind; UnknownEntity where there is none of that name."""
+    with place.catalog.write() as tx:
+        tx.run(_SET_CATEGORY, entity=_find(tx, entity), category=int(category))
         tx.bump("album")
 
 

@@ -168,7 +168,9 @@ DENIED = (
     "ALTER TABLE exemplars ADD COLUMN denied INTEGER NOT NULL DEFAULT 0 CHECK (denied IN (0, negative))",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED)
+CATEGORY = ("ALTER TABLE entities ADD COLUMN category INTEGER NOT NULL DEFAULT 0 CHECK (category IN (0, 1))",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY)
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

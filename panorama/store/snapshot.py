@@ -49,6 +49,7 @@ ENTITIES = pa.schema(
         pa.field("exemplars", pa.int64(), nullable=False),
         pa.field("negatives", pa.int64(), nullable=False),
         pa.field("denied", pa.int64(), nullable=False),
+        pa.field("category", pa.bool_(), nullable=False),
     ]
 )
 
@@ -79,11 +80,11 @@ WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
 AND f.retired_version IS NULL
 """
 _ENTITIES = """
-SELECT e.name, e.entity_id,
+SELECT e.name, e.entity_id, e.category,
        coalesce(sum(1 - x.negative), 0) AS exemplars, coalesce(sum(x.negative), 0) AS negatives,
        coalesce(sum(x.denied), 0) AS denied
 FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
-GROUP BY e.entity_id, e.name ORDER BY e.name
+GROUP BY e.entity_id, e.name, e.category ORDER BY e.name
 """
 _VECTORS = """
 SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, x.denied, v.views, v.vectors
@@ -103,6 +104,7 @@ class Album:
         exemplar_ids: (M,) int64; the views of an exemplar stand together.
         negative: (M,) bool, True for look-alikes; denied: (M,) bool, those that were denied.
         vectors: (M, dim) float32; dim is 0 where M is 0.
+        categories: the names that stand for any of their kind, not for one individual.
     """
 
     entities: tuple[str, ...]
@@ -111,6 +113,7 @@ class Album:
     negative: NDArray[np.bool_]
     denied: NDArray[np.bool_]
     vectors: NDArray[np.float32]
+    categories: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         m = len(self.entity_index)
@@ -135,6 +138,7 @@ class Album:
             self.negative[starts],
             self.denied[starts],
             np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32),
+            self.categories,
         )
 
     @classmethod
@@ -388,15 +392,20 @@ def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]
     rows = tx.rows(_ENTITIES)
     names = tuple(row.name for row in rows)
     position = {row.entity_id: i for i, row in enumerate(rows)}
-    counts = ([int(getattr(row, column)) for row in rows] for column in ENTITIES.names[1:])
-    entities = pa.table([pa.array(names, pa.string()), *counts], schema=ENTITIES)
+    columns = ([getattr(row, field.name) for row in rows] for field in ENTITIES if field.name != "entity")
+    arrays = (pa.array(column, pa.int64()) for column in columns)
+    entities = pa.table([pa.array(names, pa.string()), *arrays], names=ENTITIES.names).cast(ENTITIES)
+    categories = frozenset(row.name for row in rows if row.category)
     grouped: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in tx.rows(_VECTORS):
         grouped[row[0], row[1]].append(row)
-    return entities, {key: _album_of(names, position, found) for key, found in grouped.items()}
+    albums = {key: _album_of(names, categories, position, found) for key, found in grouped.items()}
+    return entities, albums
 
 
-def _album_of(names: tuple[str, ...], position: Mapping[int, int], rows: list[Any]) -> Album:
+def _album_of(
+    names: tuple[str, ...], categories: frozenset[str], position: Mapping[int, int], rows: list[Any]
+) -> Album:
     views = np.array([row.views for row in rows], np.int64)
     vectors = np.frombuffer(b"".join(row.vectors for row in rows), np.float32)
     return Album(
@@ -406,4 +415,5 @@ def _album_of(names: tuple[str, ...], position: Mapping[int, int], rows: list[An
         np.repeat(np.array([row.negative for row in rows], np.bool_), views),
         np.repeat(np.array([row.denied for row in rows], np.bool_), views),
         vectors.reshape(int(views.sum()), -1),
+        categories,
     )

@@ -285,9 +285,11 @@ class Store:
         """Register pictures, creating the entity if it is new; their ids."""
         return album.add_exemplars(self._place, entity, items)
 
-    def add_album(self, entries: Mapping[str, Sequence[NewExemplar]]) -> list[list[int]]:
+    def add_album(
+        self, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
+    ) -> list[list[int]]:
         """Register pictures of several entities, all or none; their ids."""
-        return album.add_album(self._place, entries)
+        return album.add_album(self._place, entries, category)
 
     def entities(self) -> list[str]:
         """All names, sorted."""
@@ -302,6 +304,10 @@ class Store:
     def rename_entity(self, entity: str, new: str) -> None:
         """Give an entity another name."""
         album.rename_entity(self._place, entity, new)
+
+    def set_category(self, entity: str, category: bool) -> None:
+        """Say whether an entity stands for any of its kind, or for one individual."""
+        album.set_category(self._place, entity, category)
 
     def remove_exemplar(self, exemplar_id: int) -> None:
         """Unregister one picture."""
