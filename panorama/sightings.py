@@ -31,6 +31,7 @@ DECIDING = (
     "panorama.query.cost",
     "panorama.query.scoring",
     "panorama.query.decide",
+    "panorama.query.category",
     "panorama.query.kinship",
     "panorama.query.matches",
     "panorama.query.whole",

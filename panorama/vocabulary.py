@@ -130,7 +130,8 @@ def describe(library: Library, name: str) -> Result:
     """One row about an entity: exemplars, threshold, spread of its exemplars, nearest other entity.
 
     threshold is the similarity from which a single crop scores as accepted, in the mean over the views of its
-    exemplars; spread is the mean distance (1 - similarity) between its exemplars, NULL for a single one.
+    exemplars, NULL for a category, where what they share counts as well; spread is the mean distance
+    (1 - similarity) between its exemplars, NULL for a single one.
     """
     entity = library.entity(name)
     embedder, exit = library.embedder, library.embedder.exits
@@ -143,7 +144,8 @@ def describe(library: Library, name: str) -> Result:
     threshold = spread = nearest = similarity = None
     if len(positive):
         needed = calibration.normalised(calibration.high)
-        threshold = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
+        if not entity.category:
+            threshold = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
         others = ~mine & ~album.negative
         if others.any():
             table = positive @ album.vectors[others].T  # (P, O)

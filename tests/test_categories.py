@@ -7,27 +7,77 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
+from numpy.typing import NDArray
 from store_samples import MODEL, exemplar, unit_vectors
 from test_matching import TwoExits, by_track, source
 
 from panorama.errors import AccuracyError, UnknownEntity
-from panorama.query.decide import CATEGORY_REACH, Calibration, category_level, normalise
+from panorama.query.category import CATEGORY_REACH, as_category, stranger_plane
+from panorama.query.decide import Calibration, levels_together, normalise
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.on_terms import match_on_terms
+from panorama.query.scoring import Sought, with_mean
 from panorama.query.terms import Contract
+from panorama.store import Album
 
 ANY = frozenset(("thing",))
 NEAR = Calibration(0.5, 20.0, 0.2, 0.5, near_best=0.9, near_in_video=0.95)
 OWNERS = [(1 << 32) + 1, (1 << 32) + 2, 2 << 32, 3 << 32]
 
 
-def test_an_example_of_a_category_reaches_farther_and_the_same_picture_stays_the_best() -> None:
-    level = np.array([0.2, 0.6], np.float32)
+RNG = np.random.default_rng(0)
+
+
+def units(count: int, dim: int = 8, around: float = 0.0) -> NDArray[np.float32]:
+    """Unit vectors (count, dim); the larger `around`, the more alike."""
+    rows = RNG.normal(size=(count, dim)) + around * np.eye(dim)[0]
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def test_without_strangers_an_example_of_a_category_reaches_farther_and_that_is_all() -> None:
+    level, rows = np.array([0.2, 0.6], np.float32), units(2)
+    same, reaching = as_category(rows, rows, level, np.zeros((0, 8), np.float32))
     similarity = np.linspace(-1, 1, 9, dtype=np.float32)[None].repeat(2, axis=0)
-    one, any_ = normalise(similarity, level), normalise(similarity, category_level(level))
+    one, any_ = normalise(similarity, level), normalise(similarity, reaching)
+    assert same is rows
     np.testing.assert_allclose(1 - any_, (1 - one) / CATEGORY_REACH, atol=1e-5)
-    assert (any_[:, :-1] > one[:, :-1]).all() and any_[:, -1] == pytest.approx([1, 1], abs=1e-6)
+    assert any_[:, -1] == pytest.approx([1, 1], abs=1e-6)
+
+
+def test_a_crop_is_worth_the_mean_of_the_nearest_view_and_of_what_all_views_share() -> None:
+    views, cohort, crops = units(6, around=2.0), units(40), units(30)
+    positive = with_mean(views)
+    level = levels_together(positive, cohort)
+    rows, reaching = as_category(views, positive, level, cohort)
+    weights, offset = stranger_plane(views, cohort)
+    plane = crops @ weights + offset
+    nearest = normalise(positive @ crops.T, level).max(axis=0)
+    found = normalise(rows @ crops.T, reaching).max(axis=0)
+    np.testing.assert_allclose(found, 1 - (1 - (nearest + plane) / 2) / CATEGORY_REACH, atol=1e-4)
+
+
+def test_the_plane_is_1_where_the_views_are_and_0_at_the_nearest_strangers() -> None:
+    views, cohort = units(6, around=2.0), units(40)
+    weights, offset = stranger_plane(views, cohort)
+    assert float((views @ weights + offset).mean()) == pytest.approx(1)
+    among = np.sort(cohort @ weights + offset)
+    assert among[-3:].mean() == pytest.approx(0, abs=1e-9) and among[:-3].max() <= among[-3]
+    # What all views share tells more than what each has of its own.
+    assert weights[0] > 2 * np.abs(weights[1:]).max()
+
+
+def test_what_an_index_is_asked_for_is_all_that_is_worth_a_value() -> None:
+    views, cohort, crops = units(6, around=2.0), units(40), units(400, around=1.0)
+    index, ids, no = np.zeros(6, np.int32), np.arange(6), np.zeros(6, np.bool_)
+    for categories in (frozenset(), ANY):
+        one = Sought.of(Album(("thing",), index, ids, no, no, views, categories), "thing", cohort)
+        queries, least = one.near(0.3)
+        np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1, rtol=1e-5)
+        values = normalise(one.positive @ crops.T, one.level)
+        assert ((queries @ crops.T >= least[:, None] - 1e-5) >= (values >= 0.3)).all()
+        assert ((queries @ crops.T >= least[:, None] + 1e-5) <= (values >= 0.3)).all()
+        assert 0 < (values >= 0.3).sum() < values.size
 
 
 def test_members_of_a_category_are_less_alike_and_stand_beside_each_other() -> None:

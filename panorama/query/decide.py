@@ -8,8 +8,8 @@ The rule, in the order it is applied (s is the inner product of two unit vectors
 2. Over the views of an entity's exemplars, and the mean of all of them as one more, the largest n counts. The
    more there are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the
    nearest strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike
-   (negative exemplar) that fits better than they do is taken away twice. Exemplars of a category, which
-   stands for any of its kind, reach farther, see CATEGORY_REACH.
+   (negative exemplar) that fits better than they do is taken away twice. Of an entity that stands for a
+   category n is another one, see `category`.
 3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
    do not lose it. What could be a picture of what was denied is worth nothing: see `scoring.denied_values`.
 4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
@@ -38,14 +38,6 @@ COHORT_NEIGHBOURS = 3
 """Of 768 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
 
 POOL_QUANTILE = 0.85
-
-CATEGORY_REACH = 1.274
-"""How much farther an exemplar of a category reaches than one of an individual, in distance (1 - s).
-
-Members of a kind are less alike than pictures of one thing: what is 0.27 between strangers and the same
-picture counts as 0.427, the floor of the shipped model. From there on archives without the category are as
-silent as those without an individual are from 0.427 on (`tests/bench/categories.py`).
-"""
 
 RIVAL_WEIGHT = 2.0
 """How often a look-alike's lead is taken away. Punishing closeness without a lead loses the thing itself."""
@@ -153,11 +145,6 @@ def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32])
     excess = float(np.partition(largest, -count)[-count:].mean())
     # n = (s - r) / (1 - r) less the excess, by what is left of it: the same form with another r.
     return np.minimum(level + np.float32(excess) * (1 - level), 0.95).astype(np.float32)
-
-
-def category_level(level: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Levels (M,) from which exemplars of a category reach CATEGORY_REACH times as far."""
-    return np.asarray(1 - CATEGORY_REACH * (1 - level), np.float32)
 
 
 def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:

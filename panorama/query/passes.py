@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.query.cascade import passed_by
 from panorama.query.cost import COSTS, Costs, Work, choose
-from panorama.query.decide import Calibration, least_similarity
+from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
@@ -199,7 +199,7 @@ class Passes:
         floor = self._floor(exit, least)
         if floor is None or not len(one.positive):
             return Work(rows, len(one.level))
-        codes = self._source.codes(exit, float(_limits(one, floor).min()))
+        codes = self._source.codes(exit, float(one.near(floor)[1].min()))
         wanted = None if codes is None else codes * len(one.positive)
         return Work(rows, len(one.level), wanted, table=table)
 
@@ -217,9 +217,9 @@ class Passes:
         ]
         if not chosen:
             return {}
-        queries = np.concatenate([sought[name].positive for name in chosen])
-        limits = np.concatenate([_limits(sought[name], floor) for name in chosen])
-        near = self._source.near(exit, queries, limits, self.rows(exit, scope))
+        queries, limits = zip(*(sought[name].near(floor) for name in chosen), strict=True)
+        rows = self.rows(exit, scope)
+        near = self._source.near(exit, np.concatenate(queries), np.concatenate(limits), rows)
         if near is None:
             return {}
         owners, groups = self._source.stored(exit).track_ids, self.groups(exit)
@@ -227,18 +227,13 @@ class Passes:
         at = 0
         for name in chosen:
             width = len(sought[name].positive)
-            rows = np.concatenate([*near[at : at + width], np.zeros(0, np.intp)])
-            found[name] = groups.of_rows(rows, owners)
+            reached = np.concatenate([*near[at : at + width], np.zeros(0, np.intp)])
+            found[name] = groups.of_rows(reached, owners)
             at += width
         return found
 
     def _floor(self, exit: int, least: float | None) -> float | None:
         return None if least is None or least <= 0 else self._calibrations[exit - 1].normalised(least)
-
-
-def _limits(one: Sought, floor: float) -> NDArray[np.float32]:
-    """The similarity (P,) to each exemplar below which no crop reaches a normalised value."""
-    return least_similarity(floor, one.level[: len(one.positive)])
 
 
 def within(track_ids: NDArray[np.int64], request: MatchRequest) -> NDArray[np.bool_]:

@@ -14,10 +14,11 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.query.category import as_category
 from panorama.query.decide import (
-    category_level,
     cohort_level,
     crop_scores,
+    least_similarity,
     levels_together,
     normalise,
     pool,
@@ -187,7 +188,8 @@ class Sought:
 
     Attributes:
         exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
-        positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1.
+        positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1;
+            of a category what stands for these, of any length.
         negative: (Q, dim) of its look-alikes, the mean of the views of each.
         level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
         denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
@@ -214,19 +216,27 @@ class Sought:
         # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
         each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
         negative = np.concatenate([*each, positive[:0]])
-        level = np.concatenate([levels_together(positive, cohort), cohort_level(negative, cohort)])
+        level = levels_together(positive, cohort)
+        if name in album.categories:
+            positive, level = as_category(album.vectors[good], positive, level, cohort)
+        level = np.concatenate([level, cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
-        denied_level = cohort_level(denied, cohort)
-        if name in album.categories:
-            level, denied_level = category_level(level), category_level(denied_level)
-        return cls(ids, positive, negative, level, denied, album.exemplar_ids[no], denied_level)
+        return cls(
+            ids, positive, negative, level, denied, album.exemplar_ids[no], cohort_level(denied, cohort)
+        )
 
     def without_denied(self) -> Sought:
         """The same where nothing was denied."""
         return replace(
             self, denied=self.denied[:0], denied_ids=self.denied_ids[:0], denied_level=self.level[:0]
         )
+
+    def near(self, floor: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Queries of unit length (P, dim), and how similar to each a crop worth `floor` is at least."""
+        length = np.maximum(np.linalg.norm(self.positive, axis=1), 1e-9)
+        limits = least_similarity(floor, self.level[: len(self.positive)])
+        return self.positive / length[:, None], np.asarray(limits / length, np.float32)
 
     @property
     def exemplars(self) -> int:

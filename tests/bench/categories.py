@@ -4,10 +4,9 @@
 
 A category is registered by some of its pictures, chosen by a seed, and asked for among degraded views of all
 other held-out pictures (each a track of its own), and in archives of video that do not show it. WORK is that
-of `deciding.py`: what is indexed there is not indexed again. Printed by the number of examples: the border,
-as a value of an individual, from which the archives that choose are silent about 95 % of the categories; the
-reach (`CATEGORY_REACH`) that puts it at the floor that ships; then, with the reach that ships and without,
-how often archives are silent, and what is found.
+of `deciding.py`: what is indexed there is not indexed again. Printed by the number of examples, for each way
+to ask: from which value on the archives that choose are silent about 95 % of the categories; then, with the
+floor that ships, how often archives are silent, and what is found.
 """
 
 from __future__ import annotations
@@ -18,19 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from deciding import SHIPPED, Space, pooled
-from deciding_judges import clips_of, libraries
-from deciding_sets import WAYS, Archive, clip_things, embed_views, eval_things, sample_things
+from deciding_judges import libraries
 from numpy.typing import NDArray
 
 from panorama.content import content_dir
 from panorama.evaluate import average_precision
+from panorama.examples import embed_examples
+from panorama.library import Library
 from panorama.models.base import Embedder
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.views import degrade
 from panorama.models.weights import read_recipe
-from panorama.query.decide import CATEGORY_REACH
+from panorama.partly import SomeVectors
+from panorama.query.category import CATEGORY_REACH
+from panorama.query.decide import Calibration, bands
+from panorama.query.matches import ACCEPTED
+from panorama.query.scoring import Sought, TrackRows, Vectors, score_tracks
+from panorama.store import Album
 
 EXAMPLES = (1, 2, 3, 5, 10)
 LEAST_LEFT = 6
@@ -41,8 +45,49 @@ SILENT = 0.95
 EVAL = "eval"
 """The judged clips: reported, never chosen by."""
 
-Vectors = NDArray[np.float32]
+Values = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Held-out pictures at the deepest exit: (N,) labels, views (N, V, dim), and degraded (N, dim)."""
+
+    labels: NDArray[np.str_]
+    views: Values
+    degraded: Values
+
+    @classmethod
+    def embedded(cls, footage: Path, embedder: Embedder) -> Pictures:
+        recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
+        held = held_out_pictures(recipe["source"], {"footage": footage})
+        pictures = held.load()
+        worse = [degrade(picture, np.random.default_rng((9, i))) for i, picture in enumerate(pictures)]
+        views = embed_examples(pictures, embedder)[-1]
+        return cls(np.array(held.labels), views, embedder.embed_all(worse)[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What is looked through: crops with vectors, and which of them belong together."""
+
+    table: Vectors
+    groups: TrackRows
+
+    @classmethod
+    def of(cls, library: Library) -> Archive:
+        table = library.matcher().source.stored(library.embedder.exits)
+        return cls(table, TrackRows.of(table.track_ids))
+
+    @classmethod
+    def of_pictures(cls, vectors: Values) -> Archive:
+        ids = np.arange(len(vectors), dtype=np.int64)
+        return cls(SomeVectors(ids, ids, vectors), TrackRows.of(ids))
+
+    def values(self, one: Sought) -> Values:
+        """The normalised value (T,) of every track."""
+        tracks = np.arange(len(self.groups))
+        return score_tracks([one], self.table, self.groups, tracks, None)[0].normalised
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +100,33 @@ class Asked:
     """
 
     loudest: dict[str, float]
-    values: Vectors
+    values: Values
     shown: Mask
 
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """Held-out pictures at the deepest exit: (N,) labels, views (N, V, dim), and degraded (N, dim)."""
-
-    labels: NDArray[np.str_]
-    views: Vectors
-    degraded: Vectors
-
-    @classmethod
-    def embedded(cls, footage: Path, embedder: Embedder) -> Pictures:
-        recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
-        held = held_out_pictures(recipe["source"], {"footage": footage})
-        pictures = held.load()
-        kept = [list(WAYS).index(way) for way in SHIPPED.seen]
-        worse = [degrade(picture, np.random.default_rng((9, i))) for i, picture in enumerate(pictures)]
-        views = embed_views(pictures, embedder)[:, kept, -1]
-        return cls(np.array(held.labels), np.asarray(views, np.float32), embedder.embed_all(worse)[-1])
+    def found(self, rule: Calibration) -> tuple[float, float, float]:
+        """F1, recall and precision (NaN where nothing is accepted) among the pictures."""
+        taken = bands(self.values, rule) == ACCEPTED
+        hits, right = int((taken & self.shown).sum()), int(self.shown.sum())
+        precision = hits / int(taken.sum()) if taken.any() else np.nan
+        return 2 * hits / (int(taken.sum()) + right), hits / right, precision
 
 
-def archives(footage: Path, work: Path) -> dict[str, Archive]:
-    """What `deciding.py` indexed, by name."""
-    opened = libraries(footage, work)
-    things = (
-        eval_things(opened["eval"], footage),
-        sample_things(opened["sample"], work / "drawn"),
-        clip_things(opened["clips"], clips_of(footage)),
-    )
-    return {name: some[0].archive for name, some in zip(opened, things, strict=True)}
+def album_of(views: Values, category: bool) -> Album:
+    """One entity with the views (P, V, dim) of its examples."""
+    count = len(views) * views.shape[1]
+    nothing = np.zeros(count, np.bool_)
+    ids = np.repeat(np.arange(len(views)), views.shape[1])
+    names = ("asked",)
+    flat = views.reshape(count, -1)
+    index = np.zeros(count, np.int32)
+    return Album(names, index, ids, nothing, nothing, flat, frozenset(names) if category else frozenset())
 
 
-def asked(examples: int, pictures: Pictures, where: dict[str, Archive], space: Space) -> Iterator[Asked]:
+def asked(
+    examples: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
+) -> Iterator[Asked]:
     """Every category that has enough pictures, once for each seed."""
+    shown = Archive.of_pictures(pictures.degraded)
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
         for label in np.unique(pictures.labels):
@@ -99,22 +135,19 @@ def asked(examples: int, pictures: Pictures, where: dict[str, Archive], space: S
                 continue
             known, rest = mine[:examples], np.ones(len(pictures.labels), np.bool_)
             rest[known] = False
-            views = pictures.views[known]
-            loudest = {}
-            for name, archive in where.items():
-                values = space.values(views, archive.vectors[-1]).max(axis=0)
-                tracks = archive.groups.spread(values, np.arange(len(archive.spans)))
-                loudest[name] = float(pooled(tracks, SHIPPED).max())
-            values = space.values(views, pictures.degraded[rest]).max(axis=0)
-            yield Asked(loudest, values, pictures.labels[rest] == label)
+            one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
+            loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
+            yield Asked(loudest, shown.values(one)[rest], pictures.labels[rest] == label)
 
 
-def found(one: Asked, floor: float, near_best: float) -> tuple[float, float, float]:
-    """F1, recall and precision (NaN where nothing is accepted) from a border on."""
-    taken = (one.values >= floor) & (one.values >= near_best * one.values.max())
-    hits, right = int((taken & one.shown).sum()), int(one.shown.sum())
-    precision = hits / int(taken.sum()) if taken.any() else np.nan
-    return 2 * hits / (int(taken.sum()) + right), hits / right, precision
+def row(some: list[Asked], rule: Calibration) -> str:
+    """Cells of the table."""
+    loud = np.array([value for one in some for name, value in one.loudest.items() if name != EVAL])
+    judged = np.array([one.loudest[EVAL] for one in some])
+    precision = np.mean([average_precision(one.values, one.shown) for one in some])
+    silent = [float((values < rule.centre).mean()) for values in (loud, judged)]
+    means = np.nanmean([one.found(rule) for one in some], axis=0)
+    return " | ".join(f"{v:.3f}" for v in (np.quantile(loud, SILENT), *silent, precision, *means))
 
 
 def main() -> None:
@@ -122,30 +155,17 @@ def main() -> None:
     parser.add_argument("--footage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="where indexed archives are kept")
     given = parser.parse_args()
-    where = archives(given.footage, given.work)
-    import panorama
-
-    embedder = panorama.open(given.work / EVAL).embedder
-    floor = panorama.open(given.work / EVAL).calibrations[-1].centre
+    opened = libraries(given.footage, given.work)
+    embedder, rule = opened[EVAL].embedder, opened[EVAL].calibrations[-1]
+    where = {name: Archive.of(library) for name, library in opened.items()}
     pictures = Pictures.embedded(given.footage, embedder)
-    space = Space(SHIPPED, embedder.cohort()[-1])
-    reached = 1 - CATEGORY_REACH * (1 - floor)
-    print("| examples | border | reach | asked as | silent | silent, eval | AP | F1 | recall | precision |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"reach {CATEGORY_REACH}, floor {rule.centre}\n")
+    print("| examples | asked as | silent from | silent | silent, eval | AP | F1 | recall | precision |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for count in EXAMPLES:
-        some = list(asked(count, pictures, where, space))
-        loud = np.array([value for one in some for name, value in one.loudest.items() if name != EVAL])
-        judged = np.array([one.loudest[EVAL] for one in some])
-        border = float(np.quantile(loud, SILENT))
-        precision = np.mean([average_precision(one.values, one.shown) for one in some])
-        for way, least, near in (("individual", floor, SHIPPED.near_best), ("category", reached, -np.inf)):
-            means = np.nanmean([found(one, least, near) for one in some], axis=0)
-            print(
-                f"| {count} | {border:.3f} | {(1 - border) / (1 - floor):.3f} | {way} |"
-                f" {(loud < least).mean():.3f} | {(judged < least).mean():.3f} | {precision:.3f} |"
-                + "".join(f" {value:.3f} |" for value in means),
-                flush=True,
-            )
+        for way, border in (("individual", rule), ("category", rule.alone())):
+            some = list(asked(count, pictures, where, embedder.cohort()[-1], way == "category"))
+            print(f"| {count} | {way} | {row(some, border)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import panorama
 from panorama.library import Library
 from panorama.query.cost import COSTS, Work, _in_scope, choose
-from panorama.query.passes import Scope, _limits
+from panorama.query.passes import Scope
 from panorama.query.scoring import Sought, score_tracks
 from panorama.threads import products_alone
 
@@ -70,16 +70,17 @@ def timings(library: Library) -> list[Timing]:
             taken = least(lambda one=one, s=scope: score_tracks([one], table, groups, s.tracks, floor))  # type: ignore[misc]
             found.append(Timing("exact", Work(scope.rows, count), taken))
         for score in SCORES:
-            limits = _limits(one, calibration.normalised(score))
+            _, limits = one.near(calibration.normalised(score))
             codes = source.codes(exit, float(limits.min()))
             if codes is None:
                 continue
             for where in (None, *scopes):
 
                 def search(
-                    one: Sought = one, limits: NDArray[np.float32] = limits, scope: Scope | None = where
+                    one: Sought = one, score: float = score, scope: Scope | None = where
                 ) -> NDArray[np.intp]:
-                    near = source.near(exit, one.positive, limits, passes.rows(exit, scope))
+                    queries, limits = one.near(calibration.normalised(score))
+                    near = source.near(exit, queries, limits, passes.rows(exit, scope))
                     assert near is not None
                     tracks = groups.of_rows(np.concatenate(near), table.track_ids)
                     score_tracks([one], table, groups, tracks, floor)

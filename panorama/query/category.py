@@ -1,0 +1,73 @@
+"""Views of a category's exemplars enter; what crops are compared with in their place leaves.
+
+An entity that stands for a category (a species, a model of car) is asked for by some of its members. A crop
+is then worth the mean of two values: its normalised similarity to the nearest view of an exemplar, as for an
+individual, and its place between strangers and all views together, on the plane of least squares that tells
+them apart (ridge regression; Hoerl and Kennard 1970). The one knows members that look like an exemplar, the
+other what members share. Both are affine in the vector of the crop, so their mean is what one similarity to
+another vector, no longer of unit length, is against another level.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.decide import COHORT_NEIGHBOURS
+
+CATEGORY_REACH = 1.274
+"""How much farther an exemplar of a category reaches than one of an individual, in 1 - n.
+
+Members of a kind are less alike than pictures of one thing: what is worth 0.27 counts as 0.427, the floor of
+the shipped model. From there on archives without the category are as silent as those without an individual
+are from 0.427 on (`tests/bench/categories.py`).
+"""
+
+SHRINKAGE = 10.0
+"""Added to the covariance, in shares of the mean squared distance of strangers; 3 to 100 differ little."""
+
+MOST_LEVEL = 0.95
+"""A cohort that holds the very pictures would put the level at 1 and divide by nothing."""
+
+
+def as_category(
+    views: NDArray[np.float32],
+    positive: NDArray[np.float32],
+    level: NDArray[np.float32],
+    cohort: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What stands for an entity's views (P, dim) and their levels (P,) where it is a category.
+
+    Args:
+        views: (V, dim) of all exemplars.
+        positive: (P, dim) these, and their mean as one more; level: (P,) how alike strangers get to each.
+        cohort: (N, dim) of strangers; without one there is no plane.
+    """
+    if len(views) and len(cohort):
+        weights, offset = stranger_plane(views, cohort)
+        gain = 1 / (1 - level.astype(np.float64))
+        rows = (positive * gain[:, None] + weights) / 2  # n = rows @ x - back
+        back = (gain - 1 - offset) / 2
+        level = np.asarray(back / (1 + back), np.float32)
+        positive = np.asarray(rows / (1 + back[:, None]), np.float32)
+    return positive, np.asarray(1 - CATEGORY_REACH * (1 - level), np.float32)
+
+
+def stranger_plane(
+    views: NDArray[np.float32], cohort: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], float]:
+    """Weights (dim,) and offset: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
+
+    Least squares between views at 1 and the cohort at 0, both kinds of equal weight.
+    """
+    known, strangers = views.astype(np.float64), cohort.astype(np.float64)
+    here, there = known.mean(axis=0), strangers.mean(axis=0)
+    middle = (here + there) / 2
+    spread = sum((some - middle).T @ (some - middle) / len(some) for some in (known, strangers))
+    far = float(((strangers - middle) ** 2).sum(axis=1).mean()) / spread.shape[0]
+    weights = np.linalg.solve(spread + SHRINKAGE * far * np.eye(len(spread)), here - middle)
+    weights /= max(float(weights @ (here - there)), np.finfo(np.float64).tiny)
+    offset = 1 - float(here @ weights)
+    among = np.sort(strangers @ weights + offset)[-COHORT_NEIGHBOURS:]
+    level = min(float(among.mean()), MOST_LEVEL)
+    return weights / (1 - level), (offset - level) / (1 - level)
