@@ -142,6 +142,29 @@ def test_joined_files_continue_their_time_and_numbers(tmp_path: Path, clips: Cal
         assert number_in(reader.frame_at(float(times.seconds[50])).luma()) == 10
 
 
+@pytest.mark.parametrize("frames", [5, 10, 20])
+@pytest.mark.parametrize(("name", "codec"), [("p.mpg", "mpeg2video"), ("p.ts", "libx264")])
+def test_joined_pieces_below_a_second_continue_their_time_too(
+    tmp_path: Path, name: str, codec: str, frames: int
+) -> None:
+    """Their clocks go back by less than the second that was asked for: all but the first were squeezed."""
+    part = write_video(tmp_path / name, codec, frames=frames, b_frames=2).path.read_bytes()
+    (tmp_path / f"joined-{name}").write_bytes(part * 5)
+    with open_video(tmp_path / f"joined-{name}") as reader, open_video(tmp_path / f"joined-{name}") as other:
+        scanned = reader.times()
+        found = list(other.frames())
+        assert [number_in(f.luma()) for f in found] == list(range(frames)) * 5
+        assert np.allclose([f.time_seconds for f in found], np.arange(5 * frames) / 25)
+        assert scanned.pts.tolist() == [f.pts for f in found]
+
+
+def test_clock_that_goes_back_a_little_has_not_started_over() -> None:
+    clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
+    raw = [*range(0, 100, 2), 80, 82, 84, 100, 102]
+    assert [clock.next(stamp) for stamp in raw][-2:] == [103, 104] and not clock.broken
+    assert clock.next(106) == 106
+
+
 def test_clock_fills_missing_and_repeated_stamps() -> None:
     clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
     assert [clock.next(raw) for raw in (10, None, 14, 14, 15, 20, None)] == [10, 12, 14, 16, 17, 20, 22]

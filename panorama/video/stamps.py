@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +11,23 @@ import numpy as np
 
 from panorama.frames import FrameTimes
 from panorama.video.reader import FrameTable
+
+STEPS_BACK = 4
+"""Frames by which a clock goes back at least that has started over; decoders and jitter go back by less."""
+
+
+def starts_over(clock: int, last: int, began: float, ticks_per_frame: int, time_base: Fraction) -> bool:
+    """Whether a clock that went from `last` back to `clock` has started over.
+
+    By more than a second; or, as pieces shorter than that do which are joined end to end, by half of the way
+    or more that it went since it began.
+
+    Args:
+        began: what it showed when it began; -inf for more than a second alone to count.
+    """
+    back = last - clock
+    least = max(STEPS_BACK * ticks_per_frame, (last - began) / 2)
+    return back > max(1, round(1 / time_base)) or back >= least
 
 
 class FrameClock:
@@ -25,10 +43,11 @@ class FrameClock:
 
     def __init__(self, ticks_per_frame: int, time_base: Fraction) -> None:
         self._step = max(1, ticks_per_frame)
-        self._restart = max(2, round(1 / time_base))
+        self._time_base = time_base
         self._offset = 0
         self._last: int | None = None
         self._last_raw: int | None = None
+        self._began = 0
         self.repairs = 0
         self.broken = False
 
@@ -42,8 +61,11 @@ class FrameClock:
             stamp = 0 if last is None else last + self._step
         else:
             stamp = raw + self._offset
-            if last is not None and stamp < last - self._restart:
+            if last_raw is None:
+                self._began = raw
+            if last is not None and last_raw is not None and self._starts_over(raw, last_raw):
                 self.broken = True
+                self._began = raw
                 self._offset += last + self._step - stamp
                 stamp = last + self._step
             elif last is not None and stamp <= last:
@@ -53,6 +75,9 @@ class FrameClock:
         self.repairs += stamp != expected
         self._last = stamp
         return stamp
+
+    def _starts_over(self, raw: int, last_raw: int) -> bool:
+        return starts_over(raw, last_raw, self._began, self._step, self._time_base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +106,9 @@ def table_of(
         order_only: whether stamps are good for their order alone (see decoding.Source).
         can_seek: whether the container gives the same stamps after a seek.
     """
-    pieces = [_restamp_last_anchor(piece, ticks_per_frame) for piece in _pieces(stamps, time_base)]
+    pieces = [
+        _restamp_last_anchor(piece, ticks_per_frame) for piece in _pieces(stamps, ticks_per_frame, time_base)
+    ]
     if first_pts is not None and not order_only:
         pieces[0] = [stamp for stamp in pieces[0] if stamp.pts is None or stamp.pts >= first_pts]
     clock = FrameClock(ticks_per_frame, time_base)
@@ -98,15 +125,21 @@ def table_of(
     return FrameTable(times, np.array(keys, np.bool_), can_seek and not order_only and not clock.broken)
 
 
-def _pieces(stamps: Sequence[Stamp], time_base: Fraction) -> list[list[Stamp]]:
+def _pieces(stamps: Sequence[Stamp], ticks_per_frame: int, time_base: Fraction) -> list[list[Stamp]]:
     """Runs of packets on one clock: files joined end to end start over, and sorting must not mix them."""
+    # In decoding order dts only rises; pts goes to and fro, and tells nothing of short pieces.
+    by_dts = any(stamp.dts is not None for stamp in stamps)
     pieces: list[list[Stamp]] = [[]]
     last: int | None = None
+    began = -math.inf
     for stamp in stamps:
-        clock = stamp.dts if stamp.dts is not None else stamp.pts
+        clock = stamp.dts if by_dts else stamp.pts
         if clock is not None:
-            if last is not None and clock < last - max(1, round(1 / time_base)):
+            fresh = last is not None and starts_over(clock, last, began, ticks_per_frame, time_base)
+            if fresh:
                 pieces.append([])
+            if by_dts and (fresh or last is None):
+                began = clock
             last = clock
         pieces[-1].append(stamp)
     return pieces
