@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +36,29 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
 
     Raises:
         QueryError: a picture lies elsewhere, or no picture may be read here.
-        UnknownEntity, EntityError, BadImage: as the methods of Library do.
+        UnknownEntity, EntityError, BadImage: as the methods of Library do, pictures named as written.
     """
+    try:
+        result = _execute(library, statement, picture_root)
+    except BadImage as exc:
+        raise BadImage(_as_written(str(exc), statement, picture_root)) from exc
+    result.warnings = tuple(_as_written(told, statement, picture_root) for told in result.warnings)
+    return result
+
+
+def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str:
+    """What is told of pictures without the root, where the statement names them without it."""
+    if not isinstance(statement, (CreateEntity, AddExemplars)) or root is None:
+        return told
+    negatives = statement.negatives if isinstance(statement, CreateEntity) else ()
+    if any(Path(picture).is_absolute() for picture in (*statement.pictures, *negatives)):
+        return told
+    for base in dict.fromkeys((root.resolve(), root.absolute())):
+        told = told.replace(f"{base}{os.sep}", "")
+    return told
+
+
+def _execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
     match statement:
         case CreateEntity(name, pictures, negatives, category):
             if name in {e.name for e in library.entities()}:

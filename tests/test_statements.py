@@ -72,6 +72,30 @@ def test_create_takes_folders_patterns_and_lists_and_does_all_or_nothing(library
     assert [name for name, *_ in counts(library)] == ["folder", "many"]
 
 
+def test_pictures_are_named_as_the_statement_names_them(library, tmp_path):
+    """They were named by their whole path, which similarity('...') and verify do not do."""
+    (tmp_path / "album" / "broken.jpg").write_bytes(b"no picture")
+    (tmp_path / "none").mkdir()
+    create, add = "CREATE ENTITY 'x' FROM {}", "ALTER ENTITY 'y' ADD {}"
+    library.query("CREATE ENTITY 'y' FROM 'album/red.png'")
+    for statement in (create, add, "CREATE ENTITY 'x' FROM 'album/red.png' NOT FROM {}"):
+        for text, named in (
+            ("'album/broken.jpg'", "album/broken.jpg"),
+            ("'album/*.jpg'", "album/broken.jpg"),
+            ("'album/nosuch.png'", "album/nosuch.png"),
+            ("'none'", "none"),
+        ):
+            with pytest.raises(BadImage) as found:
+                library.query(statement.format(text))
+            assert named in str(found.value) and str(tmp_path) not in str(found.value), str(found.value)
+        with pytest.raises(BadImage, match=re.escape(f"{tmp_path}/album/broken.jpg")):
+            library.query(statement.format(f"'{tmp_path}/album/broken.jpg'"))
+    (tmp_path / "album" / "broken.jpg").unlink()
+    (tmp_path / "album" / "more" / "below").mkdir(parents=True)
+    told = library.query(create.format("'album'")).warnings
+    assert told and not any(str(tmp_path) in line for line in told) and any("album" in line for line in told)
+
+
 def test_pictures_outside_of_the_root_are_refused_also_behind_links(library, tmp_path, tmp_path_factory):
     outside = write_picture(tmp_path_factory.mktemp("outside") / "x.png", thing_picture("red"))
     (tmp_path / "album" / "link.png").symlink_to(outside)
