@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
+from panorama.models.interrupts import CHECKPOINT, kept_is_told
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
 from panorama.threads import lent
 from panorama.video import open_video
-
-CHECKPOINT = "checkpoint.safetensors"
-"""What a training in steps leaves to go on from; the loops that write it are loaded with torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ def train_recipe(
     with lent(torch=None, cv2=None), filled(out):
         if kind == "embedder" and "adapt" in plan:
             return _adapt(recipe, data, out, options, say)
-        with _kept_is_told(out, say):
+        with kept_is_told(out, say):
             if kind == "proposer":
                 return _train_proposer(recipe, data, out, options)
             from panorama.models.training.train import train
@@ -110,22 +106,6 @@ def train_recipe(
                 threads=options.threads,
                 say=say,
             )
-
-
-@contextmanager
-def _kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Where training in steps is interrupted, say what is left of it and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if (out / CHECKPOINT).is_file():
-            with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
-                step = int(tensors.get_tensor("step"))
-            say(f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there")
-        else:
-            prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
-            say(f"no checkpoint yet; the same command begins anew{prepared}")
-        raise
 
 
 def _refuse_another(out: Path) -> None:

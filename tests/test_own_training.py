@@ -29,7 +29,7 @@ from panorama.own_training import RECIPE_NAME, OwnData, fine_tune, recipe_text
 from panorama.own_training.identities import NOISE, Tracks, pseudo_identities
 from panorama.own_training.pictures import from_folders, from_library, passed_over
 from panorama.own_training.split import UNUSED, Picture, divided, write_table
-from panorama.training import CHECKPOINT, TrainingOptions
+from panorama.training import TrainingOptions
 
 
 def tracks_at(angles: list[float], videos: list[int], starts: list[float]) -> Tracks:
@@ -489,10 +489,3 @@ def test_a_recipe_begins_nothing_where_a_training_lies(left: str, tmp_path: Path
     done = run("train", str(recipe), "--data", f"footage={tmp_path}", "--out", "out", "--steps", "2")
     assert done.status == 2 and left in done.err and "--resume goes on there" in done.err
     assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"hours of work"]
-
-
-def test_the_checkpoint_that_is_looked_for_is_the_one_that_is_written() -> None:
-    from panorama.models.proposer_training import loop as of_proposers
-    from panorama.models.training import loop as of_embedders
-
-    assert {of_proposers.CHECKPOINT, of_embedders.CHECKPOINT} == {CHECKPOINT}

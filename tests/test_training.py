@@ -16,11 +16,12 @@ from places import FOOTAGE, NO_FOOTAGE
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
 from panorama.models.embedder import PanoramaNet
+from panorama.models.interrupts import CHECKPOINT
 from panorama.models.registry import load_embedder
 from panorama.models.training.__main__ import main, parse_data
 from panorama.models.training.bank import BankPlan, Basis, build_bank, read_shards, shard_rows
 from panorama.models.training.heldout import held_out_pictures, instance_pairs
-from panorama.models.training.loop import CHECKPOINT, LOG, Lessons, Run, Settings, run_training, to_input
+from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training, to_input
 from panorama.models.training.losses import LossWeights, identity, imitation, relation
 from panorama.models.training.optimise import orthogonal, rate_at
 from panorama.models.training.plot import plot_log, read_log

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from panorama.content import content_dir
 from panorama.errors import PanoramaError
+from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, kept_is_told
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
 from panorama.models.proposer_training.export import export_average
-from panorama.models.proposer_training.loop import CHECKPOINT, train
+from panorama.models.proposer_training.loop import train
 from panorama.models.weights import RECIPE, read_recipe
 
 
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     folder = asked.out / "model"
     try:
         if not asked.judge:
-            train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start)
+            with kept_is_told(asked.out, lambda line: print(line, file=sys.stderr)):
+                train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start)
             folder.mkdir(exist_ok=True)
             shutil.copyfile(recipe, folder / RECIPE)
             export_average(asked.out / CHECKPOINT, folder)
@@ -51,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     except PanoramaError as exc:
         print(exc, file=sys.stderr)
         return exc.exit_status
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from panorama.errors import ModelError
+from panorama.models.interrupts import CHECKPOINT, interrupts_ignored
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
 from panorama.models.proposer_training.compose import compose
@@ -30,7 +28,6 @@ from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 from panorama.models.weights import open_model
 
-CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 
 
@@ -350,22 +347,9 @@ def _load(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterat
     loader = DataLoader(
         batches, batch_size=None, num_workers=1, prefetch_factor=4, multiprocessing_context="spawn"
     )
-    with _interrupts_ignored():
+    with interrupts_ignored():
         made = iter(loader)
     yield from made
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """A process begun meanwhile leaves Ctrl-C to this one, which ends it; else both say what broke them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change it
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def write_log(out: Path, line: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from panorama.errors import PanoramaError, UsageError
+from panorama.models.interrupts import INTERRUPTED, kept_is_told
 from panorama.models.training.train import train
 
 
@@ -49,20 +50,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int)
     given = parser.parse_args(arguments)
     try:
-        result = train(
-            given.recipe,
-            parse_data(given.data),
-            given.out,
-            resume=given.resume,
-            device=given.device,
-            steps=given.steps,
-            seed=given.seed,
-            minutes=given.minutes,
-            threads=given.threads,
-        )
+        with kept_is_told(given.out, lambda line: print(line, file=sys.stderr)):
+            result = train(
+                given.recipe,
+                parse_data(given.data),
+                given.out,
+                resume=given.resume,
+                device=given.device,
+                steps=given.steps,
+                seed=given.seed,
+                minutes=given.minutes,
+                threads=given.threads,
+            )
     except PanoramaError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        return INTERRUPTED
     print(json.dumps(result, indent=2))
     return 0
 

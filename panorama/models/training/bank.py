@@ -24,6 +24,7 @@ from safetensors.numpy import load_file, save_file
 
 from panorama.errors import UsageError
 from panorama.models.base import Image
+from panorama.models.interrupts import interrupts_ignored
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
@@ -126,7 +127,9 @@ def build_bank(
     if processes <= 1:
         _make_shards(items, others, make_teacher, out, plan, missing)
         return
-    with multiprocessing.get_context().Pool(processes) as pool:
+    with interrupts_ignored():
+        begun = multiprocessing.get_context().Pool(processes)
+    with begun as pool:
         pool.starmap(
             _make_shards, [(items, others, make_teacher, out, plan, job) for job in jobs], chunksize=1
         )

@@ -18,13 +18,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from panorama.errors import ModelError, UsageError
+from panorama.models.interrupts import CHECKPOINT
 from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.losses import LossWeights, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 
-CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 LOG_EVERY = 25
 

@@ -78,44 +78,65 @@ def train(
         ModelError: the recipe is malformed, or `resume` finds no checkpoint that fits.
     """
     began = time.monotonic()
-    if threads is not None:
-        torch.set_num_threads(threads)
-        cv2.setNumThreads(threads)
+    _use_threads(threads)
     plan = read_recipe(recipe)
-    table = _table(plan, recipe, "training")
-    settings = Settings.of(dict(table), steps=steps, seed=seed)
+    settings = Settings.of(_table(plan, recipe, "training"), steps=steps, seed=seed)
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     out.mkdir(parents=True, exist_ok=True)
     if not resume:
         (out / LOG).unlink(missing_ok=True)
 
-    items = gather(plan.get("source", []), data, read_frames)
     views = bank or out / "bank"
+    items = gather(plan.get("source", []), data, read_frames)
     say(f"{len(items)} pictures; views go to {views}")
-    bank_plan = BankPlan(**plan.get("bank", {}))
-    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, processes=threads or 2)
-
-    network = _table(plan, recipe, "network")
-    teacher = plan.get("teacher", {})
-    learned = int(network["learned_dim"])
-    lessons = Lessons.read(views, learned, float(teacher.get("shrinkage", 2.0)))
-    run = Run(lessons, learned, settings, place)
+    _view(items, plan, data, views, processes=threads or 2)
+    run = _begin(plan, recipe, views, settings, place)
     mean, std, side = _preprocessing(plan, recipe)
-    if start := plan.get("start"):
-        _load_start(run, str(start["model"]))
-    held = held_out_pictures(plan["source"], data)
-    measure = make_measure(held, mean, std, side, place)
-    result: dict[str, float] = {}
-    if measure is not None and not resume:
-        result |= {f"before_{key}": value for key, value in measure(run.average).items()}
+    measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
+    result = {} if measure is None or resume else _told("before", measure(run.average))
     if resume:
         run.resume(out)
-    say(f"{len(lessons.places)} views of {lessons.count} identities; step {run.step} of {settings.steps}")
-    done = run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60)
-    if not done:
+    count = len(run.lessons.places)
+    say(f"{count} views of {run.lessons.count} identities; step {run.step} of {settings.steps}")
+    if not run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60):
         say(f"stopped at step {run.step}; go on with resume")
     result |= export(run, recipe, items, views, out, measure)
     result |= {"seconds": time.monotonic() - began, "steps": run.step}
+    return _written(result, out)
+
+
+def _use_threads(threads: int | None) -> None:
+    """Of torch and OpenCV; None leaves them as they are."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
+
+
+def _view(
+    items: list[Item], plan: dict[str, Any], data: Mapping[str, Path], views: Path, processes: int
+) -> None:
+    """Make the views of the pictures that are not there yet, with what the teacher sees in them."""
+    bank_plan = BankPlan(**plan.get("bank", {}))
+    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, processes=processes)
+
+
+def _begin(plan: dict[str, Any], recipe: Path, views: Path, settings: Settings, place: str) -> Run:
+    """A training at its first step, with random weights or those of the model that the recipe starts from."""
+    learned = int(_table(plan, recipe, "network")["learned_dim"])
+    shrinkage = float(plan.get("teacher", {}).get("shrinkage", 2.0))
+    run = Run(Lessons.read(views, learned, shrinkage), learned, settings, place)
+    if start := plan.get("start"):
+        _load_start(run, str(start["model"]))
+    return run
+
+
+def _told(when: str, scores: Mapping[str, float]) -> dict[str, float]:
+    """Scores under names that say when they were measured."""
+    return {f"{when}_{key}": value for key, value in scores.items()}
+
+
+def _written(result: dict[str, float], out: Path) -> dict[str, float]:
+    """What was measured, when it lies beside the model, as does the plot of the log."""
     (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if (out / LOG).is_file() and (out / LOG).stat().st_size:
         plot_log(out / LOG, out / "training.png")
@@ -141,9 +162,7 @@ def export(
         whiten_heads(trunk, sample, mean, std, float(network.get("whiten_shrinkage", 1.0)))
     axes = color_axes(list(sample), int(network["color_dim"]))
     write_model(out, recipe, trunk, mean, std, axes, cohort_pictures(items))
-    if measure is None:
-        return {}
-    return {f"after_{key}": value for key, value in measure(trunk).items()}
+    return {} if measure is None else _told("after", measure(trunk))
 
 
 def _table(plan: dict[str, Any], recipe: Path, name: str) -> dict[str, Any]:
