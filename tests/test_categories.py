@@ -27,6 +27,7 @@ OWNERS = [(1 << 32) + 1, (1 << 32) + 2, 2 << 32, 3 << 32]
 
 
 RNG = np.random.default_rng(0)
+NONE = np.zeros((0, 8), np.float32)
 
 
 def units(count: int, dim: int = 8, around: float = 0.0) -> NDArray[np.float32]:
@@ -37,7 +38,7 @@ def units(count: int, dim: int = 8, around: float = 0.0) -> NDArray[np.float32]:
 
 def test_without_strangers_an_example_of_a_category_reaches_farther_and_that_is_all() -> None:
     level, rows = np.array([0.2, 0.6], np.float32), units(2)
-    same, reaching = as_category(rows, rows, level, np.zeros((0, 8), np.float32))
+    same, reaching = as_category(rows, rows, level, NONE, NONE)
     similarity = np.linspace(-1, 1, 9, dtype=np.float32)[None].repeat(2, axis=0)
     one, any_ = normalise(similarity, level), normalise(similarity, reaching)
     assert same is rows
@@ -49,8 +50,8 @@ def test_a_crop_is_worth_the_mean_of_the_nearest_view_and_of_what_all_views_shar
     views, cohort, crops = units(6, around=2.0), units(40), units(30)
     positive = with_mean(views)
     level = levels_together(positive, cohort)
-    rows, reaching = as_category(views, positive, level, cohort)
-    weights, offset = stranger_plane(views, cohort)
+    rows, reaching = as_category(views, positive, level, NONE, cohort)
+    weights, offset = stranger_plane(views, NONE, cohort)
     plane = crops @ weights + offset
     nearest = normalise(positive @ crops.T, level).max(axis=0)
     found = normalise(rows @ crops.T, reaching).max(axis=0)
@@ -59,12 +60,31 @@ def test_a_crop_is_worth_the_mean_of_the_nearest_view_and_of_what_all_views_shar
 
 def test_the_plane_is_1_where_the_views_are_and_0_at_the_nearest_strangers() -> None:
     views, cohort = units(6, around=2.0), units(40)
-    weights, offset = stranger_plane(views, cohort)
+    weights, offset = stranger_plane(views, NONE, cohort)
     assert float((views @ weights + offset).mean()) == pytest.approx(1)
     among = np.sort(cohort @ weights + offset)
     assert among[-3:].mean() == pytest.approx(0, abs=1e-9) and among[:-3].max() <= among[-3]
     # What all views share tells more than what each has of its own.
     assert weights[0] > 2 * np.abs(weights[1:]).max()
+
+
+def test_look_alikes_turn_the_plane_away_from_what_they_show() -> None:
+    views, cohort, rivals = units(6, around=2.0), units(40), units(6, around=2.0)
+    rivals[:, 1] += 1.0
+    rivals /= np.linalg.norm(rivals, axis=1, keepdims=True)
+    plain, turned = (stranger_plane(views, some, cohort) for some in (NONE, rivals))
+    assert plain is not None and turned is not None
+    lead = [float((views @ w).mean() - (rivals @ w).mean()) for w, _ in (plain, turned)]
+    assert lead[1] > lead[0] + 0.1
+    assert float((views @ turned[0] + turned[1]).mean()) == pytest.approx(1)
+
+
+def test_where_views_are_strangers_there_is_no_plane() -> None:
+    cohort = units(40)
+    assert stranger_plane(cohort, NONE, cohort) is None
+    level = np.full(40, 0.5, np.float32)
+    rows, reaching = as_category(cohort, cohort, level, NONE, cohort)
+    assert rows is cohort and reaching == pytest.approx(1 - CATEGORY_REACH * 0.5)
 
 
 def test_what_an_index_is_asked_for_is_all_that_is_worth_a_value() -> None:

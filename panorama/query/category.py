@@ -26,6 +26,12 @@ are from 0.427 on (`tests/bench/categories.py`).
 SHRINKAGE = 10.0
 """Added to the covariance, in shares of the mean squared distance of strangers; 3 to 100 differ little."""
 
+RIVAL_SHARE = 0.3
+"""What look-alikes weigh on the plane beside examples and strangers: more takes members away, too."""
+
+LEAST_LEAD = 1e-3
+"""How far apart the means of views and strangers are at least along the normal of the plane."""
+
 MOST_LEVEL = 0.95
 """A cohort that holds the very pictures would put the level at 1 and divide by nothing."""
 
@@ -34,6 +40,7 @@ def as_category(
     views: NDArray[np.float32],
     positive: NDArray[np.float32],
     level: NDArray[np.float32],
+    rivals: NDArray[np.float32],
     cohort: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What stands for an entity's views (P, dim) and their levels (P,) where it is a category.
@@ -41,10 +48,12 @@ def as_category(
     Args:
         views: (V, dim) of all exemplars.
         positive: (P, dim) these, and their mean as one more; level: (P,) how alike strangers get to each.
+        rivals: (Q, dim) views of its look-alikes.
         cohort: (N, dim) of strangers; without one there is no plane.
     """
-    if len(views) and len(cohort):
-        weights, offset = stranger_plane(views, cohort)
+    plane = stranger_plane(views, rivals, cohort) if len(views) and len(cohort) else None
+    if plane is not None:
+        weights, offset = plane
         gain = 1 / (1 - level.astype(np.float64))
         rows = (positive * gain[:, None] + weights) / 2  # n = rows @ x - back
         back = (gain - 1 - offset) / 2
@@ -54,19 +63,26 @@ def as_category(
 
 
 def stranger_plane(
-    views: NDArray[np.float32], cohort: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], float]:
+    views: NDArray[np.float32], rivals: NDArray[np.float32], cohort: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], float] | None:
     """Weights (dim,) and offset: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
 
-    Least squares between views at 1 and the cohort at 0, both kinds of equal weight.
+    Least squares between views at 1 and the cohort at 0, both kinds of equal weight, with look-alikes at 0,
+    too. None where views are no farther on than strangers are.
     """
     known, strangers = views.astype(np.float64), cohort.astype(np.float64)
     here, there = known.mean(axis=0), strangers.mean(axis=0)
-    middle = (here + there) / 2
-    spread = sum((some - middle).T @ (some - middle) / len(some) for some in (known, strangers))
-    far = float(((strangers - middle) ** 2).sum(axis=1).mean()) / spread.shape[0]
-    weights = np.linalg.solve(spread + SHRINKAGE * far * np.eye(len(spread)), here - middle)
-    weights /= max(float(weights @ (here - there)), np.finfo(np.float64).tiny)
+    kinds = [(known, 1.0), (strangers, 1.0)]
+    if len(rivals):
+        kinds.append((rivals.astype(np.float64), RIVAL_SHARE))
+    middle = sum(share * some.mean(axis=0) for some, share in kinds) / sum(share for _, share in kinds)
+    spread = sum(share * (some - middle).T @ (some - middle) / len(some) for some, share in kinds)
+    far = float(((strangers - (here + there) / 2) ** 2).sum(axis=1).mean()) / len(here)
+    weights = np.linalg.solve(spread + SHRINKAGE * far * np.eye(len(here)), here - middle)
+    lead = float(weights @ (here - there))
+    if lead <= LEAST_LEAD * float(np.linalg.norm(weights)):
+        return None
+    weights /= lead
     offset = 1 - float(here @ weights)
     among = np.sort(strangers @ weights + offset)[-COHORT_NEIGHBOURS:]
     level = min(float(among.mean()), MOST_LEVEL)

@@ -218,7 +218,7 @@ class Sought:
         negative = np.concatenate([*each, positive[:0]])
         level = levels_together(positive, cohort)
         if name in album.categories:
-            positive, level = as_category(album.vectors[good], positive, level, cohort)
+            positive, level = as_category(album.vectors[good], positive, level, album.vectors[bad], cohort)
         level = np.concatenate([level, cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]

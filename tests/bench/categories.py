@@ -6,7 +6,9 @@ A category is registered by some of its pictures, chosen by a seed, and asked fo
 other held-out pictures (each a track of its own), and in archives of video that do not show it. WORK is that
 of `deciding.py`: what is indexed there is not indexed again. Printed by the number of examples, for each way
 to ask: from which value on the archives that choose are silent about 95 % of the categories; then, with the
-floor that ships, how often archives are silent, and what is found.
+floor that ships, how often archives are silent, and what is found. A second table is of categories that some
+other class is taken for: what is found, and how many of that class, without and with as many of its pictures
+as look-alikes, which are then asked about no more.
 """
 
 from __future__ import annotations
@@ -111,15 +113,26 @@ class Asked:
         return 2 * hits / (int(taken.sum()) + right), hits / right, precision
 
 
-def album_of(views: Values, category: bool) -> Album:
-    """One entity with the views (P, V, dim) of its examples."""
-    count = len(views) * views.shape[1]
-    nothing = np.zeros(count, np.bool_)
-    ids = np.repeat(np.arange(len(views)), views.shape[1])
+def album_of(views: Values, category: bool, rivals: Values | None = None) -> Album:
+    """One entity with the views (P, V, dim) of its examples, and (Q, V, dim) of look-alikes."""
+    unlike = views[:0] if rivals is None else rivals
+    both = np.concatenate([views, unlike])
+    count, width = len(both), both.shape[1]
+    negative = np.repeat(np.arange(count) >= len(views), width)
+    ids, index = np.repeat(np.arange(count), width), np.zeros(count * width, np.int32)
     names = ("asked",)
-    flat = views.reshape(count, -1)
-    index = np.zeros(count, np.int32)
-    return Album(names, index, ids, nothing, nothing, flat, frozenset(names) if category else frozenset())
+    flat, denied = both.reshape(count * width, -1), np.zeros(count * width, np.bool_)
+    return Album(names, index, ids, negative, denied, flat, frozenset(names) if category else frozenset())
+
+
+def drawn(pictures: Pictures, examples: int) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Every class that has enough pictures, its own in the order of a draw, once for each seed."""
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        for label in np.unique(pictures.labels):
+            mine = rng.permutation(np.flatnonzero(pictures.labels == label))
+            if len(mine) >= examples + LEAST_LEFT:
+                yield str(label), mine
 
 
 def asked(
@@ -127,17 +140,40 @@ def asked(
 ) -> Iterator[Asked]:
     """Every category that has enough pictures, once for each seed."""
     shown = Archive.of_pictures(pictures.degraded)
-    for seed in SEEDS:
-        rng = np.random.default_rng(seed)
-        for label in np.unique(pictures.labels):
-            mine = rng.permutation(np.flatnonzero(pictures.labels == label))
-            if len(mine) < examples + LEAST_LEFT:
-                continue
-            known, rest = mine[:examples], np.ones(len(pictures.labels), np.bool_)
-            rest[known] = False
-            one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
-            loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
-            yield Asked(loudest, shown.values(one)[rest], pictures.labels[rest] == label)
+    for label, mine in drawn(pictures, examples):
+        known, rest = mine[:examples], np.ones(len(pictures.labels), np.bool_)
+        rest[known] = False
+        one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
+        loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
+        yield Asked(loudest, shown.values(one)[rest], pictures.labels[rest] == label)
+
+
+def with_look_alikes(
+    examples: int, pictures: Pictures, cohort: Values, rule: Calibration
+) -> Iterator[NDArray[np.float64]]:
+    """(2, 4) of each category that is taken for another: F1, recall, precision and wrong ones of that class.
+
+    Without look-alikes, then with them.
+    """
+    shown, rng = Archive.of_pictures(pictures.degraded), np.random.default_rng(0)
+    for label, mine in drawn(pictures, examples):
+        views = pictures.views[mine[:examples]]
+        values = shown.values(Sought.of(album_of(views, True), "asked", cohort))
+        wrong = pictures.labels[(bands(values, rule) == ACCEPTED) & (pictures.labels != label)]
+        if not len(wrong):
+            continue
+        names, counts = np.unique(wrong, return_counts=True)
+        other = names[counts.argmax()]
+        unlike = rng.permutation(np.flatnonzero(pictures.labels == other))[:examples]
+        rest = np.ones(len(values), np.bool_)
+        rest[mine[:examples]] = rest[unlike] = False
+        told = Sought.of(album_of(views, True, pictures.views[unlike]), "asked", cohort)
+        rows = []
+        for some in (values, shown.values(told)):
+            one = Asked({}, some[rest], pictures.labels[rest] == label)
+            taken = bands(some[rest], rule) == ACCEPTED
+            rows.append([*one.found(rule), float((taken & (pictures.labels[rest] == other)).sum())])
+        yield np.array(rows)
 
 
 def row(some: list[Asked], rule: Calibration) -> str:
@@ -166,6 +202,14 @@ def main() -> None:
         for way, border in (("individual", rule), ("category", rule.alone())):
             some = list(asked(count, pictures, where, embedder.cohort()[-1], way == "category"))
             print(f"| {count} | {way} | {row(some, border)} |", flush=True)
+    print("\n| examples | look-alikes | F1 | recall | precision | of that class |")
+    print("|---|---|---|---|---|---|")
+    for count in EXAMPLES[2:]:
+        both = np.nanmean(
+            list(with_look_alikes(count, pictures, embedder.cohort()[-1], rule.alone())), axis=0
+        )
+        for told, cells in zip((0, count), both, strict=True):
+            print(f"| {count} | {told} | {' | '.join(f'{v:.3f}' for v in cells)} |", flush=True)
 
 
 if __name__ == "__main__":
