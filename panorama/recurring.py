@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.decide import cohort_level, normalise
+from panorama.store.schema import BEST_FIRST
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -32,14 +33,14 @@ WITH views AS (
          least(c.x2 - c.x1, c.y2 - c.y1) AS side,
          greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
                   max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
-         row_number() OVER (one ORDER BY {first}, c.crop_id) AS place
+         row_number() OVER (one ORDER BY {order}) AS place
   FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
   WINDOW one AS (PARTITION BY t.track_id, t.video))
 """
-"""The crops of every track, best first, with their share of the frame, their shorter side and its path."""
+"""The crops of every track in an order, with their share of the frame, their shorter side and its path."""
 
 # The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
-_TRACKS = f"""{VIEWS.format(first="abs(c.time - (t.start_time + t.end_time) / 2)")}
+_TRACKS = f"""{VIEWS.format(order=f"abs(c.time - (t.start_time + t.end_time) / 2), {BEST_FIRST}")}
 SELECT crop_id, video, start_time, end_time, quality, share, side, path FROM views WHERE place = 1
 ORDER BY end_time - start_time DESC, crop_id LIMIT ?
 """

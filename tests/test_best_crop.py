@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
+from panorama import recurring
 from panorama.registering import crops_taken
 from panorama.track_boxes import TrackBoxes
+from panorama.tune import sample
 
 CROPS = """
 CREATE TABLE crops AS SELECT * FROM (VALUES
@@ -34,3 +36,18 @@ def test_of_equally_good_crops_the_first_stands_for_its_track_everywhere(asked):
     views = TrackBoxes(asked).views([3, 4, 5])
     assert views == {4: (60, (1.0, 2.0, 3.0, 4.0)), 5: (70, (1.0, 2.0, 3.0, 4.0))}
     assert crops_taken(library, "crop", [8])[8]["frame"] == 80 and crops_taken(library, "crop", []) == {}
+
+
+def test_what_recurs_and_what_is_tuned_on_take_the_same_of_equal_crops():
+    """The one had an order of its own, by which the first of two crops was taken, however bad it was."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE videos AS SELECT 'a' AS video, 100 AS width, 100 AS height;"
+            "CREATE TABLE tracks AS SELECT 4 AS track_id, 'a' AS video, 0.0 AS start_time, 10.0 AS end_time;"
+            "CREATE TABLE crops AS SELECT c.*, 4 track_id, 'a' video, 0 x1, 0 y1, 50 x2, 50 y2"
+            " FROM (VALUES (1, 4, 0.1), (2, 6, 0.8), (3, 9, 0.9), (4, 1, 0.9)) c(crop_id, time, quality)"
+        )
+        (recurs,) = connection.execute(recurring._TRACKS, [9]).fetchall()
+        (tuned,) = connection.execute(sample._EXAMPLES, [9]).fetchall()
+    assert recurs[0] == 2  # of the two that are nearest to the middle
+    assert tuned == (3,)

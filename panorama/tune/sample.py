@@ -26,6 +26,7 @@ from panorama.query.relations import Limits
 from panorama.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
 from panorama.registering import exemplars
 from panorama.store import ModelRow, NewExemplar, Store, VideoRow
+from panorama.store.schema import BEST_FIRST
 from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
 from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
@@ -46,7 +47,7 @@ EXAMPLES = 12
 """Things that the densest run found and that every other is asked for."""
 
 # Of each track the best view: what moves by its own size first, then what is in sight for long.
-_EXAMPLES = f"""{VIEWS.format(first="c.quality DESC")}
+_EXAMPLES = f"""{VIEWS.format(order=BEST_FIRST)}
 SELECT crop_id FROM views WHERE place = 1 AND share <= {MOST_OF_FRAME} AND side >= {LEAST_SIDE}
 ORDER BY path >= side DESC, end_time - start_time DESC, crop_id LIMIT ?
 """
