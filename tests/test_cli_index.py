@@ -7,16 +7,11 @@ import re
 import shlex
 import shutil
 import sys
-from types import SimpleNamespace
 
 import av
 import pytest
 from clips import cut_off, write_audio, write_video
 from fakes import Thing, scene, thing_picture, write_film, write_picture
-
-from panorama.cli import indexing
-from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
-from panorama.indexing.parcels import Progress
 
 FILM = [Thing("red", 5, 35)]
 
@@ -443,55 +438,6 @@ def test_a_pipe_that_never_ends_is_no_video(run, tmp_path):
     os.mkfifo(tmp_path / "pipe.mp4")
     done = index(run, "pipe.mp4")
     assert done.status == 3 and "not a regular file" in done.err
-
-
-def test_progress_shows_bar_speed_and_time_left():
-    speed = Speed(wall_seconds=5.0, frames=500, video_seconds=20.0)
-    shown = progress_texts(20.0, speed, duration=80.0)
-    assert shown[0] == "[#####...............]  25%  100 frames/s  4.0x real time  0:15.0 left"
-    assert shown[-2:] == ["[##........]  25%", " 25%"] and len(set(map(len, shown))) == len(shown)
-    assert progress_texts(20.0, speed, None) == ["0:20.0  100 frames/s  4.0x real time", "0:20.0"]
-    early = Speed(wall_seconds=0.01, frames=500, video_seconds=20.0)
-    assert progress_texts(20.0, early, duration=80.0)[0] == "[#####...............]  25%"
-    stuck = Speed(wall_seconds=5.0, frames=0, video_seconds=0.0)
-    assert progress_texts(20.0, stuck, duration=80.0)[0].endswith("0 frames/s  0.0x real time")
-
-
-@pytest.mark.parametrize(
-    ("width", "line"),
-    [
-        (12, "[3/12] 25%"),
-        (20, "[3/12] ....mp4   25%"),
-        (39, "[3/12] ...orning.mp4  [##........]  25%"),
-        (60, "[3/12] .../north/morning.mp4  [##........]  25%  0:15.0 left"),
-        (79, "[3/12] gate/north/morning.mp4  [##........]  25%  100 frames/s  4.0x real time"),
-        (
-            150,
-            "[3/12] gate/north/morning.mp4  [#####...............]  25%  100 frames/s  4.0x real time"
-            "  0:15.0 left",
-        ),
-    ],
-)
-def test_progress_fits_the_terminal_and_keeps_name_and_bar(width, line):
-    texts = progress_texts(20.0, Speed(wall_seconds=5.0, frames=500, video_seconds=20.0), 80.0)
-    shown = fitted("[3/12] ", "gate/north/morning.mp4", texts, width)
-    assert len(shown) <= width
-    assert shown == line
-
-
-def test_what_was_decoded_before_a_files_turn_is_no_speed(monkeypatch, capsys):
-    seconds = iter([10.0, 10.5, 12.0])
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(indexing, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
-    monkeypatch.setenv("COLUMNS", "120")
-    line = ProgressLine(quiet=False)
-    video = SimpleNamespace(name="a.mp4")
-    line.start(0, 1, video, SimpleNamespace(info=SimpleNamespace(duration_seconds=40.0)))
-    for frames in (800, 820, 900):
-        line.progress(Progress(frames=frames, time_seconds=frames / 25))
-    told = capsys.readouterr().err.split("\r\033[K")[1:]
-    assert ["frames/s" in text for text in told] == [False, False, True]
-    assert told[-1].startswith("[1/1] a.mp4  [") and "50 frames/s  2.0x real time" in told[-1]
 
 
 def test_a_link_whose_name_tells_a_time_is_told_as_one(run, tmp_path):

@@ -1,0 +1,154 @@
+"""When and by which camera a video was recorded, as its name and its container tell."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import av
+import pytest
+from fakes import write_film
+
+from panorama.errors import UsageError
+from panorama.naming import NamePattern, usual_stamp
+from panorama.recording import RecordingRule, local_zone
+from panorama.store import Recorded
+from panorama.video import recorded_at
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def unix(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "camera", "time"),
+    [
+        ("{camera}_%Y%m%d-%H%M%S", "/a/gate_20260301-101500.mp4", "gate", "2026-03-01 10:15"),
+        ("{camera}_{time:%Y%m%d-%H%M%S}", "/a/gate_20260301-101500", "gate", "2026-03-01 10:15"),
+        ("{camera}.%Y%m%d_%H%M%S*", "Front.Door.20260301_101500.23-1.mp4", "Front.Door", "2026-03-01 10:15"),
+        ("NVR_{camera}_main_%Y%m%d%H%M%S_*", "NVR_ch1_main_20260301101500_20260301111500.mp4", "ch1",
+         "2026-03-01 10:15"),
+        ("%Y-%m-%d/{camera}/%H.%M", "/r/2026-03-01/yard/10.15.mp4", "yard", "2026-03-01 10:15"),
+        ("{camera}-%d.%m.%y %I-%M %p", "yard-01.03.26 01-15 pm.avi", "yard", "2026-03-01 13:15"),
+        ("{camera}/{camera}/%Y%m%d-%H*", "north/gate/20260301-10.mkv", "north/gate", "2026-03-01 10:00"),
+        ("{camera}/%Y%m%d/{camera}-%H", "/v/gate/20260301/gate-10.mkv", "gate", "2026-03-01 10:00"),
+        ("{camera}/{camera}/{camera}-%Y%m%d-%H", "1/2/1-20260301-10.mkv", "1/2/1", "2026-03-01 10:00"),
+        ("{camera}/{camera}/{camera}-%Y%m%d-%H", "1/2/2-20260301-10.mkv", "1/2/2", "2026-03-01 10:00"),
+        ("%Y%j_%H", "2026060_10.mkv", None, "2026-03-01 10:00"),
+    ],
+)  # fmt: skip
+def test_a_pattern_reads_local_time_and_camera(
+    pattern: str, path: str, camera: str | None, time: str
+) -> None:
+    told = NamePattern(pattern).read(path)
+    assert told is not None and told.camera == camera
+    assert told.unix(BERLIN) == unix(time, "Europe/Berlin")
+
+
+def test_a_pattern_may_say_utc_an_offset_or_seconds_since_1970() -> None:
+    folders = NamePattern("{utc:%Y-%m-%d}/{utc:%H}/{camera}/{utc:%M.%S}")
+    told = folders.read("/media/recordings/2026-03-01/09/gate/15.30.mp4")
+    assert told is not None and told.camera == "gate"
+    assert told.unix(BERLIN) == unix("2026-03-01 09:15:30")
+    offset = NamePattern("%Y%m%dT%H%M%S%z").read("20260301T101500+0530.mp4")
+    assert offset is not None and offset.unix(BERLIN) == unix("2026-03-01 04:45")
+    assert NamePattern("{camera}-%s.%f").read("x/gate-1772356500.250.mp4") is not None
+    seconds = NamePattern("{camera}-%s-*").read("gate-1772356500-abc.mp4")
+    assert seconds is not None and seconds.unix(BERLIN) == 1772356500.0
+
+
+def test_a_name_that_does_not_fit_or_contradicts_its_folder_tells_nothing() -> None:
+    pattern = NamePattern("%Y%m%d/{camera}_%Y%m%d-%H%M%S")
+    assert pattern.read("20260301/gate_20260301-101500.mp4") is not None
+    assert pattern.read("20260302/gate_20260301-101500.mp4") is None
+    assert pattern.read("gate_20260301-101500.mp4") is None
+    impossible = NamePattern("%Y%m%d-%H%M%S").read("20261301-101500.mp4")
+    assert impossible is not None and impossible.unix(BERLIN) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("{camera}", "needs year, month, day and hour"),
+        ("%Y%m%d", "needs year, month, day and hour"),
+        ("%Y%m%d %I", "needs year, month, day and hour"),
+        ("{cam}_%Y%m%d%H", r"no field \{cam\}"),
+        ("%Y%m%d%Q", "%Q is not known"),
+        ("{camera_%Y%m%d%H", "stands alone"),
+        ("{utc:%Y%m%d}%H", "not both"),
+    ],
+)
+def test_a_bad_pattern_says_what_is_wrong_and_gives_an_example(pattern: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        NamePattern(pattern)
+    assert "{camera}_%Y%m%d-%H%M%S" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "time"),
+    [
+        ("gate_20260301-101530.mp4", "2026-03-01 10:15:30"),
+        ("2026-03-01_10-15-30_gate.mkv", "2026-03-01 10:15:30"),
+        ("gate 2026-03-01 at 10.15.30.mov", "2026-03-01 10:15:30"),
+        ("ch1_20260301101530_20260301111530.mp4", "2026-03-01 10:15:30"),
+        ("VID_20260301_101530250.mp4", "2026-03-01 10:15:30.250"),
+        ("2026-03-01_10-15.mkv", "2026-03-01 10:15"),
+        ("20260301.mp4", None),
+        ("1772356500.mp4", None),
+        ("gate-20261301-101530.mp4", None),
+    ],
+)
+def test_the_usual_stamps_of_names_are_read_and_nothing_else(name: str, time: str | None) -> None:
+    expected = None if time is None else unix(time, "Europe/Berlin")
+    assert usual_stamp(f"/x/19990101-000000/{name}").unix(BERLIN) == expected
+    if time is not None:
+        assert usual_stamp("20260301T101530Z.mp4").unix(BERLIN) == unix("2026-03-01 10:15:30")
+
+
+def test_a_stamp_of_the_hour_that_comes_twice_is_the_first_one() -> None:
+    twice = NamePattern("%Y%m%d%H%M").read("202610250230.mp4")
+    assert twice is not None and twice.unix(BERLIN) == unix("2026-10-25 00:30")
+    never = NamePattern("%Y%m%d%H%M").read("202603290230.mp4")
+    assert never is not None and never.unix(BERLIN) == unix("2026-03-29 01:30")
+
+
+def with_tag(path: Path, **tags: str) -> Path:
+    """A film of one grey second with these tags in its container."""
+    write_film(path.with_name("plain.mp4"), [], frames=10)
+    with av.open(str(path.with_name("plain.mp4"))) as source, av.open(str(path), "w") as copy:
+        copy.metadata.update(tags)
+        stream = copy.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                copy.mux(packet)
+    path.with_name("plain.mp4").unlink()
+    return path
+
+
+def test_the_container_tells_when_it_was_made(tmp_path: Path) -> None:
+    made = with_tag(tmp_path / "a.mp4", creation_time="2026-03-01T09:15:00Z")
+    assert recorded_at(made) == unix("2026-03-01 09:15")
+    assert recorded_at(with_tag(tmp_path / "b.mkv", creation_time="2026-03-01T09:15:00Z")) == unix(
+        "2026-03-01 09:15"
+    )
+    assert recorded_at(with_tag(tmp_path / "c.mp4", creation_time="1970-01-01T00:00:00Z")) is None
+    assert recorded_at(with_tag(tmp_path / "d.mp4")) is None
+    assert recorded_at(tmp_path) is None and recorded_at(tmp_path / "missing.mp4") is None
+
+
+def test_the_zone_of_the_machine_is_that_of_tz(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert local_zone() == "Asia/Tokyo"
+    assert RecordingRule().zone == "Asia/Tokyo"
+    monkeypatch.setenv("TZ", "Asia/Tokio")
+    with pytest.raises(UsageError, match="Did you mean 'Asia/Tokyo'"):
+        RecordingRule()
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="a zone and a source"):
+        Recorded("gate", 5.0)
