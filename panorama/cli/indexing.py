@@ -25,7 +25,7 @@ from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.recording import NONE, RecordingRule
 from panorama.sheet import clock
-from panorama.video import IMAGE_SUFFIXES, VIDEO_SUFFIXES, FoundVideo, VideoReader
+from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES, FoundVideo, VideoReader
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
@@ -299,7 +299,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         # Also what becomes of an album that lies beside the footage.
         read = counted(len(series), "folder of numbered pictures was", "folders of numbered pictures were")
         each = "one video" if len(series) == 1 else "a video each"
-        say(f"{read} read as {each}: {series[0].path}{', ...' if len(series) > 1 else ''}")
+        named = f"{series[0].path}{', ...' if len(series) > 1 else ''}"
+        say(f"{read} read as {each}, {DEFAULT_RATE} pictures a second: {named}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
     for text in report.warnings:

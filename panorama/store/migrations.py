@@ -168,7 +168,12 @@ DENIED = (
     "ALTER TABLE exemplars ADD COLUMN denied INTEGER NOT NULL DEFAULT 0 CHECK (denied IN (0, negative))",
 )
 
-CATEGORY = ("ALTER TABLE entities ADD COLUMN category INTEGER NOT NULL DEFAULT 0 CHECK (category IN (0, 1))",)
+CATEGORY = (
+    "ALTER TABLE entities ADD COLUMN category INTEGER NOT NULL DEFAULT 0 CHECK (category IN (0, 1))",
+    # Folders of pictures have another rate since. What has no sample is a folder, or older than samples: the
+    # next indexing compares the bytes, and finds those of folders to be others.
+    "UPDATE videos SET mtime_ns = 0 WHERE content_sample IS NULL",
+)
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY)
 """Step i (from 0) takes version i to version i + 1."""

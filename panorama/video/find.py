@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.video.pictures import IMAGE_SUFFIXES, pictures_in
+from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, pictures_in
 
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
@@ -246,13 +246,15 @@ def content_sample(path: Path) -> str | None:
 
 
 def content_hash(path: Path | str) -> str:
-    """sha256 hex digest of a file's bytes; for a folder of pictures, of names and bytes in order.
+    """sha256 hex digest of a file's bytes; for a folder of pictures, of their rate, names and bytes in order.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
     path = Path(path)
     digest = hashlib.sha256()
+    if path.is_dir():
+        digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
         for part in pictures_in(path) if path.is_dir() else [path]:
             if path.is_dir():

@@ -25,7 +25,12 @@ from panorama.video.reader import (
 )
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
-DEFAULT_RATE = Fraction(25)
+DEFAULT_RATE = Fraction(5)
+"""Pictures a second of a folder, which does not say so itself.
+
+As often as indexing looks by default, so that each is looked at: they may be single pictures, of a camera
+trap for example, and a frame of a video that was passed over is shown by the next one, they are not.
+"""
 
 
 def natural_key(path: Path) -> list[tuple[int, int, str]]:
