@@ -149,7 +149,7 @@ def write_picture_folder(folder: Path, frames: int = 12, digits: int = 0) -> Cli
     for number in range(frames):
         bgr = cv2.cvtColor(numbered_picture(number), cv2.COLOR_RGB2BGR)
         cv2.imwrite(str(folder / f"frame-{number:0{digits}d}.png"), bgr)
-    return Clip(folder, tuple(number / RATE for number in range(frames)))
+    return Clip(folder, tuple(number / 5 for number in range(frames)))
 
 
 def cut_off(clip: Path, path: Path, share: float) -> Path:

@@ -6,12 +6,15 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
 import sys
 
 import av
 import pytest
 from clips import cut_off, write_audio, write_video
 from fakes import Thing, scene, thing_picture, write_film, write_picture
+
+from panorama.store.migrations import CATEGORY
 
 FILM = [Thing("red", 5, 35)]
 
@@ -227,7 +230,9 @@ def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
         for number in range(3):
             write_picture(tmp_path / "v" / name / f"{number}.png", thing_picture(name))
     told = index(run, "v").err
-    assert "2 folders of numbered pictures were read as a video each: v/blue, ..." in told
+    assert (
+        "2 folders of numbered pictures were read as a video each, 5 pictures a second: v/blue, ..." in told
+    )
     assert "numbered pictures" not in index(run, "v").err  # nothing is new
 
 
@@ -239,7 +244,7 @@ def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
     told = run("index", "v", "--model", "color-bands").err
     assert "have one name and a number at its end, as IMG_0001.jpg" in told
     told = index(run, "w").err
-    assert "1 folder of numbered pictures was read as one video: w" in told
+    assert "1 folder of numbered pictures was read as one video, 5 pictures a second: w" in told
     assert "IMG_0001" not in told
 
 
@@ -332,6 +337,32 @@ def test_a_folder_of_numbered_pictures_is_one_video_and_notices_a_changed_pictur
     write_picture(folder / "11.png", scene(30, FILM))
     assert "1 indexed" in index(run, "shots").err
     assert videos(run) == ["walk"]
+
+
+def test_each_picture_of_a_folder_is_looked_at(run, tmp_path):
+    """Four of five pictures of a camera trap were passed over, as frames of a video are."""
+    for number in range(12):
+        things = [Thing("red", 0, 1)] if number == 7 else [Thing("blue", 0, 1, left=number)]
+        write_picture(tmp_path / "trap" / f"IMG_{number:04d}.png", scene(0, things))
+    index(run, "trap")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "fox", "red.png")
+    rows = run("query", "SELECT frames WHERE entity = 'fox'", "--format", "json").json
+    assert [(row["frame"], round(row["time"], 6)) for row in rows] == [(7, 1.4)]
+
+
+def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
+    for number in range(3):
+        write_picture(tmp_path / "trap" / f"{number}.png", scene(number, FILM))
+    write_film(tmp_path / "film.mp4", FILM)
+    index(run, "trap", "film.mp4")
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET content_hash = 'at 25 a second' WHERE name = 'trap'")
+        catalog.execute("UPDATE segments SET content_hash = 'at 25 a second' WHERE content_hash NOT IN"
+                        " (SELECT content_hash FROM videos)")  # fmt: skip
+        catalog.execute(CATEGORY[-1])
+    assert "1 indexed, 1 skipped" in index(run, "trap", "film.mp4").err
+    assert "0 indexed, 2 skipped" in index(run, "trap", "film.mp4").err
 
 
 def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):
