@@ -273,12 +273,11 @@ class Answering:
         """The snapshot with all vectors of its examples: an earlier version kept one of each."""
         if not lacking(snapshot, embedder):
             return snapshot
-        embedded = 0
         with contextlib.suppress(LibraryWriteError):  # then those that are there answer
-            embedded = embed_exemplars(self._store, embedder)
+            embed_exemplars(self._store, embedder)
         fresh = self._store.snapshot()
         # Another process may have changed the album meanwhile: this snapshot keeps its names.
-        same = embedded > 0 and fresh.entities.equals(snapshot.entities)
+        same = fresh is not snapshot and fresh.entities.equals(snapshot.entities)
         return replace(snapshot, albums=fresh.albums) if same else snapshot
 
     def _source_of(self, snapshot: Snapshot, embedder: Embedder) -> VectorSource:

@@ -9,6 +9,7 @@ one more. Crops of videos are embedded as they are: several of them make a track
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import cv2
@@ -20,6 +21,7 @@ from panorama.errors import BadImage
 from panorama.models.base import Embedder, Image
 from panorama.query.stopping import check_stopped
 from panorama.store import Exemplar, Snapshot, Store
+from panorama.store.claims import LOOK_SECONDS
 
 
 def part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
@@ -89,19 +91,28 @@ def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
 def embed_exemplars(store: Store, embedder: Embedder) -> int:
     """Vectors for pictures registered under another model, or when fewer views were kept; of how many.
 
-    A picture that cannot be read any more keeps the vectors that it has.
+    A picture that cannot be read any more keeps the vectors that it has. Where another process is at it, its
+    vectors are waited for.
 
     Raises:
         LibraryWriteError: the library cannot be written.
     """
-    waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(views_of(embedder)))
-    if waiting:
-        store.check_writable()
-    done = 0
-    for start in range(0, len(waiting), BATCH):
-        check_stopped()
-        done += _embed_and_keep(store, embedder, waiting[start : start + BATCH])
+    if not _waiting(store, embedder):
+        return 0
+    store.check_writable()
+    with store.claims() as claims:
+        while not claims.take("album"):
+            check_stopped()
+            time.sleep(LOOK_SECONDS)
+        waiting, done = _waiting(store, embedder), 0
+        for start in range(0, len(waiting), BATCH):
+            check_stopped()
+            done += _embed_and_keep(store, embedder, waiting[start : start + BATCH])
     return done
+
+
+def _waiting(store: Store, embedder: Embedder) -> list[Exemplar]:
+    return store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(views_of(embedder)))
 
 
 def _embed_and_keep(store: Store, embedder: Embedder, waiting: Sequence[Exemplar]) -> int:

@@ -192,13 +192,29 @@ def apply_rule(
             another is told when it comes.
         bare: as `bare_folders` gave them; of a folder that gives its videos their camera, they are taken out.
     """
-    zone = zone_of(rule.zone)
-    rows = store.recorded(videos)
-    changes, known = {}, {row.name: row.recorded for row in rows}
+    rows, joined = store.recorded(videos), []
     if rule.camera_from == FOLDER:
-        for row in _of_folders(store, rows, bare_folders(store, rule) if bare is None else bare):
-            camera = folder_camera(row.uri, row.root, row.name)
-            known[row.name], changes[row.name] = row.recorded, replace(row.recorded, camera=camera)
+        joined = _of_folders(store, rows, bare_folders(store, rule) if bare is None else bare)
+    while (report := _by_rule(store, rule, rows, joined)) is None:  # another process changed some of them
+        rows = store.recorded(videos)
+        joined = _without_camera(store, [row.name for row in joined])
+    told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
+    return replace(report, shared=_shared(store.recorded(), fresh)) if told else report
+
+
+def _by_rule(
+    store: Store, rule: RecordingRule, rows: Sequence[RecordedRow], joined: Sequence[RecordedRow]
+) -> RecordingReport | None:
+    """Store what a rule tells of videos as they were read; None where one of them is no longer so.
+
+    Args:
+        joined: videos whose folder becomes their camera, and of which nothing else is told.
+    """
+    zone = zone_of(rule.zone)
+    changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
+    for row in joined:
+        camera = folder_camera(row.uri, row.root, row.name)
+        changes[row.name] = replace(row.recorded, camera=camera)
     undated, unnamed, example, dated = [], [], "", 0
     for row in rows:
         now, fits = _recorded(row, rule, zone)
@@ -213,10 +229,11 @@ def apply_rule(
             dated += 1
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     # Most videos of a library that is indexed again are as they were: that waits for no other writer.
-    changed = store.put_recorded({name: now for name, now in changes.items() if now != known[name]})
-    told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
-    shared = _shared(store.recorded(), fresh) if told else ()
-    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed, shared)
+    new = {name: now for name, now in changes.items() if now != known[name]}
+    changed = store.put_recorded(new, known)
+    if changed is None:
+        return None
+    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed)
 
 
 def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:
@@ -233,7 +250,11 @@ def _of_folders(
     """Videos that still have no camera in the folders of `rows`, which are no more bare then."""
     folders = {PurePath(row.uri).parent for row in rows} if bare else ()
     names = [name for folder in folders for name in bare.pop(folder, ())]
-    # Asked again: another process may have given them one.
+    return _without_camera(store, names)  # asked again: another process may have given them one
+
+
+def _without_camera(store: Store, names: Sequence[str]) -> list[RecordedRow]:
+    """Those of some videos that have no camera."""
     return [row for row in store.recorded(names) if not row.recorded.camera] if names else []
 
 
@@ -304,10 +325,14 @@ def date_videos(
     rule = RecordingRule(zone=zone)
     unix = _typed_unix(start, zone_of(rule.zone)) if start else None
     times = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
-    changes = {row.name: Recorded(row.recorded.camera, *times) for row in store.recorded(videos)}
+    changed = None
+    while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
+        known = {row.name: row.recorded for row in store.recorded(videos)}
+        changes = {name: Recorded(before.camera, *times) for name, before in known.items()}
+        changed = store.put_recorded(changes, known)
     remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
     together = unix is not None and len(changes) > 1
-    return RecordingReport(rule, changed=store.put_recorded(changes), remark=remark if together else "")
+    return RecordingReport(rule, changed=changed, remark=remark if together else "")
 
 
 def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> RecordingReport:
@@ -348,7 +373,10 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
         f"{'put back' if by < 0 else 'put forward'} by {timedelta(seconds=abs(by))}: "
         f"the first is {earliest} at {shown_time(times[earliest] + by, rule.zone)}"
     )
-    return RecordingReport(rule, changed=store.put_recorded(changes), remark=remark)
+    changed = store.put_recorded(changes, {row.name: now for row, now in known})
+    if changed is None:  # another process moved one of them meanwhile
+        return _move(store, videos, first, zone)
+    return RecordingReport(rule, changed=changed, remark=remark)
 
 
 def shown_time(unix: float, zone: str) -> str:

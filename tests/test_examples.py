@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -179,3 +181,64 @@ def test_names_that_change_meanwhile_leave_the_question_with_its_own(
     with panorama.open(tmp_path / "library") as library:
         found = library.query("SELECT frames WHERE entity = 'red'").arrow()
         assert found["frame"].to_pylist() == before["frame"].to_pylist()
+
+
+SEES_ANEW = """
+import sys, time
+from pathlib import Path
+from panorama.examples import embed_exemplars
+from panorama.models.color import ColorEmbedder
+from panorama.store import Store
+
+class Slow(ColorEmbedder):
+    def embed_all(self, images):
+        time.sleep(1)
+        return super().embed_all(images)
+
+store = Store.open(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+print(embed_exemplars(store, Slow()))
+"""
+
+
+def test_of_two_processes_one_sees_an_old_album_anew_and_the_other_waits_for_it(
+    tmp_path, fake_proposer
+) -> None:
+    """Both did all of it."""
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        library.register("red", thing_picture("red"), unlike=thing_picture("blue"))
+    only_means(tmp_path / "library")
+    command = [sys.executable, "-c", SEES_ANEW, str(tmp_path / "library")]
+    both = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert sorted(int(process.communicate(timeout=60)[0]) for process in both) == [0, 2]
+    with panorama.open(tmp_path / "library") as library:
+        assert not lacking(library.snapshot(), library.embedder)
+    assert not list((tmp_path / "library").rglob("claim-*"))
+
+
+def test_who_waited_for_the_album_answers_with_all_of_it(tmp_path, fake_proposer, monkeypatch) -> None:
+    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "one.mp4", model="color-bands")
+        library.register("red", thing_picture("red"))
+        before = library.query("SELECT tracks WHERE entity = 'red'").arrow()
+    only_means(tmp_path / "library")
+
+    def done_elsewhere(store: Store, embedder: Embedder) -> int:
+        with panorama.open(tmp_path / "library") as other:
+            assert embed_exemplars(other._store, embedder) == 1
+        return embed_exemplars(store, embedder)
+
+    monkeypatch.setattr("panorama.answering.embed_exemplars", done_elsewhere)
+    with panorama.open(tmp_path / "library") as library:
+        assert library.query("SELECT tracks WHERE entity = 'red'").arrow().equals(before)
+        assert len(library.matcher().source.album(1)) == len(GEOMETRY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +19,7 @@ from panorama.errors import UsageError
 from panorama.indexing.outcomes import Hooks
 from panorama.naming import folder_camera
 from panorama.recording import RecordingRule
-from panorama.store import Recorded, RecordedRow, recorded
+from panorama.store import Recorded, RecordedRow, Store, recorded
 from panorama.store.catalog import Transaction
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -186,6 +188,48 @@ def test_while_indexing_a_folder_gives_its_camera_and_takes_no_time_back(
     library.index(tmp_path / "cam1" / "1.mp4", hooks=hooks)
     expected = {"0.mp4": replace(meanwhile, camera="cam1"), "1.mp4": Recorded("cam1")}
     assert seen == [expected], "before the file is told"
+
+
+@pytest.mark.parametrize("how", ["rule", "hand", "first"])
+def test_what_another_process_sets_meanwhile_is_not_taken_back(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Between reading rows and writing them anew, a time or camera set by another process was lost."""
+    library.index(tmp_path / "archive", recording=RULE, model="color-bands")
+    name, other = "gate_20260301-101500.mp4", "odd.mp4"
+    ways = {
+        "rule": lambda: library.date(recording=RecordingRule("{camera}_%Y%m%d-%H%M%S", "UTC")),
+        "hand": lambda: library.date([name], start="2026-04-01 08:00", zone="UTC"),
+        "first": lambda: library.date([name], first_start="2026-04-01 08:00", zone="UTC"),
+    }
+    elsewhere = {
+        "rule": f"library.date([{name!r}], start='2026-05-01 12:00', zone='UTC')",
+        "hand": f"library._store.put_recorded({{{name!r}: Recorded('yard')}})",
+        "first": f"library._store.put_recorded({{{name!r}: Recorded('yard', 5e8, 'UTC', 'name')}})",
+    }
+    program = (
+        "import sys, panorama; from panorama.store import Recorded\n"
+        f"with panorama.open(sys.argv[1]) as library: {elsewhere[how]}"
+    )
+    real, asked = Store.put_recorded, []
+
+    def meanwhile(store: Store, *given: object) -> int | None:
+        if not asked:
+            subprocess.run([sys.executable, "-c", program, str(library.path)], check=True, timeout=60)
+        asked.append(given)
+        return real(store, *given)
+
+    monkeypatch.setattr(Store, "put_recorded", meanwhile)
+    changed = ways[how]().changed
+    rows = {row.name: row.recorded for row in library._store.recorded()}
+    april = unix("2026-04-01 08:00")
+    expected = {
+        "rule": Recorded("gate", unix("2026-05-01 12:00"), "UTC", "hand"),
+        "hand": Recorded("yard", april, "UTC", "hand"),
+        "first": Recorded("yard", april, "UTC", "hand"),
+    }
+    assert rows[name] == expected[how] and len(asked) == 2
+    assert changed == (2 if how == "rule" else 1) and rows[other].start_time_unix is None
 
 
 @pytest.mark.parametrize("rule", [RecordingRule(zone="UTC"), RULE])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -80,9 +80,18 @@ def _times(row: object) -> tuple[float | None, str | None, str | None]:
     return (None, None, None) if unix is None else (float(unix), zone or "UTC", source or "unknown")
 
 
-def put(tx: Transaction, known: Sequence[RecordedRow], changes: Mapping[str, Recorded]) -> int:
-    """Store what is new for videos by name; how many rows were changed."""
-    before = {row.name: row.recorded for row in known}
+def put(
+    tx: Transaction, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None
+) -> int | None:
+    """Store what is new for videos by name; how many rows were changed.
+
+    Args:
+        known: what the changes were made from. Where a video says something else by now, nothing is stored,
+            and None is returned.
+    """
+    before = {row.name: row.recorded for row in read(tx, changes)}
+    if known is not None and any(known[name] != now for name, now in before.items()):
+        return None
     rows = [
         {
             "name": name,

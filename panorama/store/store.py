@@ -235,12 +235,19 @@ class Store:
         with self._place.catalog.read() as tx:
             return recorded.without_camera(tx)
 
-    def put_recorded(self, changes: Mapping[str, Recorded]) -> int:
-        """Say when and by which camera videos were recorded, by name; how many rows were changed."""
+    def put_recorded(
+        self, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None
+    ) -> int | None:
+        """Say when and by which camera videos were recorded, by name; how many rows were changed.
+
+        Args:
+            known: what the changes were made from; where another process has changed one of these videos
+                meanwhile, nothing is stored, and None is returned: make the changes again.
+        """
         if not changes:
             return 0
         with self._place.catalog.write() as tx:
-            return recorded.put(tx, recorded.read(tx, changes), changes)
+            return recorded.put(tx, changes, known)
 
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
         """Start writing what one video gives; nothing is visible before its `commit`."""
