@@ -149,7 +149,7 @@ def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
 
 
 def describe(library: Library, name: str) -> Result:
-    """One row about an entity: exemplars, threshold, spread of its exemplars, nearest other entity.
+    """One row about an entity: exemplars, its kind, threshold, spread of its exemplars, nearest other entity.
 
     threshold is the similarity from which a single crop scores as accepted, in the mean over the views of its
     exemplars, NULL for a category, where what they share counts as well; spread is the mean distance
@@ -181,10 +181,11 @@ def describe(library: Library, name: str) -> Result:
         "entity": pa.array([entity.name], pa.string()),
         "exemplars": pa.array([entity.exemplars], pa.int64()),
         "negatives": pa.array([entity.negatives], pa.int64()),
+        "category": pa.array([entity.category], pa.bool_()),
         "threshold": pa.array([threshold], pa.float64()),
         "spread": pa.array([spread], pa.float64()),
         "nearest": pa.array([nearest], pa.string()),
         "nearest_similarity": pa.array([similarity], pa.float64()),
     }
-    types = ["VARCHAR", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE", "VARCHAR", "DOUBLE"]
+    types = ["VARCHAR", "BIGINT", "BIGINT", "BOOLEAN", "DOUBLE", "DOUBLE", "VARCHAR", "DOUBLE"]
     return Result(pa.table(row), types)

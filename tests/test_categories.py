@@ -9,15 +9,17 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 from numpy.typing import NDArray
 from store_samples import MODEL, exemplar, unit_vectors
-from test_matching import TwoExits, by_track, source
+from test_matching import Remembered, TwoExits, by_track, source
+from test_on_terms import Ticking, accepted, many_tracks
 
 from panorama.errors import AccuracyError, UnknownEntity
-from panorama.query.category import CATEGORY_REACH, as_category, stranger_plane
+from panorama.query.category import CATEGORY_REACH, MOST_SHARE, as_category, stranger_plane
+from panorama.query.cost import Costs
 from panorama.query.decide import Calibration, levels_together, normalise
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.on_terms import match_on_terms
-from panorama.query.scoring import Sought, with_mean
+from panorama.query.scoring import SAME_PICTURE, Sought, denied_values, with_mean
 from panorama.query.terms import Contract
 from panorama.store import Album
 
@@ -30,9 +32,11 @@ RNG = np.random.default_rng(0)
 NONE = np.zeros((0, 8), np.float32)
 
 
-def units(count: int, dim: int = 8, around: float = 0.0) -> NDArray[np.float32]:
+def units(
+    count: int, dim: int = 8, around: float = 0.0, draw: np.random.Generator = RNG
+) -> NDArray[np.float32]:
     """Unit vectors (count, dim); the larger `around`, the more alike."""
-    rows = RNG.normal(size=(count, dim)) + around * np.eye(dim)[0]
+    rows = draw.normal(size=(count, dim)) + around * np.eye(dim)[0]
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
@@ -46,21 +50,23 @@ def test_without_strangers_an_example_of_a_category_reaches_farther_and_that_is_
     assert any_[:, -1] == pytest.approx([1, 1], abs=1e-6)
 
 
-def test_a_crop_is_worth_the_mean_of_the_nearest_view_and_of_what_all_views_share() -> None:
+def test_a_crop_is_worth_the_nearest_view_and_what_all_views_share() -> None:
     views, cohort, crops = units(6, around=2.0), units(40), units(30)
     positive = with_mean(views)
     level = levels_together(positive, cohort)
     rows, reaching = as_category(views, positive, level, NONE, cohort)
-    weights, offset = stranger_plane(views, NONE, cohort)
+    weights, offset, share = stranger_plane(views, NONE, cohort)
+    assert 0.3 < share < MOST_SHARE
     plane = crops @ weights + offset
     nearest = normalise(positive @ crops.T, level).max(axis=0)
+    worth = (1 - share) * nearest + share * plane
     found = normalise(rows @ crops.T, reaching).max(axis=0)
-    np.testing.assert_allclose(found, 1 - (1 - (nearest + plane) / 2) / CATEGORY_REACH, atol=1e-4)
+    np.testing.assert_allclose(found, 1 - (1 - worth) / CATEGORY_REACH, atol=1e-4)
 
 
 def test_the_plane_is_1_where_the_views_are_and_0_at_the_nearest_strangers() -> None:
     views, cohort = units(6, around=2.0), units(40)
-    weights, offset = stranger_plane(views, NONE, cohort)
+    weights, offset, _ = stranger_plane(views, NONE, cohort)
     assert float((views @ weights + offset).mean()) == pytest.approx(1)
     among = np.sort(cohort @ weights + offset)
     assert among[-3:].mean() == pytest.approx(0, abs=1e-9) and among[:-3].max() <= among[-3]
@@ -74,7 +80,7 @@ def test_look_alikes_turn_the_plane_away_from_what_they_show() -> None:
     rivals /= np.linalg.norm(rivals, axis=1, keepdims=True)
     plain, turned = (stranger_plane(views, some, cohort) for some in (NONE, rivals))
     assert plain is not None and turned is not None
-    lead = [float((views @ w).mean() - (rivals @ w).mean()) for w, _ in (plain, turned)]
+    lead = [float((views @ w).mean() - (rivals @ w).mean()) for w, *_ in (plain, turned)]
     assert lead[1] > lead[0] + 0.1
     assert float((views @ turned[0] + turned[1]).mean()) == pytest.approx(1)
 
@@ -85,6 +91,45 @@ def test_where_views_are_strangers_there_is_no_plane() -> None:
     level = np.full(40, 0.5, np.float32)
     rows, reaching = as_category(cohort, cohort, level, NONE, cohort)
     assert rows is cohort and reaching == pytest.approx(1 - CATEGORY_REACH * 0.5)
+
+
+def test_where_views_share_little_what_they_share_counts_for_little() -> None:
+    draw = np.random.default_rng(0)
+    cohort, nothing = units(300, 32, draw=draw), np.zeros((0, 32), np.float32)
+    shares = []
+    for around in (8.0, 4.0, 3.0, 2.0, 1.0, 0.5, 0.0):
+        views = units(12, 32, around, draw)
+        positive = with_mean(views)
+        level = levels_together(positive, cohort)
+        rows, reaching = as_category(views, positive, level, nothing, cohort)
+        plane = stranger_plane(views, nothing, cohort)
+        shares.append(0.0 if plane is None else plane[2])
+        # The nearest strangers are no nearer than to an individual, others not far from there.
+        at_most = 1 - 1 / CATEGORY_REACH
+        assert np.sort(normalise(rows @ cohort.T, reaching).max(axis=0))[-3:].mean() <= at_most + 1e-4
+        assert normalise(rows @ units(2000, 32, draw=draw).T, reaching).max() < 1
+    assert shares[0] == MOST_SHARE and shares == sorted(shares, reverse=True) and shares[-3:] == [0, 0, 0]
+
+
+def test_of_three_strangers_none_is_farther_than_the_nearest_and_there_is_no_plane() -> None:
+    draw = np.random.default_rng(0)
+    views, cohort = units(4, around=2.0, draw=draw), units(3, draw=draw)
+    level = levels_together(views, cohort)
+    rows, reaching = as_category(views, views, level, NONE, cohort)
+    assert rows is views
+    np.testing.assert_allclose(reaching, 1 - CATEGORY_REACH * (1 - level), rtol=1e-6)
+
+
+def test_a_plane_that_no_similarity_can_stand_for_is_left_out() -> None:
+    # Strangers in a narrow cone around an axis, views around the same one and far apart from each other.
+    draw = np.random.default_rng(0)
+    for _ in range(3000):
+        cohort = draw.normal(size=(20, 3)) + draw.choice([3.0, 10.0]) * np.eye(3)[0]
+        views = draw.normal(size=(20, 3)) + draw.choice([0.3, 1.0, 3.0]) * np.eye(3)[0]
+        cohort, views = (np.float32(v / np.linalg.norm(v, axis=1, keepdims=True)) for v in (cohort, views))
+        level = levels_together(views, cohort)
+        rows, reaching = as_category(views, views, level, np.zeros((0, 3), np.float32), cohort)
+        assert np.isfinite(rows).all() and (reaching < 1).all()
 
 
 def test_what_an_index_is_asked_for_is_all_that_is_worth_a_value() -> None:
@@ -119,6 +164,58 @@ def test_an_index_is_asked_as_far_as_a_category_reaches() -> None:
     exact = AlbumMatcher(some, TwoExits(), (NEAR, NEAR)).match(MatchRequest())
     found = AlbumMatcher(replace(some, searched=[]), TwoExits(), (NEAR, NEAR)).match(MatchRequest())
     assert by_track(found) == by_track(exact) and OWNERS[2] in by_track(exact)
+
+
+def test_what_was_denied_is_told_from_the_nearest_example_whatever_all_of_them_share() -> None:
+    draw = np.random.default_rng(0)
+    views, cohort = units(6, 8, 4.0, draw), units(40, draw=draw)
+    shared = with_mean(views)[-1:]  # a track right in the middle of the category
+    album = Album(
+        ("thing",),
+        np.zeros(7, np.int32),
+        np.arange(7),
+        np.arange(7) == 6,
+        np.arange(7) == 6,
+        np.concatenate([views, shared]),
+        ANY,
+    )
+    crop = np.asarray(shared + 0.02 * units(1, draw=draw), np.float32)
+    crop /= np.linalg.norm(crop)
+    plain = replace(album, categories=frozenset())
+    as_one, as_any = (Sought.of(some, "thing", cohort) for some in (plain, album))
+    own = normalise(as_any.positive @ crop.T, as_any.level[: len(as_any.positive)]).max()
+    assert own > normalise(as_any.denied @ crop.T, as_any.denied_level).max()
+    assert denied_values(as_any, crop) > SAME_PICTURE
+    np.testing.assert_array_equal(denied_values(as_any, crop), denied_values(as_one, crop))
+
+
+def test_what_a_new_video_adds_to_a_category_needs_no_look_at_the_old_ones() -> None:
+    values, owners = [0.7, 0.6, 0.95], [1 << 32, (1 << 32) + 1, 2 << 32]
+    passes = {}
+    for kind in (frozenset(), ANY):
+        known = Remembered()
+        old = replace(source(values[:2], values[:2], owners[:2]), categories=kind)
+        AlbumMatcher(old, TwoExits(), (NEAR, NEAR), known).match(MatchRequest())
+        new = replace(source(values, values, owners), categories=kind, searched=[])
+        grown = AlbumMatcher(new, TwoExits(), (NEAR, NEAR), known, Costs(row=1.0))  # so by the index
+        fresh = AlbumMatcher(replace(new, searched=[]), TwoExits(), (NEAR, NEAR))
+        assert by_track(grown.match(MatchRequest())) == by_track(fresh.match(MatchRequest()))
+        assert grown.best("thing") == fresh.best("thing")
+        passes[kind] = len(new.searched)
+    assert passes == {
+        frozenset(): 2,
+        ANY: 1,
+    }  # a better track is what others of an individual stand back from
+
+
+def test_out_of_time_tracks_of_a_category_are_accepted_as_in_time() -> None:
+    fake, matcher = many_tracks(near_best=0.99)
+    fake.categories = ANY
+    request = MatchRequest(("thing",))
+    complete = accepted(matcher.match(request))
+    assert set(range(64)) < complete and not set(range(64)) <= accepted(many_tracks(0.99)[1].match(request))
+    found = match_on_terms(matcher, replace(request, budget=Ticking(3)), [])
+    assert accepted(found) == set(range(64))  # all that were looked at
 
 
 @pytest.mark.parametrize("kind", ["precision", "recall"])
@@ -176,6 +273,11 @@ def test_the_command_line_says_which_kind_an_entity_is_and_changes_it(run, reds)
     assert run("register", "paint", "--instance").err == "paint: 2 examples\n"
     assert run("register", "van", "--category").err == "van, a category: 1 example\n"
     assert kinds(run) == {"paint": False, "van": True}
+    # What needs a picture is not passed over where there is none.
+    for option, said in ((["--find"], "no picture given"), (["--box", "1,2,3,4"], "0 were given")):
+        without = run("register", "van", "--instance", *option)
+        assert without.status == 2 and said in without.err
+    assert kinds(run) == {"paint": False, "van": True}
     unknown = run("register", "vam", "--category")
     assert unknown.status == 1 and "Did you mean 'van'" in unknown.err
     (reds / "album" / "sky").mkdir(parents=True)
@@ -191,6 +293,8 @@ def test_sql_says_it_too_and_answers_change_with_it(run, reds) -> None:
     assert run("query", "CREATE ENTITY 'x' AS CATEGORY FROM 'red.png'").status == 0
     shown = run("query", "SELECT * FROM entities", "--format", "json").json
     assert shown == [{"entity": "x", "exemplars": 1, "negatives": 0, "category": True}]
+    assert run("query", "SHOW ENTITIES", "--format", "json").json == shown
+    assert run("query", "DESCRIBE ENTITY 'x'", "--format", "json").json[0]["category"] is True
     as_category = scores()
     assert run("query", "ALTER ENTITY 'x' SET INSTANCE", "--format", "json").json == [
         {"action": "changed", "entity": "x"}

@@ -116,7 +116,7 @@ def register_command(
         if images or unlike or find:
             raise click.UsageError("--video takes one example from one frame; register images separately")
         entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=category)
-    elif category is not None and not (images or unlike):
+    elif category is not None and not (images or unlike or box or find):
         entity = library.set_category(name, category)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find, category=category)

@@ -1,11 +1,11 @@
 """Views of a category's exemplars enter; what crops are compared with in their place leaves.
 
 An entity that stands for a category (a species, a model of car) is asked for by some of its members. A crop
-is then worth the mean of two values: its normalised similarity to the nearest view of an exemplar, as for an
+is then worth a mean of two values: its normalised similarity to the nearest view of an exemplar, as for an
 individual, and its place between strangers and all views together, on the plane of least squares that tells
 them apart (ridge regression; Hoerl and Kennard 1970). The one knows members that look like an exemplar, the
-other what members share. Both are affine in the vector of the crop, so their mean is what one similarity to
-another vector, no longer of unit length, is against another level.
+other what members share, and counts for less the less that is. Both are affine in the vector of the crop, so
+their mean is what one similarity to another vector, no longer of unit length, is against another level.
 """
 
 from __future__ import annotations
@@ -32,8 +32,18 @@ RIVAL_SHARE = 0.3
 LEAST_LEAD = 1e-3
 """How far apart the means of views and strangers are at least along the normal of the plane."""
 
-MOST_LEVEL = 0.95
-"""A cohort that holds the very pictures would put the level at 1 and divide by nothing."""
+MOST_SHARE = 0.5
+"""What the plane counts for in the value of a crop; the rest is the nearest view's."""
+
+STEEPEST = 2.0
+"""Its share, by what lies between strangers and views on it, is at most this.
+
+Where views have little in common, strangers come near to their mean, or past it. What is left between them
+would be stretched until it drowns the nearest view: the plane counts for less there, and then for nothing.
+"""
+
+LEAST_LEFT = 0.1
+"""What stands for a view is divided by 1 - n of nothing (a vector of zeros), which is at least so much."""
 
 
 def as_category(
@@ -51,24 +61,27 @@ def as_category(
         rivals: (Q, dim) views of its look-alikes.
         cohort: (N, dim) of strangers; without one there is no plane.
     """
-    plane = stranger_plane(views, rivals, cohort) if len(views) and len(cohort) else None
+    # Of so few strangers all are the nearest: nothing lies beyond them.
+    told = len(views) > 0 and len(cohort) > COHORT_NEIGHBOURS
+    plane = stranger_plane(views, rivals, cohort) if told else None
     if plane is not None:
-        weights, offset = plane
+        weights, offset, share = plane
         gain = 1 / (1 - level.astype(np.float64))
-        rows = (positive * gain[:, None] + weights) / 2  # n = rows @ x - back
-        back = (gain - 1 - offset) / 2
-        level = np.asarray(back / (1 + back), np.float32)
-        positive = np.asarray(rows / (1 + back[:, None]), np.float32)
+        rows = (1 - share) * positive * gain[:, None] + share * weights  # n = rows @ x - back
+        back = (1 - share) * (gain - 1) - share * offset
+        if (1 + back).min() >= LEAST_LEFT:
+            level = np.asarray(back / (1 + back), np.float32)
+            positive = np.asarray(rows / (1 + back[:, None]), np.float32)
     return positive, np.asarray(1 - CATEGORY_REACH * (1 - level), np.float32)
 
 
 def stranger_plane(
     views: NDArray[np.float32], rivals: NDArray[np.float32], cohort: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], float] | None:
-    """Weights (dim,) and offset: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
+) -> tuple[NDArray[np.float64], float, float] | None:
+    """Weights (dim,), offset and share: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
 
     Least squares between views at 1 and the cohort at 0, both kinds of equal weight, with look-alikes at 0,
-    too. None where views are no farther on than strangers are.
+    too. The share is what it counts for. None where views are no farther on than the nearest strangers are.
     """
     known, strangers = views.astype(np.float64), cohort.astype(np.float64)
     here, there = known.mean(axis=0), strangers.mean(axis=0)
@@ -85,5 +98,7 @@ def stranger_plane(
     weights /= lead
     offset = 1 - float(here @ weights)
     among = np.sort(strangers @ weights + offset)[-COHORT_NEIGHBOURS:]
-    level = min(float(among.mean()), MOST_LEVEL)
-    return weights / (1 - level), (offset - level) / (1 - level)
+    apart = 1 - float(among.mean())
+    if apart <= 0:
+        return None
+    return weights / apart, (offset - 1 + apart) / apart, min(MOST_SHARE, STEEPEST * apart)

@@ -137,7 +137,7 @@ class Engine:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
         statement = parse_statement(tokens, sql)
         if isinstance(statement, ShowEntities):
-            sql = "SELECT entity, exemplars, negatives FROM entities ORDER BY entity"
+            sql = "SELECT entity, exemplars, negatives, category FROM entities ORDER BY entity"
             tokens = tokenize(sql)
         elif statement is not None:
             raise QueryError(

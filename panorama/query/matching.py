@@ -192,10 +192,11 @@ class AlbumMatcher:
 
         It is enough where no new track beats the best one of old, which those of old were compared with, and
         none was seen at a deeper exit, whose best one they would be compared with. Where there are none of
-        old, nothing was compared.
+        old, nothing was compared, nor are tracks of a category.
         """
         known = {name: self._wholes[name] for name in names}
-        best = {name: old.best if len(old.matches) else {} for name, old in known.items()}
+        alone = self.source.album(self.embedder.exits).categories
+        best = {n: old.best if len(old.matches) and n not in alone else {} for n, old in known.items()}
         again = []
         for name, (new, top) in self._found(names, segments, best).items():
             old = known[name]

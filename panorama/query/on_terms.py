@@ -85,7 +85,7 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     may_be = f"that may be {request.entities[0]}"
     told = counted(waiting, f"track {may_be} was", f"tracks {may_be} were")
     budget.cut.append(f"{told} not looked at closely")
-    strict = _strict(matcher.calibrations, matcher.first_exit())
+    strict = _strict(matcher.rules(request.entities[0]), matcher.first_exit())
     found = _like(matcher, source, strict).match(request)
     if request.keep == "accepted":
         return found

@@ -190,6 +190,8 @@ class Sought:
         exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
         positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1;
             of a category what stands for these, of any length.
+        nearest: (P, dim) these as they are, by which what was denied is told from an example, also of a
+            category; nearest_level: (P,) how alike strangers get to each of these.
         negative: (Q, dim) of its look-alikes, the mean of the views of each.
         level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
         denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
@@ -198,6 +200,8 @@ class Sought:
 
     exemplar_ids: NDArray[np.int64]
     positive: NDArray[np.float32]
+    nearest: NDArray[np.float32]
+    nearest_level: NDArray[np.float32]
     negative: NDArray[np.float32]
     level: NDArray[np.float32]
     denied: NDArray[np.float32]
@@ -212,19 +216,18 @@ class Sought:
         bad = np.flatnonzero(mine & album.negative & ~album.denied)
         no = np.flatnonzero(mine & album.denied)
         ids = album.exemplar_ids[good]
-        positive = with_mean(album.vectors[good])
+        nearest = positive = with_mean(album.vectors[good])
         # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
         each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
         negative = np.concatenate([*each, positive[:0]])
-        level = levels_together(positive, cohort)
+        nearest_level = level = levels_together(nearest, cohort)
         if name in album.categories:
             positive, level = as_category(album.vectors[good], positive, level, album.vectors[bad], cohort)
         level = np.concatenate([level, cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
-        return cls(
-            ids, positive, negative, level, denied, album.exemplar_ids[no], cohort_level(denied, cohort)
-        )
+        no_ids, no_level = album.exemplar_ids[no], cohort_level(denied, cohort)
+        return cls(ids, positive, nearest, nearest_level, negative, level, denied, no_ids, no_level)
 
     def without_denied(self) -> Sought:
         """The same where nothing was denied."""
@@ -394,8 +397,8 @@ def denied_values(one: Sought, crops: NDArray[np.float32]) -> NDArray[np.float32
     It could be one from SAME_PICTURE on, where no example is nearer. Nearness alone takes nothing away: what
     is denied was seen in the same light, size and place as the thing itself is, and examples often were not.
     """
-    level = one.level[: len(one.positive)]
-    by_examples = normalise(one.positive @ crops.T, level).max(axis=0)  # (rows,)
+    # Of a category, too, by the nearest view: the value by what all share would outdo the very picture.
+    by_examples = normalise(one.nearest @ crops.T, one.nearest_level).max(axis=0)  # (rows,)
     near = normalise(one.denied @ crops.T, one.denied_level)
     return np.where((near >= SAME_PICTURE) & (near >= by_examples), near, np.float32(-np.inf))
 

@@ -8,7 +8,8 @@ of `deciding.py`: what is indexed there is not indexed again. Printed by the num
 to ask: from which value on the archives that choose are silent about 95 % of the categories; then, with the
 floor that ships, how often archives are silent, and what is found. A second table is of categories that some
 other class is taken for: what is found, and how many of that class, without and with as many of its pictures
-as look-alikes, which are then asked about no more.
+as look-alikes, which are then asked about no more. A third one is of several classes as one category, which
+have little in common.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from panorama.store import Album
 EXAMPLES = (1, 2, 3, 5, 10)
 LEAST_LEFT = 6
 """Pictures of a category that must be left to be found."""
+
+CLASSES, OF_EACH = (2, 4, 8), 5
+"""As one category: so many classes, each by so many pictures."""
 
 SEEDS = (0, 1)
 SILENT = 0.95
@@ -176,6 +180,23 @@ def with_look_alikes(
         yield np.array(rows)
 
 
+def several(
+    classes: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
+) -> Iterator[Asked]:
+    """So many classes at once as one category, each by OF_EACH pictures: they have little in common."""
+    shown, every = Archive.of_pictures(pictures.degraded), list(drawn(pictures, OF_EACH))
+    own, rng = every[: len(every) // len(SEEDS)], np.random.default_rng(0)
+    for _ in range(len(every)):
+        some = [own[i] for i in rng.permutation(len(own))[:classes]]
+        known = np.concatenate([mine[:OF_EACH] for _, mine in some])
+        rest = np.ones(len(pictures.labels), np.bool_)
+        rest[known] = False
+        one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
+        loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
+        theirs = np.isin(pictures.labels, [label for label, _ in some])
+        yield Asked(loudest, shown.values(one)[rest], theirs[rest])
+
+
 def row(some: list[Asked], rule: Calibration) -> str:
     """Cells of the table."""
     loud = np.array([value for one in some for name, value in one.loudest.items() if name != EVAL])
@@ -210,6 +231,12 @@ def main() -> None:
         )
         for told, cells in zip((0, count), both, strict=True):
             print(f"| {count} | {told} | {' | '.join(f'{v:.3f}' for v in cells)} |", flush=True)
+    print("\n| classes | asked as | silent from | silent | silent, eval | AP | F1 | recall | precision |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for count in CLASSES:
+        for way, border in (("individual", rule), ("category", rule.alone())):
+            some = list(several(count, pictures, where, embedder.cohort()[-1], way == "category"))
+            print(f"| {count} | {way} | {row(some, border)} |", flush=True)
 
 
 if __name__ == "__main__":
