@@ -107,12 +107,13 @@ class Why:
         exemplar: the picture of the entity that matched.
         runner_up: the best picture of another entity, None where there is none.
         own: how much more than strangers the crop is like the entity, by the nearest view of its examples and
-            their mean: 1 for the same picture, 0 for the nearest strangers.
+            their mean: 1 for the same picture, 0 for the nearest strangers. Of a category with what all of
+            them share, and on its longer reach, so that 1 may be passed.
         look_alike: the nearest registered look-alike of the entity, None where there is none.
         unlike: the same as `own` of the look-alikes, None without one; its lead over `own` is lost twice.
         denied: what was said not to be the entity, of which the track could be a picture, None otherwise.
         best_score: of the entity's best track at the exit that decided, of each without the examples that
-            were cut from it.
+            were cut from it; tracks of a category are not compared with it.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
