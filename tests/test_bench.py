@@ -102,6 +102,14 @@ def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, sma
     assert time.perf_counter() - began < float(row[3])
 
 
+def test_pictures_of_a_damaged_copy_are_those_that_were_indexed(bench, tmp_path) -> None:
+    write_film(tmp_path / "red.mp4", [Thing("red", 0, 90), Thing("blue", 30, 90)], frames=90)
+    found = rows(bench("damaged", tmp_path / "red.mp4", *COLOR.split()), "Pictures of crops")
+    assert set(found) == {"zeros-red.mp4", "random-red.mp4"}
+    for crops, _, by_stamp, some, _, alone, told in found.values():
+        assert int(crops) >= int(some) > 0 and (by_stamp, alone, told) == ("0", "0", "0")
+
+
 def test_failures_are_drawn_where_the_truth_is_elsewhere(bench, fake_proposer, tmp_path, monkeypatch) -> None:
     """The red thing is found; of the blue one the truth names a place and a time that are wrong."""
     things = [Thing("red", 0, FRAMES), Thing("blue", 0, 8, left=100)]
