@@ -132,6 +132,36 @@ def test_a_plane_that_no_similarity_can_stand_for_is_left_out() -> None:
         assert np.isfinite(rows).all() and (reaching < 1).all()
 
 
+def test_a_picture_of_one_view_counts_as_much_for_a_category_as_one_of_many() -> None:
+    draw = np.random.default_rng(0)
+    once, cohort, crop = units(3, 8, 2.0, draw), units(40, draw=draw), units(1, draw=draw)
+    rivals = units(2, 8, 1.0, draw)
+    ids, other = np.array([4, 4, 4, 4, 7, 9]), np.array([12, 12, 12, 15])
+    views, unlike = once[[0, 0, 0, 0, 1, 2]], rivals[[0, 0, 0, 1]]
+    each, many = stranger_plane(once, rivals, cohort), stranger_plane(views, unlike, cohort, (ids, other))
+    assert each is not None and many is not None
+    np.testing.assert_allclose(many[0], each[0], rtol=1e-6)
+    assert many[1:] == pytest.approx(each[1:])
+    # So it is where an album is asked.
+    none = np.zeros(10, np.bool_)
+    album = Album(
+        ("thing",),
+        np.zeros(10, np.int32),
+        np.concatenate([ids, other]),
+        np.arange(10) >= 6,
+        none,
+        np.concatenate([views, unlike]),
+        ANY,
+    )
+    found, positive = Sought.of(album, "thing", cohort), with_mean(views)
+    level = levels_together(positive, cohort)
+    rows, reaching = as_category(views, positive, level, unlike, cohort, (ids, other))
+    np.testing.assert_array_equal(found.positive, rows)
+    np.testing.assert_array_equal(found.level[: len(rows)], reaching)
+    unweighed, _ = as_category(views, positive, level, unlike, cohort)
+    assert not np.allclose(rows @ crop.T, unweighed @ crop.T)
+
+
 def test_what_an_index_is_asked_for_is_all_that_is_worth_a_value() -> None:
     views, cohort, crops = units(6, around=2.0), units(40), units(400, around=1.0)
     index, ids, no = np.zeros(6, np.int32), np.arange(6), np.zeros(6, np.bool_)

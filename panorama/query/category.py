@@ -52,6 +52,7 @@ def as_category(
     level: NDArray[np.float32],
     rivals: NDArray[np.float32],
     cohort: NDArray[np.float32],
+    pictures: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """What stands for an entity's views (P, dim) and their levels (P,) where it is a category.
 
@@ -60,10 +61,11 @@ def as_category(
         positive: (P, dim) these, and their mean as one more; level: (P,) how alike strangers get to each.
         rivals: (Q, dim) views of its look-alikes.
         cohort: (N, dim) of strangers; without one there is no plane.
+        pictures: which picture each of the views (V,) and of the rivals (Q,) is of; None: each of its own.
     """
     # Of so few strangers all are the nearest: nothing lies beyond them.
     told = len(views) > 0 and len(cohort) > COHORT_NEIGHBOURS
-    plane = stranger_plane(views, rivals, cohort) if told else None
+    plane = stranger_plane(views, rivals, cohort, pictures) if told else None
     if plane is not None:
         weights, offset, share = plane
         gain = 1 / (1 - level.astype(np.float64))
@@ -76,20 +78,26 @@ def as_category(
 
 
 def stranger_plane(
-    views: NDArray[np.float32], rivals: NDArray[np.float32], cohort: NDArray[np.float32]
+    views: NDArray[np.float32],
+    rivals: NDArray[np.float32],
+    cohort: NDArray[np.float32],
+    pictures: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.float64], float, float] | None:
     """Weights (dim,), offset and share: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
 
     Least squares between views at 1 and the cohort at 0, both kinds of equal weight, with look-alikes at 0,
-    too. The share is what it counts for. None where views are no farther on than the nearest strangers are.
+    too; every picture counts alike, however many views it has: of what a video showed there is one, of a file
+    there are several. The share is what the plane counts for. None where views are no farther on than the
+    nearest strangers are.
     """
     known, strangers = views.astype(np.float64), cohort.astype(np.float64)
-    here, there = known.mean(axis=0), strangers.mean(axis=0)
-    kinds = [(known, 1.0), (strangers, 1.0)]
+    of_views, of_rivals = pictures or (np.arange(len(views)), np.arange(len(rivals)))
+    kinds = [(known, _alike(of_views)), (strangers, np.full(len(strangers), 1 / len(strangers)))]
+    here, there = (part @ some for some, part in kinds)
     if len(rivals):
-        kinds.append((rivals.astype(np.float64), RIVAL_SHARE))
-    middle = sum(share * some.mean(axis=0) for some, share in kinds) / sum(share for _, share in kinds)
-    spread = sum(share * (some - middle).T @ (some - middle) / len(some) for some, share in kinds)
+        kinds.append((rivals.astype(np.float64), RIVAL_SHARE * _alike(of_rivals)))
+    middle = sum(part @ some for some, part in kinds) / sum(part.sum() for _, part in kinds)
+    spread = sum(((some - middle).T * part) @ (some - middle) for some, part in kinds)
     far = float(((strangers - (here + there) / 2) ** 2).sum(axis=1).mean()) / len(here)
     weights = np.linalg.solve(spread + SHRINKAGE * far * np.eye(len(here)), here - middle)
     lead = float(weights @ (here - there))
@@ -102,3 +110,9 @@ def stranger_plane(
     if apart <= 0:
         return None
     return weights / apart, (offset - 1 + apart) / apart, min(MOST_SHARE, STEEPEST * apart)
+
+
+def _alike(pictures: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What each view (V,) counts for where its picture counts as much as any other; 1 together."""
+    _, own, views = np.unique(pictures, return_inverse=True, return_counts=True)
+    return np.asarray(1 / views[own] / len(views))

@@ -222,7 +222,9 @@ class Sought:
         negative = np.concatenate([*each, positive[:0]])
         nearest_level = level = levels_together(nearest, cohort)
         if name in album.categories:
-            positive, level = as_category(album.vectors[good], positive, level, album.vectors[bad], cohort)
+            views, rivals = album.vectors[good], album.vectors[bad]
+            pictures = ids, album.exemplar_ids[bad]
+            positive, level = as_category(views, positive, level, rivals, cohort, pictures)
         level = np.concatenate([level, cohort_level(negative, cohort)])
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
