@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.calibration import calibrations_for, measured_with
@@ -56,6 +57,20 @@ class Entity:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     denied: int = 0
     category: bool = False
+
+    @classmethod
+    def listed(cls, rows: pa.Table) -> list[Entity]:
+        """Those of rows of `Snapshot.entities`, in their order."""
+        return [
+            cls(
+                row["entity"],
+                row["exemplars"],
+                row["negatives"],
+                denied=row["denied"],
+                category=row["category"],
+            )
+            for row in rows.to_pylist()
+        ]
 
     def __repr__(self) -> str:
         said = f", denied={self.denied}" if self.denied else ""

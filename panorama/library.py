@@ -320,19 +320,17 @@ class Library:
         """The vocabulary, in order of name."""
         from panorama.answering import Entity
 
-        rows = self.snapshot().entities.to_pylist()
-        return [
-            Entity(r["entity"], r["exemplars"], r["negatives"], denied=r["denied"], category=r["category"])
-            for r in rows
-        ]
+        return Entity.listed(self.snapshot().entities)
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
-        known = {entity.name: entity for entity in self.entities()}
-        found = known.get(composed(name).strip())
-        if found is None:
-            raise UnknownEntity(unknown("entity", name, list(known), "panorama entities"))
-        return found
+        from panorama.answering import Entity
+
+        snapshot, called = self.snapshot(), composed(name).strip()
+        names = snapshot.entity_names
+        if called not in names:
+            raise UnknownEntity(unknown("entity", name, names, "panorama entities"))
+        return Entity.listed(snapshot.entities.slice(names.index(called), 1))[0]
 
     def set_category(self, name: str, category: bool = True) -> Entity:
         """Say that an entity stands for any of its kind (a species, a model of car), or for one individual.

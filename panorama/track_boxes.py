@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from panorama.store.schema import BEST_FIRST
+
+if TYPE_CHECKING:
+    from panorama.library import Library
 
 Box = tuple[float, float, float, float]
 
@@ -32,6 +35,11 @@ class TrackBoxes:
 
     def __init__(self, query: Callable[[str, Sequence[Any]], pa.Table]) -> None:
         self._query = query
+
+    @classmethod
+    def of(cls, library: Library) -> TrackBoxes:
+        """Those of one library."""
+        return cls(lambda sql, values: library.query(sql, values).arrow())
 
     def views(self, track_ids: Iterable[int]) -> Mapping[int, tuple[int, Box]]:
         """Frame and box of the best crop of each track; tracks that are not there are left out."""

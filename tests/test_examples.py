@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
@@ -85,6 +86,17 @@ def only_means(library: Path) -> None:
             change = "UPDATE exemplar_vectors SET views = 1, vectors = ? WHERE exemplar_id = ?"
             catalog.execute(change, [vector.tobytes(), exemplar])
     catalog.close()
+
+
+def old_library(folder: Path, sql: str, *unlike: np.ndarray) -> pa.Table:
+    """A library of one film and one entity, red, of which only means are left; its answer before that."""
+    write_film(folder / "one.mp4", [Thing("red", 5, 35)])
+    with panorama.open(folder / "library", create=True) as library:
+        library.index(folder / "one.mp4", model="color-bands")
+        library.register("red", thing_picture("red"), unlike=unlike)
+        before = library.query(sql).arrow()
+    only_means(folder / "library")
+    return before
 
 
 @pytest.mark.parametrize("pictures", ["there", "gone"])
@@ -165,12 +177,7 @@ def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_pro
 def test_names_that_change_meanwhile_leave_the_question_with_its_own(
     tmp_path, fake_proposer, monkeypatch
 ) -> None:
-    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
-    with panorama.open(tmp_path / "library", create=True) as library:
-        library.index(tmp_path / "one.mp4", model="color-bands")
-        library.register("red", thing_picture("red"))
-        before = library.query("SELECT frames WHERE entity = 'red'").arrow()
-    only_means(tmp_path / "library")
+    before = old_library(tmp_path, "SELECT frames WHERE entity = 'red'")
 
     def renamed_meanwhile(store: Store, embedder: Embedder) -> int:
         done = embed_exemplars(store, embedder)
@@ -206,11 +213,7 @@ def test_of_two_processes_one_sees_an_old_album_anew_and_the_other_waits_for_it(
     tmp_path, fake_proposer
 ) -> None:
     """Both did all of it."""
-    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
-    with panorama.open(tmp_path / "library", create=True) as library:
-        library.index(tmp_path / "one.mp4", model="color-bands")
-        library.register("red", thing_picture("red"), unlike=thing_picture("blue"))
-    only_means(tmp_path / "library")
+    old_library(tmp_path, "SELECT tracks WHERE entity = 'red'", thing_picture("blue"))
     command = [sys.executable, "-c", SEES_ANEW, str(tmp_path / "library")]
     both = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
@@ -226,12 +229,7 @@ def test_of_two_processes_one_sees_an_old_album_anew_and_the_other_waits_for_it(
 
 
 def test_who_waited_for_the_album_answers_with_all_of_it(tmp_path, fake_proposer, monkeypatch) -> None:
-    write_film(tmp_path / "one.mp4", [Thing("red", 5, 35)])
-    with panorama.open(tmp_path / "library", create=True) as library:
-        library.index(tmp_path / "one.mp4", model="color-bands")
-        library.register("red", thing_picture("red"))
-        before = library.query("SELECT tracks WHERE entity = 'red'").arrow()
-    only_means(tmp_path / "library")
+    before = old_library(tmp_path, "SELECT tracks WHERE entity = 'red'")
 
     def done_elsewhere(store: Store, embedder: Embedder) -> int:
         with panorama.open(tmp_path / "library") as other:

@@ -331,7 +331,7 @@ def _tell_replaced(library: Library, result: Result) -> None:
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
     hits = hits_of(result.columns, result.arrow().to_pylist())
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
-    tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
+    tracks = TrackBoxes.of(library)
     if sheet:
         report = write_sheet(hits, paths, Path(sheet), tracks=tracks)
         say(f"{report.drawn} of {counted(len(hits), 'hit')} drawn in {sheet}")

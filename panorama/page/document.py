@@ -96,7 +96,7 @@ def write_page(
     check_page_suffix(out)
     tiles, hits = tiles_of(library, result, entity, most)
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
-    tracks = TrackBoxes(lambda sql, values: library.query(sql, values).arrow())
+    tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     text = _document(result, hits, tiles, frames, crops, command)

@@ -130,9 +130,14 @@ class AlbumMatcher:
                 break
         return score, band, exit
 
+    @property
+    def categories(self) -> frozenset[str]:
+        """The entities that stand for any of their kind."""
+        return self.source.album(self.embedder.exits).categories
+
     def rules(self, name: str) -> tuple[Calibration, ...]:
         """The calibrations for one entity: tracks of a category are not compared with each other."""
-        if name not in self.source.album(self.embedder.exits).categories:
+        if name not in self.categories:
             return self.calibrations
         return tuple(calibration.alone() for calibration in self.calibrations)
 
@@ -195,7 +200,7 @@ class AlbumMatcher:
         old, nothing was compared, nor are tracks of a category.
         """
         known = {name: self._wholes[name] for name in names}
-        alone = self.source.album(self.embedder.exits).categories
+        alone = self.categories
         best = {n: old.best if len(old.matches) and n not in alone else {} for n, old in known.items()}
         again = []
         for name, (new, top) in self._found(names, segments, best).items():

@@ -37,9 +37,8 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
     if names is None:
         names = matcher.source.album(matcher.embedder.exits).entities
     if request.contract is not None:
-        categories = matcher.source.album(matcher.embedder.exits).categories
         for name in names:
-            if name in categories:
+            if name in matcher.categories:
                 raise no_category(request.contract, name)
         crops = len(matcher.source.crops()[0])
         kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)

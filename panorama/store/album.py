@@ -157,13 +157,12 @@ def add_album(
     written: list[Path] = []
     try:
         with place.catalog.write() as tx:
-            ids = [
-                [_add(tx, place, name, _find_or_make(tx, name), item, written) for item in items]
-                for name, items in checked
-            ]
-            if category is not None:
-                for name, _ in checked:
-                    tx.run(_SET_CATEGORY, entity=_find(tx, name), category=int(category))
+            ids = []
+            for name, items in checked:
+                entity_id = _find_or_make(tx, name)
+                if category is not None:
+                    tx.run(_SET_CATEGORY, entity=entity_id, category=int(category))
+                ids.append([_add(tx, place, name, entity_id, item, written) for item in items])
             tx.bump("album")
     except BaseException:
         with contextlib.suppress(LibraryWriteError):  # what went wrong first is what the user needs to know

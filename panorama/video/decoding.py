@@ -136,11 +136,7 @@ def is_shown(packet: av.Packet, codec: str) -> bool:
 
 
 def decoded_frames(
-    source: Source,
-    report: DecodeReport,
-    *,
-    seek_pts: int | None = None,
-    keyframes_only: bool = False,
+    source: Source, report: DecodeReport, *, seek_pts: int | None = None, keyframes_only: bool = False
 ) -> Generator[av.VideoFrame, None, None]:
     """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
 

@@ -15,7 +15,7 @@ have little in common.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,13 +143,19 @@ def asked(
     examples: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
 ) -> Iterator[Asked]:
     """Every category that has enough pictures, once for each seed."""
-    shown = Archive.of_pictures(pictures.degraded)
     for label, mine in drawn(pictures, examples):
-        known, rest = mine[:examples], np.ones(len(pictures.labels), np.bool_)
-        rest[known] = False
-        one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
-        loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
-        yield Asked(loudest, shown.values(one)[rest], pictures.labels[rest] == label)
+        one = Sought.of(album_of(pictures.views[mine[:examples]], category), "asked", cohort)
+        yield sought(one, mine[:examples], pictures.labels == label, pictures, where)
+
+
+def sought(
+    one: Sought, known: NDArray[np.intp], right: Mask, pictures: Pictures, where: dict[str, Archive]
+) -> Asked:
+    """What is found of an entity: in archives, and among the pictures that are not `known`, its examples."""
+    rest = np.ones(len(right), np.bool_)
+    rest[known] = False
+    loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
+    return Asked(loudest, Archive.of_pictures(pictures.degraded).values(one)[rest], right[rest])
 
 
 def with_look_alikes(
@@ -184,17 +190,14 @@ def several(
     classes: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
 ) -> Iterator[Asked]:
     """So many classes at once as one category, each by OF_EACH pictures: they have little in common."""
-    shown, every = Archive.of_pictures(pictures.degraded), list(drawn(pictures, OF_EACH))
+    every = list(drawn(pictures, OF_EACH))
     own, rng = every[: len(every) // len(SEEDS)], np.random.default_rng(0)
     for _ in range(len(every)):
         some = [own[i] for i in rng.permutation(len(own))[:classes]]
         known = np.concatenate([mine[:OF_EACH] for _, mine in some])
-        rest = np.ones(len(pictures.labels), np.bool_)
-        rest[known] = False
         one = Sought.of(album_of(pictures.views[known], category), "asked", cohort)
-        loudest = {name: float(archive.values(one).max()) for name, archive in where.items()}
         theirs = np.isin(pictures.labels, [label for label, _ in some])
-        yield Asked(loudest, shown.values(one)[rest], theirs[rest])
+        yield sought(one, known, theirs, pictures, where)
 
 
 def row(some: list[Asked], rule: Calibration) -> str:
@@ -207,6 +210,17 @@ def row(some: list[Asked], rule: Calibration) -> str:
     return " | ".join(f"{v:.3f}" for v in (np.quantile(loud, SILENT), *silent, precision, *means))
 
 
+def compare(
+    counted: str, counts: Iterable[int], ask: Callable[[int, bool], Iterable[Asked]], rule: Calibration
+) -> None:
+    """Print a table: a row for each count, asked as an individual and as a category."""
+    print(f"| {counted} | asked as | silent from | silent | silent, eval | AP | F1 | recall | precision |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for count in counts:
+        for way, border in (("individual", rule), ("category", rule.alone())):
+            print(f"| {count} | {way} | {row(list(ask(count, way == 'category')), border)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--footage", type=Path, required=True)
@@ -217,26 +231,16 @@ def main() -> None:
     where = {name: Archive.of(library) for name, library in opened.items()}
     pictures = Pictures.embedded(given.footage, embedder)
     print(f"reach {CATEGORY_REACH}, floor {rule.centre}\n")
-    print("| examples | asked as | silent from | silent | silent, eval | AP | F1 | recall | precision |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for count in EXAMPLES:
-        for way, border in (("individual", rule), ("category", rule.alone())):
-            some = list(asked(count, pictures, where, embedder.cohort()[-1], way == "category"))
-            print(f"| {count} | {way} | {row(some, border)} |", flush=True)
+    cohort = embedder.cohort()[-1]
+    compare("examples", EXAMPLES, lambda count, any_: asked(count, pictures, where, cohort, any_), rule)
     print("\n| examples | look-alikes | F1 | recall | precision | of that class |")
     print("|---|---|---|---|---|---|")
     for count in EXAMPLES[2:]:
-        both = np.nanmean(
-            list(with_look_alikes(count, pictures, embedder.cohort()[-1], rule.alone())), axis=0
-        )
+        both = np.nanmean(list(with_look_alikes(count, pictures, cohort, rule.alone())), axis=0)
         for told, cells in zip((0, count), both, strict=True):
             print(f"| {count} | {told} | {' | '.join(f'{v:.3f}' for v in cells)} |", flush=True)
-    print("\n| classes | asked as | silent from | silent | silent, eval | AP | F1 | recall | precision |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for count in CLASSES:
-        for way, border in (("individual", rule), ("category", rule.alone())):
-            some = list(several(count, pictures, where, embedder.cohort()[-1], way == "category"))
-            print(f"| {count} | {way} | {row(some, border)} |", flush=True)
+    print()
+    compare("classes", CLASSES, lambda count, any_: several(count, pictures, where, cohort, any_), rule)
 
 
 if __name__ == "__main__":

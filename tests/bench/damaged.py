@@ -78,7 +78,7 @@ def judged(film: Path, model: str) -> list[Any]:
         library.index(film, model=model)
         found = library.query("SELECT crops")
         hits = hits_of(found.columns, found.arrow().to_pylist())
-        stamps = stamps_of(hits, TrackBoxes(lambda sql, values: library.query(sql, values).arrow()))
+        stamps = stamps_of(hits, TrackBoxes.of(library))
         stored = library.stored_crops([hit.crop_id for hit in hits if hit.crop_id is not None])
     some = hits[:: max(1, len(hits) // ALONE)]
     row: list[Any] = []
