@@ -107,7 +107,7 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
         ("SELECT moments WHERE entity = 'dog' AND time < 3", 0),
         ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 7.5 AND 100", 1),
         ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 3 AND 4.9", 0),
-        ("SELECT moments WHERE entity = 'dog' AND (time < 3 OR time = 5)", 2),
+        ("SELECT moments WHERE entity = 'dog' AND (time < 3 OR time = 5)", 1),
         ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 2),  # moments: over the gap
         ("SELECT tracks WHERE entity = 'dog' AND time BETWEEN 6.2 AND 6.4", 0),
         ("SELECT tracks WHERE entity = 'dog' AND time BETWEEN 5.9 AND 6.4", 1),
@@ -123,6 +123,20 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
         ("SELECT moments WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time = 20", 0),
         ("SELECT tracks WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time > 8.5", 1),
         ("SELECT tracks WHERE entity = 'dog' AND time < 3 OR entity = 'dog'", 2),
+        # Times that OR joins without an entity, and what is looked for at one of them only.
+        ("SELECT tracks WHERE entity = 'dog' AND (time < 3 OR time > 90)", 0),
+        ("SELECT tracks WHERE entity = 'dog' AND (time < 3 OR time > 8.5)", 1),
+        ("SELECT tracks WHERE entity = 'dog' AND NOT time BETWEEN 3 AND 8.5", 1),
+        ("SELECT tracks WHERE entity = 'dog' AND (time < 3 OR time > 6.5 AND time < 90)", 1),
+        ("SELECT tracks WHERE entity = 'dog' AND (time < 3 OR camera = 'gate')", 2),
+        ("SELECT moments WHERE entity = 'dog' AND time < 3 OR time > 7 AND entity = 'red-van'", 0),
+        ("SELECT frames WHERE entity = 'dog' AND (time < 3 OR time > 90)", 0),
+        ("SELECT frames WHERE entity = 'dog' AND (time < 3 OR time > 8.5)", 1),
+        ("SELECT frames WHERE entity = 'dog' AND NOT (time >= 3 AND time <= 90)", 0),
+        ("SELECT frames WHERE entity = 'dog' AND time < 3 OR time > 7", 0),
+        ("SELECT frames WHERE entity = 'dog' AND time < 3 OR entity = 'red-van' AND time > 7", 0),
+        ("SELECT frames WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time > 8.5", 1),
+        ("SELECT crops WHERE entity = 'dog' AND (time < 3 OR time > 90)", 0),
     ],
 )
 def test_undecided_tracks_outside_of_the_time_asked_for_are_not_counted(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from panorama.errors import QueryError
-from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, conjuncts, leaves
+from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence, conjuncts, leaves, times_of
 from panorama.query.plan import (
     MATCH_COLUMNS,
     ROW_COLUMNS,
@@ -264,7 +264,9 @@ class Binder:
         found = list(leaves(condition))
         columns = frozenset(name for leaf in found for name in leaf.columns)
         calls = frozenset(name for leaf in found for name in leaf.calls)
-        return Leaf(found[0].start, found[-1].stop, as_text(condition), columns, None, calls)
+        times, others = times_of(condition), times_of(condition, opposite=True)
+        text = as_text(condition)
+        return Leaf(found[0].start, found[-1].stop, text, columns, None, calls, None, times, others)
 
 
 def _either(items: list[Bound]) -> Bound:
@@ -305,7 +307,9 @@ def as_text(condition: Condition) -> str:
 
 def negated(leaf: Leaf) -> Leaf:
     """The opposite of a leaf; a NULL stays unknown, as in SQL."""
-    return Leaf(leaf.start, leaf.stop, f"NOT ({leaf.text})", leaf.columns, None, leaf.calls)
+    text = f"NOT ({leaf.text})"
+    times, others = leaf.other_times, leaf.times
+    return Leaf(leaf.start, leaf.stop, text, leaf.columns, None, leaf.calls, None, times, others)
 
 
 def _pushed(condition: Condition, opposite: bool) -> Condition:

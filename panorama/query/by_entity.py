@@ -26,7 +26,7 @@ from panorama.query.ledger import noting
 from panorama.query.matches import ACCEPTED, Matcher, Matches, MatchRequest
 from panorama.query.needs import (
     count_tracks,
-    counted_in_time,
+    counted_undecided,
     match_request,
     narrowed,
     possible,
@@ -88,9 +88,7 @@ class ByEntity:
         hand_over(run.cursor, name, matches, tracks, self._matcher, alone=unknown, views=views)
         if follows_known(query):
             self._follow(query, request, matches, tracks, run)
-        calibrated = {n for seen in query.every_seen() if seen.calibrated for n in seen.names}
-        counted = counted_in_time(query, matches, tracks, run.cursor, self._matcher)
-        run.count_undecided(counted, calibrated)
+        run.count_undecided(counted_undecided(query, matches, tracks, run.cursor, self._matcher))
 
     def _follow(
         self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run

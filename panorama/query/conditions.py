@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -14,6 +14,29 @@ SequenceKind = Literal[
     "FOLLOWED BY", "BEFORE", "DURING", "OVERLAPS",
     "NOT FOLLOWED BY", "NOT BEFORE", "NOT DURING", "NOT OVERLAPS",
 ]  # fmt: skip
+
+MAX_TIMES = 64
+"""More alternatives of time than this count as any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Seconds that every answer lies in; None is open. Only ever used to leave out work."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def within(self, other: Bounds) -> Bounds:
+        """What both leave."""
+        lows = [value for value in (self.low, other.low) if value is not None]
+        highs = [value for value in (self.high, other.high) if value is not None]
+        return Bounds(max(lows, default=None), min(highs, default=None))
+
+
+ANY_TIME = Bounds()
+
+Times: TypeAlias = tuple[Bounds, ...]
+"""Alternatives, one of which a row lies in or overlaps; none where it may be at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +50,8 @@ class Leaf:
         node: as parsed, None for text made by a rule.
         calls: functions that it calls, lower case.
         clock: what it asks of the wall clock, None where that is nothing, or nothing that a rule understands.
-        overlaps: of a condition on `time` of intervals, as (operator, seconds), what some instant satisfies.
+        times: when it holds; none where it asks for no seconds.
+        other_times: when its opposite holds.
     """
 
     start: int = field(compare=False)
@@ -37,7 +61,8 @@ class Leaf:
     node: exp.Expr | None = field(default=None, compare=False, repr=False)
     calls: frozenset[str] = frozenset()
     clock: ClockTest | None = None
-    overlaps: tuple[tuple[str, float], ...] = field(default=(), compare=False)
+    times: Times = field(default=(), compare=False)
+    other_times: Times = field(default=(), compare=False)
 
     @property
     def may_select(self) -> bool:
@@ -98,6 +123,31 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
     else:
         for item in condition.items:
             yield from leaves(item)
+
+
+def times_of(condition: Condition, opposite: bool = False) -> Times:
+    """When a condition, or its opposite, can hold."""
+    if isinstance(condition, Leaf):
+        return condition.other_times if opposite else condition.times
+    if isinstance(condition, Not):
+        return times_of(condition.item, not opposite)
+    if isinstance(condition, Sequence):
+        return ()
+    parts = [times_of(item, opposite) for item in condition.items]
+    if isinstance(condition, Or) != opposite:
+        return any_of(parts)
+    both: Times = ()
+    for part in filter(None, parts):
+        both = tuple(dict.fromkeys(a.within(b) for a in both for b in part)) if both else part
+        if len(both) > MAX_TIMES:
+            return ()
+    return both
+
+
+def any_of(parts: Iterable[Times]) -> Times:
+    """When one of several conditions can hold."""
+    found = list(parts)
+    return tuple(dict.fromkeys(bounds for part in found for bounds in part)) if all(found) else ()
 
 
 def with_leaves(condition: Condition, changed: Callable[[Leaf], Leaf]) -> Condition:

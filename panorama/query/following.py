@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.query.conditions import Bounds
 from panorama.query.matches import ACCEPTED, Matches
-from panorama.query.plan import Bounds, Query
+from panorama.query.plan import Query
 
 _MARGIN_SECONDS = 1.5
 """More than the margin of the SQL, which reads its numbers as decimals."""

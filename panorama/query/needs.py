@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from panorama.query.compile import compile_query
+from panorama.query.conditions import Bounds
 from panorama.query.following import in_time
 from panorama.query.handing import give_tracks
 from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.plain_scope import Need
-from panorama.query.plan import MATCH_COLUMNS, Bounds, Branch, Query, Seen
+from panorama.query.plan import MATCH_COLUMNS, Branch, Query, Seen, Target
 from panorama.query.relations import SCHEMA
 from panorama.query.rewritten import Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos, whole_number
@@ -112,38 +113,47 @@ def _narrows(query: Query) -> bool:
     return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
 
 
-def counted_in_time(
+def counted_undecided(
     query: Query,
     matches: Matches,
     tracks: pa.Table | None,
     cursor: duckdb.DuckDBPyConnection,
     matcher: Matcher,
 ) -> Matches:
-    """The undecided matches that the time leaves which a shorthand's rows, being intervals, must overlap.
+    """The undecided matches that the bands keep out: of each alternative those that its time leaves.
 
-    All of them where the rows are made of more than one thing after another.
+    All of them where its rows are made of more than one thing after another.
 
     Args:
         tracks: of the matches, in order of id; None where only the files know them.
     """
     undecided = matches[matches.band == UNCERTAIN]
-    chained = any(branch.sequences or branch.unsequenced for branch in query.branches)
-    if not query.overlapped or chained or not len(undecided):
-        return undecided
-    if tracks is None:
-        give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
-        found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
-        tracks = pa.table(dict(found))
-    inside = np.zeros(tracks.num_rows, np.bool_)
-    for bounds in query.overlapped:  # each by itself: the hull of two short ones is not short
-        inside |= in_time(tracks, bounds, _gap_around(bounds) if query.target == "moments" else 0.0)
-    return undecided[np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])]
+    counted = np.zeros(len(undecided), np.bool_)
+    for branch in query.branches:
+        names = {name for seen in branch.every_seen() if seen.calibrated for name in seen.names}
+        looked_for = [i for i, name in enumerate(undecided.entities) if name in names]
+        here = np.isin(undecided.entity_index, looked_for)
+        if branch.times and here.any():
+            if tracks is None:
+                give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
+                found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
+                tracks = pa.table(dict(found))
+            inside = np.zeros(tracks.num_rows, np.bool_)
+            for bounds in branch.times:  # each by itself: the hull of two short ones is not short
+                inside |= in_time(tracks, bounds, _margin(query.target, bounds))
+            here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
+        counted |= here
+    return undecided[counted]
 
 
-def _gap_around(bounds: Bounds) -> float:
-    """Seconds around a time that a moment may overlap in the gap alone that was closed between two tracks."""
-    short = bounds.low is not None and bounds.high is not None and bounds.high - bounds.low < _MARGIN_SECONDS
-    return _MARGIN_SECONDS if short else 0.0
+def _margin(target: Target, bounds: Bounds) -> float:
+    """Seconds around a time in which a track may end or begin and still be part of a row of that time."""
+    if target == "moments":
+        # A moment may overlap a short time in the gap alone that was closed between two tracks.
+        if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= _MARGIN_SECONDS:
+            return 0.0
+        return _MARGIN_SECONDS
+    return _MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
 
 
 def similarity_request(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from panorama.query.clock import ClockTest
-from panorama.query.conditions import Condition, Leaf, leaves
+from panorama.query.conditions import ANY_TIME, And, Bounds, Condition, Leaf, Times, leaves, times_of
 from panorama.query.space import PLACE
 from panorama.query.terms import Contract
 
@@ -153,6 +153,11 @@ class Branch:
         return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
 
     @property
+    def times(self) -> Times:
+        """When its rows can be; those of a chain are of several times."""
+        return () if self.sequences or self.unsequenced else times_of(And(self.where))
+
+    @property
     def needs_absence(self) -> bool:
         """Whether it holds only where something is not found."""
         sides = [side for sequence in self.sequences for sides in sequence.sides for side in sides]
@@ -191,14 +196,6 @@ class PlannedSequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Seconds that every answer lies in; None is open. Only ever used to leave out work."""
-
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
     """One shorthand on its way through the rules.
 
@@ -213,8 +210,6 @@ class Query:
         branches: the condition as alternatives.
         shared: conditions on the video that all branches have.
         bounds: of time, over all branches; none where rows are intervals.
-        overlapped: the same of the time that rows overlap, where they are intervals, one for each branch that
-            has any; empty where one of them may overlap any time.
         shapes: each track looked for must touch one of these, if there are any.
         crossed: those of them that it must also cross.
         clock_at: place of the first comparison of time with the wall clock, None where there is none.
@@ -242,8 +237,7 @@ class Query:
     entities: tuple[str, ...] = ()
     branches: tuple[Branch, ...] = ()
     shared: tuple[Leaf, ...] = ()
-    bounds: Bounds = Bounds()
-    overlapped: tuple[Bounds, ...] = ()
+    bounds: Bounds = ANY_TIME
     shapes: tuple[str, ...] = ()
     crossed: tuple[str, ...] = ()
     clock_at: int | None = None

@@ -8,13 +8,12 @@ from sqlglot import exp
 
 from panorama.errors import QueryError, UnknownEntity, near, unknown
 from panorama.query.branches import Binder, spread
-from panorama.query.conditions import And, Condition, Leaf, Not, Or, Sequence
+from panorama.query.conditions import And, Bounds, Condition, Leaf, Not, Or, Sequence, Times, any_of
 from panorama.query.dialect import meant_text
 from panorama.query.matches import BAND_NAMES
 from panorama.query.plan import (
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
-    Bounds,
     Branch,
     Context,
     Query,
@@ -26,7 +25,7 @@ from panorama.query.plan import (
 from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
 from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of, steps_in
-from panorama.query.time_rules import clock_rows, find_clock, overlap_times, time_comparisons
+from panorama.query.time_rules import clock_rows, find_clock, note_times, overlap_times
 
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
 
@@ -209,37 +208,21 @@ def push_filters(query: Query, context: Context) -> Query:
         replace(branch, where=tuple(leaf for leaf in branch.where if leaf not in shared))
         for branch in branches
     )
-    each = tuple(dict.fromkeys(_bounds(branch) for branch in branches))
-    bounds = _hull(each)
-    overlapped: tuple[Bounds, ...] = ()
-    if query.target in OVERLAP_TARGETS:
+    bounds = Bounds()
+    if query.target not in OVERLAP_TARGETS:
         # Merging may move the ends of a row: its time says nothing of each track that it is made of.
-        bounds, overlapped = Bounds(), () if Bounds() in each else each
+        bounds = _hull(any_of(branch.times for branch in branches))
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
     # Where one alternative may hold at any time, no video can be left out.
     query = replace(query, clocks=clocks if all(clocks) else ())
-    return replace(query, branches=pruned, shared=shared, bounds=bounds, overlapped=overlapped)
+    return replace(query, branches=pruned, shared=shared, bounds=bounds)
 
 
-def _bounds(branch: Branch) -> Bounds:
-    low: float | None = None
-    high: float | None = None
-    for leaf in branch.where:
-        asked = leaf.overlaps or (time_comparisons(leaf) if leaf.columns == {"time"} else None)
-        for sign, value in asked or ():
-            if sign in (">", ">=", "="):
-                low = value if low is None else max(low, value)
-            if sign in ("<", "<=", "="):
-                high = value if high is None else min(high, value)
-    return Bounds(low, high)
-
-
-def _hull(all_bounds: tuple[Bounds, ...]) -> Bounds:
-    lows = [bounds.low for bounds in all_bounds]
-    highs = [bounds.high for bounds in all_bounds]
-    low = None if None in lows else min(value for value in lows if value is not None)
-    high = None if None in highs else max(value for value in highs if value is not None)
-    return Bounds(low, high)
+def _hull(times: Times) -> Bounds:
+    lows = [bounds.low for bounds in times if bounds.low is not None]
+    highs = [bounds.high for bounds in times if bounds.high is not None]
+    low = min(lows) if lows and len(lows) == len(times) else None
+    return Bounds(low, max(highs) if highs and len(highs) == len(times) else None)
 
 
 def limit_to_shapes(query: Query, context: Context) -> Query:
@@ -308,6 +291,7 @@ RULES: tuple[Rule, ...] = (
     check_bands,
     find_clock,
     clock_rows,
+    note_times,
     overlap_times,
     branch_out,
     check_terms,

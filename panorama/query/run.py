@@ -50,13 +50,11 @@ class Run:
     undecided: set[tuple[str, int]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
-    def count_undecided(self, matches: Matches, names: set[str] | None = None) -> None:
-        """Note what was left undecided of some entities, None for all."""
-        rows = np.flatnonzero(matches.band == UNCERTAIN)
-        for i in rows.tolist():
+    def count_undecided(self, matches: Matches) -> None:
+        """Note what was left undecided."""
+        for i in np.flatnonzero(matches.band == UNCERTAIN).tolist():
             name = matches.entities[int(matches.entity_index[i])]
-            if names is None or name in names:
-                self.undecided.add((name, int(matches.track_id[i])))
+            self.undecided.add((name, int(matches.track_id[i])))
 
     def account(self, started: float) -> dict[str, Any]:
         """What a Result says beside its rows."""

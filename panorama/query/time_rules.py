@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from panorama.errors import QueryError
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
-from panorama.query.conditions import Condition, Leaf, Not, Sequence, leaves, with_leaves
+from panorama.query.conditions import Bounds, Condition, Leaf, Not, Sequence, Times, leaves, with_leaves
 from panorama.query.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
 from panorama.query.shorthand import column_position, constant
 
@@ -63,6 +63,31 @@ def clock_rows(query: Query, context: Context) -> Query:
     return replace(query, condition=with_leaves(query.condition, changed))
 
 
+def note_times(query: Query, context: Context) -> Query:
+    """Notes of each condition on `time` which seconds it leaves; it stays as typed."""
+    if query.condition is None:
+        return query
+
+    def noted(leaf: Leaf) -> Leaf:
+        asked = time_comparisons(leaf) if leaf.columns == {"time"} else None
+        if asked is None:
+            return leaf
+        others = tuple(bounds for sign, value in asked for bounds in _seconds([(_FLIPPED[sign], value)]))
+        return replace(leaf, times=_seconds(asked), other_times=others if len(others) == len(asked) else ())
+
+    return replace(query, condition=with_leaves(query.condition, noted))
+
+
+def _seconds(comparisons: list[tuple[str, float]]) -> Times:
+    """The one stretch that comparisons leave together; nothing where that is any time."""
+    bounds = Bounds()
+    for sign, value in comparisons:
+        low = value if sign in (">", ">=", "=") else None
+        high = value if sign in ("<", "<=", "=") else None
+        bounds = bounds.within(Bounds(low, high))
+    return () if bounds == Bounds() else (bounds,)
+
+
 def overlap_times(query: Query, context: Context) -> Query:
     """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
@@ -110,7 +135,7 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
     else:
         text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
     columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
-    return Leaf(leaf.start, leaf.stop, text, columns, None, overlaps=() if negated else tuple(comparisons))
+    return Leaf(leaf.start, leaf.stop, text, columns, None, times=leaf.times, other_times=leaf.other_times)
 
 
 def time_comparisons(leaf: Leaf) -> list[tuple[str, float]] | None:
