@@ -230,22 +230,42 @@ def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
         for number in range(3):
             write_picture(tmp_path / "v" / name / f"{number}.png", thing_picture(name))
     told = index(run, "v").err
-    assert (
-        "2 folders of numbered pictures were read as a video each, 5 pictures a second: v/blue, ..." in told
-    )
-    assert "numbered pictures" not in index(run, "v").err  # nothing is new
+    assert "2 folders of pictures were read as a video each, 5 pictures a second: v/blue, ..." in told
+    assert "folders of pictures" not in index(run, "v").err  # nothing is new
 
 
 def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
     """A folder of 'bild 001 süd.jpg' was counted among what is ignored, and that was all."""
     for number in range(2):
-        write_picture(tmp_path / "v" / f"bild {number:03d} süd.jpg", thing_picture("red"))
+        write_picture(tmp_path / "v" / "red ones" / f"bild {number:03d} süd.jpg", thing_picture("red"))
         write_picture(tmp_path / "w" / f"bild {number:03d}.jpg", thing_picture("red"))
     told = run("index", "v", "--model", "color-bands").err
     assert "have one name and a number at its end, as IMG_0001.jpg" in told
+    assert "panorama index 'v/red ones'\n" in told
     told = index(run, "w").err
-    assert "1 folder of numbered pictures was read as one video, 5 pictures a second: w" in told
+    assert "1 folder of pictures was read as one video, 5 pictures a second: w" in told
     assert "IMG_0001" not in told
+
+
+def test_a_folder_of_pictures_that_is_named_is_a_video_whatever_they_are_called(run, tmp_path):
+    """Of a camera trap whose pictures are called by dates nothing could be indexed."""
+    for name in ("2026-03-01 07-10", "2026-03-02 19-45", "owl"):
+        write_picture(tmp_path / "trap" / f"{name}.jpg", thing_picture("red"))
+    told = index(run, "trap").err
+    assert "1 folder of pictures was read as one video, 5 pictures a second: trap" in told
+    assert "ignored" not in told
+    rows = run("query", "SELECT video, frames FROM videos", "--json").json
+    assert rows == [{"video": "trap", "frames": 3}]
+    assert "0 indexed, 1 skipped, 0 failed" in index(run, "trap").err
+
+
+def test_pictures_beside_videos_are_no_video_and_naming_their_folder_is_not_advised(run, tmp_path):
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    for name in ("owl", "fox"):
+        write_picture(tmp_path / "v" / f"{name}.jpg", thing_picture("red"))
+    told = index(run, "v").err
+    assert videos(run) == ["a.mp4"]
+    assert "ignored in folders: 2 .jpg" in told and "panorama index" not in told
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

@@ -123,6 +123,29 @@ def test_unreadable_picture_in_a_folder_is_counted(tmp_path: Path) -> None:
         assert "frame-3.png" in reader.report.errors[0]
 
 
+def test_pictures_before_the_first_that_can_be_read_move_no_time_however_it_is_sought(tmp_path: Path) -> None:
+    """A pass from the beginning counted from the first that was read, and seeking from the first of all."""
+    clip = write_picture_folder(tmp_path / "pictures", frames=8)
+    for name in ("frame-0.png", "frame-1.png"):
+        (clip.path / name).write_bytes(b"not a picture")
+    with open_video(clip.path) as reader:
+        frames = list(reader.frames())
+        assert reader.report.lost_packets == 2
+        told = [(f.index, f.pts, f.time_seconds) for f in frames]
+        assert told == [(k, k + 2, pytest.approx(k / 5)) for k in range(6)]
+        assert reader.times().seconds.tolist() == [pytest.approx(f.time_seconds) for f in frames]
+        assert reader.info.duration_seconds == pytest.approx(6 / 5)
+        for f in frames:
+            for sought in (
+                next(reader.frames(start=f.index)),
+                next(reader.frames(start_seconds=f.time_seconds)),
+                next(reader.frames_from(f.pts)),
+                reader.frame_at(f.time_seconds),
+            ):
+                assert (sought.index, sought.pts, sought.time_seconds) == (f.index, f.pts, f.time_seconds)
+                assert number_in(sought.rgb()) == f.pts
+
+
 def test_pictures_sort_by_number_and_take_the_rate_given(tmp_path: Path) -> None:
     clip = write_picture_folder(tmp_path / "pictures", frames=12)
     with open_video(clip.path, rate=Fraction(5)) as reader:

@@ -199,6 +199,32 @@ def test_folder_of_other_pictures_is_no_video(tmp_path: Path, files: list[str]) 
     assert found.ignored == {".jpg": sum(name.endswith("jpg") for name in files)}
 
 
+def test_a_named_folder_of_other_pictures_is_one_video_unless_it_holds_videos(tmp_path: Path) -> None:
+    for name in ("trap/fox.jpg", "trap/owl.PNG", "trap/notes.txt", "one/owl.jpg"):
+        touch(tmp_path / name)
+    found = find_videos([tmp_path / "trap"])
+    assert [(v.name, v.path) for v in found.videos] == [("trap", tmp_path / "trap")]
+    assert (found.ignored, found.pictures, found.empty) == ({".txt": 1}, {}, [])
+    assert names([tmp_path / "*"]) == ["one", "trap"]
+    # In another folder they may be an album: which folders could be named is told.
+    found = find_videos([tmp_path])
+    assert (found.videos, found.empty) == ([], [str(tmp_path)])
+    assert found.pictures == {str(tmp_path / "one"): 1, str(tmp_path / "trap"): 2}
+    touch(tmp_path / "trap" / "night" / "a.mp4")
+    found = find_videos([tmp_path / "trap"])
+    assert [v.name for v in found.videos] == ["night/a.mp4"]
+    assert (found.ignored, found.pictures) == ({".jpg": 1, ".png": 1, ".txt": 1}, {})
+
+
+def test_videos_in_folders_below_one_of_numbered_pictures_are_found(tmp_path: Path) -> None:
+    """They were passed over without a word."""
+    for name in ("card/1.jpg", "card/2.jpg", "card/2.xmp", "card/films/a.mp4"):
+        touch(tmp_path / name)
+    found = find_videos([tmp_path])
+    assert [v.name for v in found.videos] == ["card", "card/films/a.mp4"]
+    assert found.ignored == {}
+
+
 def test_content_hash_depends_on_bytes_not_on_the_name(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"same")
     (tmp_path / "b.mp4").write_bytes(b"same")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import time
@@ -29,7 +30,8 @@ from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES, FoundVi
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
-NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of numbered pictures"
+NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
+NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 BAR_CELLS = 20
 NAME_CELLS = 12
 """Of a longer name at least its end is shown, in so many cells; what else is told gives way."""
@@ -297,7 +299,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     series = [file for file in report.of(INDEXED) if Path(file.path).is_dir()]
     if series:
         # Also what becomes of an album that lies beside the footage.
-        read = counted(len(series), "folder of numbered pictures was", "folders of numbered pictures were")
+        read = counted(len(series), "folder of pictures was", "folders of pictures were")
         each = "one video" if len(series) == 1 else "a video each"
         named = f"{series[0].path}{', ...' if len(series) > 1 else ''}"
         say(f"{read} read as {each}, {DEFAULT_RATE} pictures a second: {named}")
@@ -312,6 +314,9 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         say(f"ignored in folders: {kinds}")
         if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
             say(f"  {NUMBERED}")
+            if report.pictures:
+                more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
+                say(f"  {NAMED} {shlex.quote(report.pictures[0])}{more}")
     damaged = [f for f in report.files if f.damage]
     for title, files in (("read in part", damaged), ("gave no segment", report.of(FAILED))):
         if files:

@@ -74,6 +74,7 @@ class IndexReport:
         ignored: files of unknown suffix in folders, counted by suffix.
         missing: paths and patterns that matched nothing.
         empty: folders that were named and hold no video.
+        pictures: folders whose pictures were passed over, and would be a video if the folder were named.
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
         warnings: remarks for people: registered pictures that have not all vectors of this model, and why.
@@ -86,12 +87,14 @@ class IndexReport:
     embedded: int = 0
     recording: RecordingReport | None = None
     warnings: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
         """Nothing was found to index."""
         unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
-        return cls(unreadable, found.ignored, tuple(found.missing), tuple(found.empty))
+        empty, pictures = tuple(found.empty), tuple(found.pictures)
+        return cls(unreadable, found.ignored, tuple(found.missing), empty, pictures=pictures)
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
         """The outcomes with one status."""

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from panorama.errors import VideoError, VideoOpenError
@@ -48,6 +48,7 @@ class Found:
         missing: paths and patterns that match nothing.
         empty: folders that were named and hold no video.
         unreadable: paths that may not be looked into, and why.
+        pictures: how many were passed over in each folder that would be one video if it were named itself.
     """
 
     videos: list[FoundVideo] = field(default_factory=list)
@@ -55,13 +56,16 @@ class Found:
     missing: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
+    pictures: dict[str, int] = field(default_factory=dict)
 
 
 def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
-    A named file is taken whatever its suffix: opening it tells whether it is a video. A file that is found
-    under its own name and through links has its own name.
+    A named file is taken whatever its suffix: opening it tells whether it is a video. A named folder without
+    any video, but with pictures, is one of them, whatever they are called; one that is found in another is
+    so if they are numbered, since it may be an album. A file that is found under its own name and through
+    links has its own name.
 
     Args:
         leave_out: a folder that is passed over in others, as the library's own.
@@ -95,7 +99,9 @@ def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> F
                     found.videos.append(video)
                 elif _through_link(found.videos[place]) and not _through_link(video):
                     found.videos[place] = video
-    return found
+    holding = {folder for video in found.videos for folder in (video.path, *video.path.parents)}
+    pictures = {name: count for name, count in found.pictures.items() if Path(name) not in holding}
+    return replace(found, pictures=pictures)
 
 
 def _through_link(video: FoundVideo) -> bool:
@@ -122,7 +128,18 @@ def _videos_at(path: Path, found: Found, out: Path | None) -> Iterator[FoundVide
         yield FoundVideo(path, path.parent, path.name)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
-    yield from _Search(path, path.resolve(), found, out, set()).videos_of(whole)
+    among = Found()
+    videos = list(_Search(path, path.resolve(), among, out, set()).videos_of(whole))
+    if not videos and not among.unreadable and among.pictures.pop(str(path), 0):
+        videos = [whole]
+        for picture in pictures_in(path):
+            among.ignored[picture.suffix.lower()] -= 1
+    found.unreadable.extend(among.unreadable)
+    found.pictures.update(among.pictures)
+    for suffix, count in among.ignored.items():
+        if count:
+            found.ignored[suffix] = found.ignored.get(suffix, 0) + count
+    yield from videos
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +169,9 @@ class _Search:
             return
         if pictures:
             yield whole
-        else:
-            yield from self._videos_below(whole.path)
+        yield from self._videos_below(whole.path, folders_only=pictures)
 
-    def _videos_below(self, folder: Path) -> Iterator[FoundVideo]:
+    def _videos_below(self, folder: Path, folders_only: bool) -> Iterator[FoundVideo]:
         for path in sorted(folder.iterdir()):
             if path.name.startswith("."):
                 continue
@@ -168,11 +184,15 @@ class _Search:
             if is_folder:
                 if self._goes_into(path):
                     yield from self.videos_of(video)
+            elif folders_only:
+                continue
             elif path.suffix.lower() in VIDEO_SUFFIXES:
                 yield video
             else:
                 suffix = path.suffix.lower()
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
+                if suffix in IMAGE_SUFFIXES and path.is_file():
+                    self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
         """Whether a folder is searched; what links lead to only where it is not searched anyway, and once."""
@@ -221,7 +241,7 @@ def file_state(path: Path) -> tuple[int, int]:
     except OSError as exc:
         raise VideoError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     if not stat.S_ISREG(state.st_mode):
-        raise VideoError(f"{path} is not a regular file; a video is a file or a folder of numbered pictures")
+        raise VideoError(f"{path} is not a regular file; a video is a file or a folder of pictures")
     return state.st_size, state.st_mtime_ns
 
 

@@ -12,7 +12,7 @@ from panorama.video.reader import VideoReader
 
 
 def open_video(path: Path | str, *, threads: int = 0, rate: Fraction = DEFAULT_RATE) -> VideoReader:
-    """Opens a video file, or a folder of numbered pictures as one video; use it in a `with` statement.
+    """Opens a video file, or a folder of pictures as one video; use it in a `with` statement.
 
     Args:
         path: a local file or folder.

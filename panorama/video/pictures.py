@@ -1,4 +1,4 @@
-"""A folder of numbered pictures enters and is read as one video."""
+"""A folder of pictures enters and is read as one video."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def read_bgr(path: Path) -> NDArray[np.uint8] | None:
 
 
 class PictureFolderReader(VideoReader):
-    """Numbered pictures as frames at a constant rate; pictures of another size are scaled to the first's.
+    """Pictures in the order of their names and numbers, as frames at a constant rate.
+
+    Those of another size are scaled to the first's, which is the first that can be read. Times count from
+    it, too; a picture's pts is its place in the folder.
 
     Raises:
         VideoOpenError: the folder holds no picture that can be read.
@@ -107,12 +110,14 @@ class PictureFolderReader(VideoReader):
         self._paths = pictures_in(path)
         if not self._paths:
             raise VideoOpenError(
-                f"{path} is a folder without pictures; a video is a file or a folder of numbered pictures "
+                f"{path} is a folder without pictures; a video is a file or a folder of pictures "
                 f"({', '.join(sorted(IMAGE_SUFFIXES))})"
             )
-        first = next((p for p in map(read_bgr, self._paths) if p is not None), None)
+        count = len(self._paths)
+        found = ((k, bgr) for k, bgr in enumerate(map(read_bgr, self._paths)) if bgr is not None)
+        self._first, first = next(found, (count, None))
         if first is None:
-            raise VideoOpenError(f"{path}: none of its {len(self._paths)} pictures can be read")
+            raise VideoOpenError(f"{path}: none of its {count} pictures can be read")
         super().__init__(
             VideoInfo(
                 path=str(path),
@@ -121,26 +126,23 @@ class PictureFolderReader(VideoReader):
                 height=first.shape[0],
                 rotation=0,
                 time_base=1 / rate,
-                duration_seconds=float(len(self._paths) / rate),
+                duration_seconds=float((count - self._first) / rate),
                 average_rate=float(rate),
             )
         )
 
     def _scan(self) -> FrameTable:
-        count = len(self._paths)
-        times = FrameTimes(np.arange(count, dtype=np.int64), self.info.time_base)
-        return FrameTable(times, np.ones(count, np.bool_), True)
+        pts = np.arange(self._first, len(self._paths), dtype=np.int64)
+        return FrameTable(FrameTimes(pts, self.info.time_base), np.ones(len(pts), np.bool_), True)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
         index = start
-        first_pts: int | None = 0 if start else None
-        for pts in range(start, len(self._paths)):
+        for pts in range(self._first + start if start else 0, len(self._paths)):
             bgr = read_bgr(self._paths[pts])
             if bgr is None:
                 report.lost_packets += 1
                 report.note(f"{self._paths[pts].name} cannot be read as a picture")
                 continue
-            first_pts = pts if first_pts is None else first_pts
-            seconds = seconds_between(first_pts, pts, self.info.time_base)
+            seconds = seconds_between(self._first, pts, self.info.time_base)
             yield VideoFrame(index, pts, seconds, True, ArrayPicture(bgr, self.info.width, self.info.height))
             index += 1

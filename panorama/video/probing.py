@@ -122,7 +122,7 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
         raise VideoOpenError(f"{path} is a text file, not a video")
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         raise VideoOpenError(
-            f"{path} is a single picture, not a video; a folder of numbered pictures can be read as one"
+            f"{path} is a single picture, not a video; a folder of pictures can be read as one"
         )
     moving = _moving(container)
     if not moving:
