@@ -38,7 +38,7 @@ BELOW_LIBRARY = FRONT | {"library", "opening"}
 
 ONLY_IMPORTERS = {
     "av": ("video/",),
-    "sqlalchemy": ("store/",),
+    "sqlite3": ("store/catalog",),
     "faiss": ("store/vector", "store/inverted"),
     "duckdb": ("query/",),
     "sqlglot": ("query/",),
@@ -47,7 +47,7 @@ ONLY_IMPORTERS = {
 }
 """Package -> the beginnings of the files that may import it."""
 
-HEAVY = ("torch", "duckdb", "av", "faiss", "cv2", "sqlalchemy", "sqlglot", "pyarrow", "scipy")
+HEAVY = ("torch", "duckdb", "av", "faiss", "cv2", "sqlglot", "pyarrow", "scipy")
 
 
 def files() -> list[str]:
