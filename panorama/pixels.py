@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage
+from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
@@ -22,7 +23,6 @@ PICTURE_SUFFIXES = frozenset(
 
 EXPECTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
 
-_ORIENTATION = 0x0112
 _ISO_MEDIA = b"ftyp"
 """At offset 4 of HEIC, AVIF and their like."""
 _TURNS = {
@@ -130,7 +130,7 @@ def file_orientation(data: bytes) -> int:
         angle, mirror = _property(data, b"irot"), _property(data, b"imir")
         return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
     try:
-        return _tag(_exif(data))
+        return exif_orientation(exif_of_chunks(data))
     except struct.error:  # cut off
         return 1
 
@@ -173,37 +173,6 @@ def _property(data: bytes, name: bytes) -> int | None:
     """
     place = data.find(b"\0\0\0\x09" + name)
     return data[place + 8] if 0 <= place < len(data) - 8 else None
-
-
-def _exif(data: bytes) -> bytes:
-    """The EXIF block of a PNG or WebP; b"" where there is none."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        first, header, order, wanted = 8, 12, ">I4s", b"eXIf"  # length, name, ..., sum
-    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        first, header, order, wanted = 12, 8, "<4sI", b"EXIF"
-    else:
-        return b""
-    while first + 8 <= len(data):
-        one, other = struct.unpack_from(order, data, first)
-        name, length = (other, one) if header == 12 else (one, other + other % 2)
-        if name == wanted:
-            return data[first + 8 : first + 8 + length].removeprefix(b"Exif\0\0")
-        first += header + length
-    return b""
-
-
-def _tag(exif: bytes) -> int:
-    """The orientation in an EXIF block; 1 where it holds none."""
-    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
-    if order is None:
-        return 1
-    (directory,) = struct.unpack_from(f"{order}I", exif, 4)
-    (entries,) = struct.unpack_from(f"{order}H", exif, directory)
-    for place in range(directory + 2, directory + 2 + 12 * entries, 12):
-        tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, place)
-        if tag == _ORIENTATION:
-            return int(value)
-    return 1
 
 
 def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
@@ -272,7 +241,7 @@ def _pil_pixels(given: Any, source: str) -> NDArray[np.uint8]:
             pixels = np.repeat(grey[:, :, None], 3, axis=2)
         else:
             pixels = np.asarray(given if given.mode == "RGB" else given.convert("RGBA"), np.uint8)
-        orientation = given.getexif().get(_ORIENTATION, 1) if hasattr(given, "getexif") else 1
+        orientation = given.getexif().get(ORIENTATION, 1) if hasattr(given, "getexif") else 1
     except (OSError, ValueError, TypeError, SyntaxError) as exc:
         raise BadImage(f"{source}, a picture of PIL, cannot be read: {exc}") from exc
     return turned(pixels, orientation)

@@ -14,7 +14,7 @@ from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date
-from panorama.video import recorded_at
+from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
 
 SETTING = "recording"
 """Where a library keeps its rule, so that the next `index` does the same."""
@@ -72,6 +72,7 @@ class RecordingReport:
         changed: rows of the library that are other than before.
         shared: cameras that are several folders, one of which is new, with those folders.
         remark: what else to say of times that were set by hand, '' for nothing.
+        slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
     """
 
     rule: RecordingRule
@@ -82,6 +83,7 @@ class RecordingReport:
     changed: int = 0
     shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
     remark: str = ""
+    slower: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The account for people; nothing where nothing was asked for."""
@@ -90,6 +92,11 @@ class RecordingReport:
             told.append(
                 f"wall-clock time of {counted(self.dated, 'video')} from {_source(self.rule)},"
                 f" as {self.example}"
+            )
+        if self.slower:
+            told.append(
+                f"of {counted(len(self.slower), 'folder')} of pictures it is the time of the first alone, the"
+                f" others were taken farther apart than they are in the video: {_some(self.slower)}"
             )
         if self.undated:
             told.append(
@@ -215,7 +222,7 @@ def _by_rule(
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera)
-    undated, unnamed, example, dated = [], [], "", 0
+    undated, unnamed, slower, example, dated = [], [], [], "", 0
     for row in rows:
         now, fits = _recorded(row, rule, zone)
         changes[row.name] = now
@@ -227,13 +234,25 @@ def _by_rule(
             undated.append(row.name)
         else:
             dated += 1
+            if now.time_from == METADATA and _is_slower(Path(row.uri), zone):
+                slower.append(row.name)
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     # Most videos of a library that is indexed again are as they were: that waits for no other writer.
     new = {name: now for name, now in changes.items() if now != known[name]}
     changed = store.put_recorded(new, known)
     if changed is None:
         return None
-    return RecordingReport(rule, dated, tuple(undated), tuple(unnamed), example, changed)
+    return RecordingReport(
+        rule, dated, tuple(undated), tuple(unnamed), example, changed, slower=tuple(slower)
+    )
+
+
+def _is_slower(path: Path, zone: ZoneInfo) -> bool:
+    """Whether pictures of a folder were taken farther apart than they follow each other in its video."""
+    apart = taken_seconds(path, zone)
+    if apart is None:
+        return False
+    return apart > len(pictures_in(path)) / DEFAULT_RATE + 1  # EXIF counts whole seconds
 
 
 def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:
@@ -423,7 +442,7 @@ def _recorded(row: RecordedRow, rule: RecordingRule, zone: ZoneInfo) -> tuple[Re
     )
     if rule.time_from == NONE or before.time_from == BY_HAND:
         return before, fits
-    unix = recorded_at(Path(row.uri)) if rule.time_from == METADATA else told.unix(zone)
+    unix = recorded_at(Path(row.uri), zone) if rule.time_from == METADATA else told.unix(zone)
     if unix is None or not has_date(unix):
         return Recorded(before.camera), fits
     return Recorded(before.camera, unix, rule.zone, rule.time_from), fits

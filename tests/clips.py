@@ -11,6 +11,7 @@ from pathlib import Path
 import av
 import cv2
 import numpy as np
+import pytest
 from av.stream import Disposition
 from numpy.typing import NDArray
 
@@ -141,6 +142,20 @@ def _write_tone(container: av.container.OutputContainer, seconds: float) -> None
     frame.sample_rate, frame.pts, frame.time_base = 44_100, 0, Fraction(1, 44_100)
     container.mux(stream.encode(frame))
     container.mux(stream.encode(None))
+
+
+def write_taken(path: Path, original: str | None, offset: str = "", order: str = ">") -> Path:
+    """A picture with the times of EXIF, written by PIL; of the whole file, another one than it was taken."""
+    image = pytest.importorskip("PIL.Image")
+    says = image.Exif()
+    says.endian = order
+    says[0x0132] = "2031:01:01 00:00:00"  # when the file was changed
+    for tag, text in ((0x9003, original), (0x9011, offset)):
+        if text:
+            says.get_ifd(0x8769)[tag] = text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.new("RGB", (64, 48), "red").save(path, exif=says)
+    return path
 
 
 def write_picture_folder(folder: Path, frames: int = 12, digits: int = 0) -> Clip:

@@ -22,10 +22,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "lines": frozenset(),
     "arguments": frozenset({"errors"}),
     "content": frozenset({"errors"}),
-    "pixels": frozenset({"errors"}),
+    "exif": frozenset(),
+    "pixels": frozenset({"errors", "exif"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset({"errors", "frames", "regions"}),
+    "video": frozenset({"errors", "exif", "frames", "regions"}),
     "models": frozenset({"errors", "content", "pixels", "frames", "regions"}),
     "store": frozenset({"errors", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.

@@ -11,6 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from clips import write_taken
 from conftest import Ran
 from fakes import ColoredThings, Thing, write_film
 
@@ -413,3 +414,21 @@ def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tm
     )
     run("clock", "--time-from", "metadata")
     assert run("clock", "--json").json[0]["start_clock"] is None
+
+
+def test_folders_whose_pictures_lie_farther_apart_than_in_the_video_are_named(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Of a camera trap only the first picture has the time that EXIF tells, and `index` says so."""
+    for folder, last in (("burst", "2026:03:01 10:15:01"), ("trap", "2026:03:04 02:30:00")):
+        write_taken(tmp_path / "v" / folder / "1.png", "2026:03:01 10:15:00")
+        write_taken(tmp_path / "v" / folder / "2.png", last)
+    rule = ("--time-from", "metadata", "--timezone", "Europe/Berlin")
+    told = run("index", "v", "--model", "color-bands", *rule).err
+    assert "of 1 folder of pictures it is the time of the first alone" in told
+    assert "farther apart than they are in the video: trap\n" in told
+    shown = [(row["video"], row["start_clock"]) for row in run("clock", "--json").json]
+    assert shown == [("burst", "2026-03-01 10:15:00.000"), ("trap", "2026-03-01 10:15:00.000")]
+    run("clock", "trap", "--at", "2026-03-01 11:15", "--timezone", "Europe/Berlin")
+    assert "first alone" not in run("clock", *rule).err  # by hand it holds
+    assert run("clock", "trap", "--json").json[0]["start_clock"] == "2026-03-01 11:15:00.000"

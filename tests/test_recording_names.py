@@ -8,13 +8,15 @@ from zoneinfo import ZoneInfo
 
 import av
 import pytest
+from clips import write_taken
 from fakes import write_film
 
 from panorama.errors import UsageError
+from panorama.exif import exif_of_jpeg, taken_at
 from panorama.naming import NamePattern, usual_stamp
 from panorama.recording import RecordingRule, local_zone
 from panorama.store import Recorded
-from panorama.video import recorded_at
+from panorama.video import recorded_at, taken_seconds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -138,6 +140,42 @@ def test_the_container_tells_when_it_was_made(tmp_path: Path) -> None:
     assert recorded_at(with_tag(tmp_path / "c.mp4", creation_time="1970-01-01T00:00:00Z")) is None
     assert recorded_at(with_tag(tmp_path / "d.mp4")) is None
     assert recorded_at(tmp_path) is None and recorded_at(tmp_path / "missing.mp4") is None
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_folder_of_pictures_was_recorded_when_its_first_was_taken(
+    tmp_path: Path, suffix: str, order: str
+) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    for number, second in ((2, "00"), (10, "07")):
+        write_taken(tmp_path / f"{number}.{suffix}", f"2026:03:01 10:15:{second}", order=order)
+    (tmp_path / f"1.{suffix}").write_bytes(b"cannot be read")
+    assert recorded_at(tmp_path, berlin) == unix("2026-03-01 09:15")
+    assert taken_seconds(tmp_path, berlin) == 7
+    write_taken(tmp_path / f"1.{suffix}", "2026:03:01 10:15:00", "-05:00")  # told by the camera, that holds
+    assert recorded_at(tmp_path, berlin) == unix("2026-03-01 15:15")
+
+
+@pytest.mark.parametrize(
+    "original", [None, "0000:00:00 00:00:00", "    :  :     :  :  ", "1970:01:01 00:00:00"]
+)
+def test_pictures_of_a_clock_that_was_never_set_have_no_time(tmp_path: Path, original: str | None) -> None:
+    write_taken(tmp_path / "1.jpg", original)
+    write_taken(tmp_path / "2.jpg", "2026:03:01 10:15:00")  # of another picture than the first
+    assert recorded_at(tmp_path) is None and taken_seconds(tmp_path, ZoneInfo("UTC")) is None
+
+
+def test_exif_that_is_cut_off_says_nothing(tmp_path: Path) -> None:
+    data = write_taken(tmp_path / "1.jpg", "2026:03:01 10:15:00").read_bytes()
+    block = exif_of_jpeg(data)
+    assert taken_at(data) is not None and block
+    assert taken_at(block) == taken_at(data)  # a block is a TIFF file
+    before = data.index(block)
+    for cut in range(before + len(block)):
+        assert taken_at(data[:cut]) in (None, taken_at(data))
+    for cut in range(len(block) - 20):
+        assert taken_at(data[: before + cut]) is None
 
 
 def test_the_zone_of_the_machine_is_that_of_tz(monkeypatch: pytest.MonkeyPatch) -> None:

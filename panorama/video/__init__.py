@@ -16,7 +16,7 @@ from panorama.video.opening import open_video
 from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, pictures_in
 from panorama.video.planes import scaled
 from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
-from panorama.video.recorded import recorded_at
+from panorama.video.recorded import recorded_at, taken_seconds
 from panorama.video.stretch import StretchReader
 
 __all__ = [
@@ -41,5 +41,6 @@ __all__ = [
     "pictures_in",
     "recorded_at",
     "scaled",
+    "taken_seconds",
     "write_clip",
 ]

@@ -1,13 +1,15 @@
-"""A video file enters; when it was recorded, as its container says, leaves."""
+"""A video enters; when it was recorded, as its container or its pictures say, leaves."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import av
 
+from panorama.exif import taken_at
+from panorama.video.pictures import natural_key, pictures_in, read_bgr
 from panorama.video.probing import open_container
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
@@ -17,11 +19,17 @@ FIRST_YEAR = 1980
 """Clocks that were never set say 1904, 1970 or the like."""
 
 
-def recorded_at(path: Path) -> float | None:
+def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     """Seconds since 1970 of the recording's start as the container claims; None where it does not.
 
-    Only the file's head is read. A file that cannot be opened, and a folder of pictures, claim nothing.
+    Only the file's head is read. A file that cannot be opened claims nothing. Of a folder of pictures it is
+    the EXIF time of the first that can be read, the time on the camera's clock.
+
+    Args:
+        zone: of the cameras' clocks, for pictures that do not tell it.
     """
+    if path.is_dir():
+        return _taken_first(path, zone, backwards=False)
     if not path.is_file():
         return None
     try:
@@ -37,6 +45,26 @@ def recorded_at(path: Path) -> float | None:
         if found is not None:
             return found
     return None
+
+
+def taken_seconds(path: Path, zone: tzinfo) -> float | None:
+    """Seconds from the first picture of a folder to the last, as both say; None where one does not."""
+    first = _taken_first(path, zone, backwards=False) if path.is_dir() else None
+    last = None if first is None else _taken_first(path, zone, backwards=True)
+    return None if first is None or last is None else last - first
+
+
+def _taken_first(folder: Path, zone: tzinfo, backwards: bool) -> float | None:
+    """When the first picture that can be read was taken; with `backwards`, the last."""
+    try:
+        pictures = sorted(pictures_in(folder), key=natural_key, reverse=backwards)
+        data = next((path.read_bytes() for path in pictures if read_bgr(path) is not None), b"")
+    except OSError:
+        return None
+    moment = taken_at(data)
+    if moment is None or moment.year < FIRST_YEAR:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
 
 
 def _unix(text: str) -> float | None:
