@@ -279,6 +279,20 @@ def test_speed_is_told_of_all_files_together(run, tmp_path):
     assert found and float(found[1]) > 0 and float(found[3]) > 0
 
 
+def test_a_file_that_was_indexed_without_its_folder_is_told_to_keep_its_name(run, tmp_path):
+    """video LIKE 'gate/%' found the others, and nobody had said why not this one."""
+    write_film(tmp_path / "archive" / "gate" / "a.mp4", FILM)
+    write_film(tmp_path / "archive" / "gate" / "b.mp4", [Thing("blue", 5, 35)])
+    index(run, "archive/gate/a.mp4")
+    told = index(run, "archive").err
+    assert "a.mp4: unchanged since it was indexed; it keeps that name, and is not called gate/a.mp4\n" in told
+    assert videos(run) == ["a.mp4", "gate/b.mp4"]
+    assert "keeps that name" not in index(run, "archive/gate").err  # gate/b.mp4 says more than b.mp4
+    run("remove", "a.mp4")
+    index(run, "archive")  # as the documentation says
+    assert videos(run) == ["gate/a.mp4", "gate/b.mp4"]
+
+
 def test_a_renamed_file_keeps_its_segment_and_a_copy_gets_a_row(run, tmp_path):
     film = write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")

@@ -206,6 +206,9 @@ class _Run:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
+                if composed(video.name).endswith(f"/{known.name}"):
+                    # Questions about the folder, as video LIKE 'gate/%', would miss it.
+                    note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
         root = str(video.root.resolve())
         row = VideoRow(
