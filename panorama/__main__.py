@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from importlib.machinery import ModuleSpec
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ def main() -> None:
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)
+    _lighten()
     from panorama.cli import run
 
     state: dict[str, object] = {}
@@ -32,6 +34,30 @@ def main() -> None:
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as
     # much again as half of its import.
     os._exit(status)
+
+
+def _lighten() -> None:
+    """Spare what libraries do as they are loaded and no command has a use for."""
+    # Threads of OpenBLAS stay awake for 2 ** 28 ticks of the processor, a tenth of a second, when they begin.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+    sys.meta_path.insert(0, _NoPandas())
+
+
+class _NoPandas:
+    """A pandas that cannot be loaded: pyarrow does, 0.2 s, to see whether what it is given is of its making.
+
+    A finder and its loader, without the base classes: they lie in a module that takes as long as click.
+    """
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        itself: Any = self
+        return ModuleSpec(fullname, itself) if fullname == "pandas" else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        raise ModuleNotFoundError("the command line does without pandas", name=spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        """Never reached: there is no such module."""
 
 
 def _open_closed() -> None:
