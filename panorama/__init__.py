@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from panorama.errors import PanoramaError
 
 if TYPE_CHECKING:
-    from panorama.answering import Entity, Verdict
+    from panorama.answering import Verdict
+    from panorama.entities import Entity
     from panorama.indexing.outcomes import Hooks
     from panorama.indexing.settings import IngestSettings
     from panorama.library import Library
@@ -20,7 +21,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "open": ("opening", "open_library"),
     "Library": ("library", "Library"),
-    "Entity": ("answering", "Entity"),
+    "Entity": ("entities", "Entity"),
     "Verdict": ("answering", "Verdict"),
     "IngestSettings": ("indexing.settings", "IngestSettings"),
     "Hooks": ("indexing.outcomes", "Hooks"),

@@ -15,29 +15,29 @@ from numpy.typing import NDArray
 
 from panorama import registering
 from panorama.arguments import checked
-from panorama.calibration import calibrations_for
 from panorama.crops import decode_picture
+from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, unknown
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.query.decide import Calibration
-from panorama.recording import RecordingReport, RecordingRule, check_fits, date_videos, remembered
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
 from panorama.video import find_videos
 from panorama.zones import Zones
 
-# What answers, and the engines that it brings, are loaded when something is asked: indexing does without.
+# What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
-    from panorama.answering import Answering, Asked, Entity, Verdict
+    from panorama.answering import Answering, Asked, Verdict
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
     from panorama.page.document import PageReport
+    from panorama.query.decide import Calibration
     from panorama.query.matching import AlbumMatcher
     from panorama.query.relations import Limits
     from panorama.query.result import Result
+    from panorama.recording import RecordingReport, RecordingRule
     from panorama.why import Why
 
 File = str | Path
@@ -147,6 +147,7 @@ class Library:
         from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.settings import check_depth
         from panorama.library_indexing import index_found
+        from panorama.recording import check_fits
 
         found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), self._path)
         if not found.videos and not self.exists:
@@ -174,6 +175,8 @@ class Library:
     @property
     def recording(self) -> RecordingRule:
         """Where wall-clock times and cameras come from: the rule that the library keeps."""
+        from panorama.recording import remembered
+
         return remembered(self._store if self.exists else None)
 
     def date(
@@ -196,6 +199,7 @@ class Library:
                 `zone` is the zone that they have. For a camera whose clock was wrong.
         """
         from panorama.listed_videos import names_of
+        from panorama.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.videos())
         return date_videos(self._store, names, recording, start, zone, first_start)
@@ -318,14 +322,10 @@ class Library:
 
     def entities(self) -> list[Entity]:
         """The vocabulary, in order of name."""
-        from panorama.answering import Entity
-
         return Entity.listed(self.snapshot().entities)
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
-        from panorama.answering import Entity
-
         snapshot, called = self.snapshot(), composed(name).strip()
         names = snapshot.entity_names
         if called not in names:
@@ -495,4 +495,6 @@ class Library:
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """How scores become bands at each exit: the library's own calibration, else the model's."""
+        from panorama.calibration import calibrations_for
+
         return calibrations_for(self.embedder, self.snapshot().settings)

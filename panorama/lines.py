@@ -38,6 +38,13 @@ def padded(text: str, width: int, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
+def clock(seconds: float) -> str:
+    """Seconds as m:ss.t, or h:mm:ss for an hour and more."""
+    minutes, rest = divmod(max(seconds, 0.0), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{int(rest):02d}" if hours else f"{minutes}:{rest:04.1f}"
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number and what it counts.
 

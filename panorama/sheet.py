@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
 from panorama.hit_frames import NoFrame, Stamps, file_of_hit, frames_of
-from panorama.lines import counted, one_line
+from panorama.lines import clock, counted, one_line
 from panorama.track_boxes import Box, TrackBoxes
-from panorama.video import write_clip
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -111,13 +110,6 @@ def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     per_entity = max(1, limit // max(1, len(entities)))
     kept = [n for e in entities for n in [c for c in chosen if hits[c].entity == e][:per_entity]]
     return [hits[n] for n in sorted(kept[:limit])]
-
-
-def clock(seconds: float) -> str:
-    """Seconds as m:ss.t, or h:mm:ss for an hour and more."""
-    minutes, rest = divmod(max(seconds, 0.0), 60)
-    hours, minutes = divmod(int(minutes), 60)
-    return f"{hours}:{minutes:02d}:{int(rest):02d}" if hours else f"{minutes}:{rest:04.1f}"
 
 
 @dataclass(slots=True)
@@ -295,6 +287,8 @@ def write_clips(
 def _clips(
     hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None
 ) -> SheetReport:
+    from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
+
     report = SheetReport()
     taken: set[str] = set()
     for (video, entity), stretches in _stretches(hits).items():

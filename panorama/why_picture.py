@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lines import one_line
-from panorama.sheet import check_sheet_suffix, clock, write_picture
+from panorama.lines import clock, one_line
+from panorama.sheet import check_sheet_suffix, write_picture
 from panorama.why import Likeness, Step, Why
 
 Rgb = NDArray[np.uint8]

@@ -14,8 +14,8 @@ from clips import damage_packet, number_in, write_video
 from panorama.hit_frames import GONE, LOST, NEAR, UNKNOWN, UNREAD, NoFrame, frames_of
 from panorama.sheet import Hit, write_sheet
 from panorama.track_boxes import TrackBoxes
-from panorama.video import open_video, write_clip
-from panorama.video.clip import BOX_COLOR_RGB
+from panorama.video import open_video
+from panorama.video.clip import BOX_COLOR_RGB, write_clip
 
 FRAMES = 300
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Ran
-from fakes import ColoredThings, Thing, thing_picture, write_film
+from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.content import content_dir
@@ -74,6 +74,42 @@ def test_no_network_is_loaded_where_there_is_nothing_to_compute(done: Path, code
     ran = subprocess.run(command, cwd=done, env=one, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-2:] == [says, "False"]
+
+
+PACKAGES = ("av", "duckdb", "faiss", "pandas", "pyarrow.compute", "scipy", "sqlglot", "torch")
+TELLING = f"""
+import os, sys
+leave = os._exit
+def tell(status):
+    print(*[name for name in {PACKAGES!r} if name in sys.modules], flush=True)
+    leave(status)
+os._exit = tell
+from panorama.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "used"),
+    [
+        (["index", "a.mp4"], set()),
+        (["entities"], set()),
+        (["exemplars", "red"], set()),
+        (["videos"], set()),
+        (["register", "blue", "blue.png"], {"torch"}),
+        (["query", ASK], {"duckdb", "pyarrow.compute", "sqlglot"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_loads_no_large_package_that_it_has_no_use_for(
+    done: Path, words: list[str], used: set[str]
+) -> None:
+    write_picture(done / "blue.png", thing_picture("blue"))
+    command = [sys.executable, "-c", TELLING, "--library", "library", *words]
+    one = {**os.environ, "PANORAMA_THREADS": "1"}
+    ran = subprocess.run(command, cwd=done, env=one, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert set(ran.stdout.splitlines()[-1].split()) <= used
 
 
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:

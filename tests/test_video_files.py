@@ -11,8 +11,8 @@ import pytest
 from clips import number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
-from panorama.video import content_hash, find_videos, open_video, write_clip
-from panorama.video.clip import BOX_COLOR_RGB
+from panorama.video import content_hash, find_videos, open_video
+from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
 
 

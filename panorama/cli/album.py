@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from panorama.answering import Entity
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
+from panorama.entities import Entity
 from panorama.lines import counted
 from panorama.store import Exemplar
 

@@ -19,13 +19,13 @@ from panorama.cli.common import Seconds, json_option, opened, print_rows, say, s
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
-from panorama.lines import counted
+from panorama.lines import clock, counted
 from panorama.listed_videos import replaced
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, clock, hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, hits_of, write_clips, write_sheet
 from panorama.track_boxes import TrackBoxes
 from panorama.why import Why
 from panorama.why_picture import write_why

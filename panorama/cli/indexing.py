@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from panorama.arguments import MOST_ZOOM
-from panorama.calibration import told
 from panorama.cli.common import json_option, opened, say, size
 from panorama.errors import ModelError
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
-from panorama.indexing.parcels import Progress
 from panorama.indexing.profile import Profile, named, profile_in
 from panorama.library import Library
-from panorama.lines import counted, one_line
+from panorama.lines import clock, counted, one_line
 from panorama.recording import NONE, RecordingRule
-from panorama.sheet import clock
 from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES, FoundVideo, VideoReader
+
+if TYPE_CHECKING:
+    from panorama.indexing.parcels import Progress
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
@@ -353,6 +353,8 @@ def _profile(library: Library) -> Profile:
 
 def _calibration(library: Library) -> str:
     """Whose calibration applies, or why that cannot be told."""
+    from panorama.calibration import told  # with it comes what matches, and indexing does without
+
     try:
         return told(library.embedder, library.snapshot().settings if library.exists else {})
     except ModelError as exc:

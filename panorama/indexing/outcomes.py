@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from panorama.indexing.parcels import Progress
 from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
 from panorama.store import Store
 from panorama.video import Found, FoundVideo, VideoReader
+
+if TYPE_CHECKING:
+    from panorama.indexing.parcels import Progress
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 

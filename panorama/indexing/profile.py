@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from panorama.errors import UsageError
 from panorama.indexing.settings import IngestSettings, Work
-from panorama.indexing.stages import Indexer
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store
 from panorama.threads import cores_here
+
+if TYPE_CHECKING:
+    from panorama.indexing.stages import Indexer
 
 SETTING = "profile"
 """Where a library keeps its profile."""
@@ -129,6 +131,9 @@ def prepare(
         redo: do those again, too.
         depth: of crops, instead of that of the settings.
     """
+    # Loaded here: who only tells the profile needs nothing that decodes or tracks.
+    from panorama.indexing.stages import Indexer
+
     profile = profile_in({SETTING: store.setting(SETTING)})
     settings = asked or profile.settings
     if depth is not None:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.hit_frames import NoFrame
-from panorama.lines import counted, one_line
+from panorama.lines import clock, counted, one_line
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
-from panorama.sheet import clock, stamps_of
+from panorama.sheet import stamps_of
 from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:

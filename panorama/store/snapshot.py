@@ -392,9 +392,10 @@ def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]
     rows = tx.rows(_ENTITIES)
     names = tuple(row.name for row in rows)
     position = {row.entity_id: i for i, row in enumerate(rows)}
-    columns = ([getattr(row, field.name) for row in rows] for field in ENTITIES if field.name != "entity")
-    arrays = (pa.array(column, pa.int64()) for column in columns)
-    entities = pa.table([pa.array(names, pa.string()), *arrays], names=ENTITIES.names).cast(ENTITIES)
+    counts = [field.name for field in ENTITIES if field.name not in ("entity", "category")]
+    columns = {name: [getattr(row, name) for row in rows] for name in counts}
+    told = [bool(row.category) for row in rows]
+    entities = pa.table({"entity": names, "category": told, **columns}, schema=ENTITIES)
     categories = frozenset(row.name for row in rows if row.category)
     grouped: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in tx.rows(_VECTORS):

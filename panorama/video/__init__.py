@@ -1,6 +1,8 @@
-"""Video files and picture folders enter; frames, changes, moving regions and clips leave."""
+"""Video files and picture folders enter; frames, changes, moving regions and clips leave.
 
-from panorama.video.clip import draw_box, write_clip
+Clips are written by `panorama.video.clip`, which loads PyAV: most commands do without.
+"""
+
 from panorama.video.find import (
     VIDEO_SUFFIXES,
     Found,
@@ -34,7 +36,6 @@ __all__ = [
     "VideoReader",
     "content_hash",
     "content_sample",
-    "draw_box",
     "file_state",
     "find_videos",
     "open_video",
@@ -42,5 +43,4 @@ __all__ = [
     "recorded_at",
     "scaled",
     "taken_seconds",
-    "write_clip",
 ]

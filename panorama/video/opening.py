@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 from panorama.errors import VideoOpenError
-from panorama.video.container import ContainerReader
 from panorama.video.pictures import DEFAULT_RATE, PictureFolderReader
 from panorama.video.reader import VideoReader
 
@@ -28,4 +27,8 @@ def open_video(path: Path | str, *, threads: int = 0, rate: Fraction = DEFAULT_R
             return PictureFolderReader(path, rate)
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
+    from panorama.video.container import (
+        ContainerReader,
+    )  # loaded here, with PyAV: most commands open no video
+
     return ContainerReader(path, threads)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import av
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import av
 
 CHROMA_STEPS = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}
 """Pixels per chroma sample, across and down."""
@@ -29,7 +31,7 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
     x1, y1, x2, y2 = box
     left, top = x1 // 2 * 2, y1 // 2 * 2
     right, bottom = min(-(-x2 // 2) * 2, frame.width), -(-y2 // 2) * 2
-    part = av.VideoFrame(right - left, bottom - top, name)
+    part = type(frame)(right - left, bottom - top, name)
     part.colorspace, part.color_range = frame.colorspace, frame.color_range
     for number, (source, target) in enumerate(zip(frame.planes, part.planes, strict=True)):
         across, down = steps if number else (1, 1)

@@ -6,11 +6,8 @@ from contextlib import closing
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-import av
-
 from panorama.exif import taken_at
 from panorama.video.pictures import natural_key, pictures_in, read_bgr
-from panorama.video.probing import open_container
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first tells its offset, the second is UTC by its standard."""
@@ -32,6 +29,10 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
         return _taken_first(path, zone, backwards=False)
     if not path.is_file():
         return None
+    import av  # loaded here: few rules ask files
+
+    from panorama.video.probing import open_container
+
     try:
         with closing(open_container(path)) as container:
             tags = {key.lower(): value for key, value in container.metadata.items()}
