@@ -121,6 +121,18 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     assert "AND band = 'uncertain'\n" in told
     either = run("query", "SELECT frames WHERE entity = 'mixed' or entity = 'mixed'")
     assert "AND band = 'uncertain', with the OR before it in brackets\n" in either.err
+    # Relations have no band, and of what is not there, or of several tracks, AND showed nothing.
+    for sql in (
+        "SELECT entity, count(*) FROM sightings WHERE entity = 'mixed' GROUP BY ALL",
+        "SELECT video FROM moments m WHERE m.entity = 'mixed'",
+        "SELECT frames WHERE NOT entity = 'mixed'",
+        "SELECT moments WHERE entity = 'mixed' FOLLOWED BY entity = 'mixed'",
+        "SELECT frames WHERE left_of('mixed', 'mixed')",
+    ):
+        told = run("query", sql).err
+        assert told.endswith("uncertain; see with: SELECT tracks WHERE band = 'uncertain'\n"), sql
+    shown = run("query", "SELECT tracks WHERE band = 'uncertain'", "--json").json
+    assert len([row for row in shown if row["entity"] == "mixed"]) == count
 
 
 def test_a_file_may_hold_several_statements(run, asked, tmp_path):

@@ -156,6 +156,7 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
         ("SELECT crop ORDER BY similarity('a.jpg') DESC LIMIT 3", "Did you mean 'crops'?"),
         ("SELECT sighting WHERE entity = 'dog'", "Or SELECT * FROM sightings WHERE"),
         ("SELECT video WHERE camera = 'gate'", "Or SELECT * FROM videos WHERE"),
+        ("SELECT videos", "Or SELECT * FROM videos WHERE"),
     ],
 )
 def test_a_target_in_the_singular_is_told_in_the_plural(engine: Engine, sql: str, meant: str) -> None:

@@ -49,7 +49,7 @@ def test_zones_are_added_in_pixels_or_percent_and_listed(run: Any, indexed: Path
     ("arguments", "said"),
     [
         (("--points", "0,0 10,0"), "zone 'x' has 2 points; a zone has 3 to 200"),
-        (("--points", "5,5", "--line"), "line 'x' has 1 points; a line has 2 to 200"),
+        (("--points", "5,5", "--line"), "line 'x' has 1 point; a line has 2 to 200"),
         (("--points", "0,0 10,10 10,0 0,10"), "edges of zone 'x' cross: 1-2 and 3-4"),
         (("--points", "0,0 10,10 20,20"), "lie on one straight line"),
         (("--points", "0,0 10,0 10,0 5,5"), "points 2 and 3 of zone 'x' are one"),

@@ -174,7 +174,7 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
 def rename_command(ctx: click.Context, name: str, new: str) -> None:
     """Give an entity another name."""
     opened(ctx).rename(name, new)
-    say(f"{name} is now {new}")
+    say(f"{name.strip()} is now {new.strip()}")  # as they are kept
 
 
 @click.command("drop")

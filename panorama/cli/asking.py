@@ -117,7 +117,7 @@ def query_command(
             say(warning)
         if result.uncertain:
             uncertain = counted(result.uncertain, "track is", "tracks are")
-            say(f"{uncertain} uncertain; see with: AND band = 'uncertain'{_in_brackets(asked[number].sql)}")
+            say(f"{uncertain} uncertain; see with: {_shows_uncertain(asked[number].sql)}")
         if sheet or clips or page:
             _tell_replaced(library, result)
         if sheet or clips:
@@ -126,10 +126,18 @@ def query_command(
             _page(ctx, library, result, Path(page), page_hits)
 
 
-def _in_brackets(sql: str) -> str:
-    """What to add to the advice of an AND: behind an OR it would go with the last alternative alone."""
-    has_or = re.search(r"\bOR\b", re.sub(r"'[^']*'", "", sql), re.IGNORECASE)
-    return ", with the OR before it in brackets" if has_or else ""
+def _shows_uncertain(sql: str) -> str:
+    """What shows the tracks that a statement left uncertain."""
+    words = re.sub(r"'[^']*'", "''", sql)
+    asks = re.search(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", words, re.IGNORECASE)
+    alone = re.search(r"\bentity\b", words, re.IGNORECASE) and not re.search(
+        _OF_SEVERAL, words, re.IGNORECASE
+    )
+    if not (asks and alone):  # relations hold what was accepted, and what several tracks make has no band
+        return "SELECT tracks WHERE band = 'uncertain'"
+    # Behind an OR it would go with the last alternative alone.
+    has_or = re.search(r"\bOR\b", words, re.IGNORECASE)
+    return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
 
 
 def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:
@@ -270,6 +278,7 @@ def statements(text: str) -> list[Statement]:
     return found or [Statement(text, 0, text)]
 
 
+_OF_SEVERAL = r"\b(NOT|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
 

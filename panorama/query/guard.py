@@ -198,9 +198,10 @@ def _target_hint(message: str, sql: str) -> str:
     if "FROM clause is missing" in message or "* expression without FROM clause" in message:
         words = re.findall(r"\bSELECT\s+(\w+)\s*(?:$|[;)]|WHERE\b|ORDER\b|LIMIT\b|WITH)", sql, re.IGNORECASE)
         meant = next((hint for word in words if (hint := near(word, TARGETS, 0.7))), "")
-        relation = next((word for word in words if word.lower() + "s" in RELATIONS), "")
+        named = (word.lower() + s for word in words for s in ("", "s"))
+        relation = next((name for name in named if name in RELATIONS), "")
         if relation and not meant:
-            meant = f" Or SELECT * FROM {relation.lower()}s WHERE ..."
+            meant = f" Or SELECT * FROM {relation} WHERE ..."
         more = ", with more columns SELECT frames, band WHERE ..."
         return (
             f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{more}{'.' * bool(meant)}{meant}"

@@ -127,9 +127,13 @@ class _Reader:
         self._tokens = tokens
         self._i = position
         self._sql = sql
+        self._begun: list[str] = []  # what could follow the word that stands here, as CATEGORY behind SET
 
     def fail(self, expected: str) -> QueryError:
-        """The error for this place."""
+        """The error for this place, or behind the word here that was the first of what was looked for."""
+        if self._begun:
+            expected = f"{' or '.join(self._begun)} after {self._tokens[self._i].text}"
+            self._i += 1
         if self._i < len(self._tokens):
             token = self._tokens[self._i]
             return QueryError(f"expected {expected}, found {token.text!r}", self._sql, token.start)
@@ -160,12 +164,19 @@ class _Reader:
     def match(self, *words: str) -> bool:
         """Step over the words if they stand here."""
         piece = self._tokens[self._i : self._i + len(words)]
-        if [token.text.upper() for token in piece] != list(words):
+        if any(token.token_type == TokenType.STRING for token in piece[:1]):
             return False
-        if any(token.token_type == TokenType.STRING for token in piece):
-            return False
-        self._i += len(words)
-        return True
+        same = [
+            token.token_type != TokenType.STRING and token.text.upper() == word
+            for token, word in zip(piece, words, strict=False)
+        ]
+        if all(same) and len(piece) == len(words):
+            self._i += len(words)
+            self._begun = []
+            return True
+        if same[:1] == [True]:
+            self._begun.append(words[1])
+        return False
 
     def expect(self, *words: str) -> None:
         """Step over the words, which must stand here."""

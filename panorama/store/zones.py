@@ -54,9 +54,8 @@ class Zone:
         if not self.name.strip() or self.name != self.name.strip():
             raise UsageError(f"a {self.kind} has a name without blanks around it, got {self.name!r}")
         if not least <= len(self.points_xy) <= MOST_POINTS:
-            raise UsageError(
-                f"{what} has {len(self.points_xy)} points; a {self.kind} has {least} to {MOST_POINTS}"
-            )
+            points = f"{len(self.points_xy)} point{'s' * (len(self.points_xy) != 1)}"
+            raise UsageError(f"{what} has {points}; a {self.kind} has {least} to {MOST_POINTS}")
         for number, (x, y) in enumerate(self.points_xy, 1):
             if not (0 <= x <= 1 and 0 <= y <= 1):
                 where = f"{x:.0%}, {y:.0%}" if math.isfinite(x) and math.isfinite(y) else f"{x}, {y}"
