@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
+from panorama.cli.asking import shows_uncertain
 from panorama.video import open_video
 
 RED = "SELECT frames WHERE entity = 'red'"
@@ -133,6 +134,13 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
         assert told.endswith("uncertain; see with: SELECT tracks WHERE band = 'uncertain'\n"), sql
     shown = run("query", "SELECT tracks WHERE band = 'uncertain'", "--json").json
     assert len([row for row in shown if row["entity"] == "mixed"]) == count
+
+
+def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:
+    """A promise decides by borders of its own: beside it, the advice to ask for the band was refused."""
+    for promise in ("WITH PRECISION >= 0.9", "with\nrecall >= 0.5"):
+        told = shows_uncertain(f"SELECT moments WHERE entity = 'WITH PRECISION' {promise}")
+        assert told == f"AND band = 'uncertain', instead of WITH {promise.split()[1].upper()}"
 
 
 def test_a_file_may_hold_several_statements(run, asked, tmp_path):

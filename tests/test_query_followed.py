@@ -137,6 +137,9 @@ def test_only_tracks_that_can_be_shown_are_followed(tmp_path: Path) -> None:
         ("SELECT frames WHERE entity = 'dog' AND time < 3 OR entity = 'red-van' AND time > 7", 0),
         ("SELECT frames WHERE entity = 'dog' AND time < 3 OR entity = 'dog' AND time > 8.5", 1),
         ("SELECT crops WHERE entity = 'dog' AND (time < 3 OR time > 90)", 0),
+        ("SELECT frames WHERE entity = 'dog' AND time BETWEEN 8 AND 7", 0),
+        ("SELECT moments WHERE entity = 'dog' AND time BETWEEN 8 AND 7", 0),
+        ("SELECT moments WHERE entity = 'dog' AND time > 8 AND time < 7", 1),
     ],
 )
 def test_undecided_tracks_outside_of_the_time_asked_for_are_not_counted(

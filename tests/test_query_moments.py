@@ -44,6 +44,8 @@ def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
     ("condition", "expected"),
     [
         ("entity = 'red-van' AND time BETWEEN 4 AND 5", [(0.8, 4.8, "red-van")]),
+        ("entity = 'red-van' AND time BETWEEN 4 AND 3", []),  # no instant is both, as of frames
+        ("entity = 'red-van' AND NOT time BETWEEN 4 AND 3", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND time >= 4.8", [(6.8, 8.8, "red-van")]),  # moments are half-open
         ("entity = 'red-van' AND time <= 6.8", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND time < 6.8", [(0.8, 4.8, "red-van")]),

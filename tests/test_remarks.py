@@ -89,6 +89,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             "similarity lies between 0 and 1; none reaches 80",
         ),
         ("SELECT tracks WHERE 80 < similarity('a.jpg') ORDER BY video", None, "80 % is written 0.8"),
+        (
+            "SELECT moments WHERE entity = 'dog' AND time BETWEEN 90 AND 60",
+            None,
+            "BETWEEN 90 AND 60 is true of nothing: the smaller number stands first",
+        ),
+        ("SELECT * FROM videos WHERE frames BETWEEN ? AND ?", [9, 3.5], "BETWEEN 9 AND 3.5 is true of not"),
         ("SELECT * FROM tracks t WHERE similarity('a.jpg', t) >= ?", [250], "and 1; none reaches 250"),
         (
             "SELECT * FROM (SELECT similarity('a.jpg') AS how FROM crops) WHERE how BETWEEN 50 AND 99",
@@ -156,6 +162,10 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
         ("SELECT crop ORDER BY similarity('a.jpg') DESC LIMIT 3", "Did you mean 'crops'?"),
         ("SELECT sighting WHERE entity = 'dog'", "Or SELECT * FROM sightings WHERE"),
         ("SELECT video WHERE camera = 'gate'", "Or SELECT * FROM videos WHERE"),
+        (
+            "SELECT count(*) Moments WHERE entity = 'dog'",
+            "around it SELECT count(*) FROM (SELECT moments WHERE",
+        ),
         ("SELECT videos", "Or SELECT * FROM videos WHERE"),
     ],
 )

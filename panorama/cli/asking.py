@@ -117,7 +117,7 @@ def query_command(
             say(warning)
         if result.uncertain:
             uncertain = counted(result.uncertain, "track is", "tracks are")
-            say(f"{uncertain} uncertain; see with: {_shows_uncertain(asked[number].sql)}")
+            say(f"{uncertain} uncertain; see with: {shows_uncertain(asked[number].sql)}")
         if sheet or clips or page:
             _tell_replaced(library, result)
         if sheet or clips:
@@ -126,7 +126,7 @@ def query_command(
             _page(ctx, library, result, Path(page), page_hits)
 
 
-def _shows_uncertain(sql: str) -> str:
+def shows_uncertain(sql: str) -> str:
     """What shows the tracks that a statement left uncertain."""
     words = re.sub(r"'[^']*'", "''", sql)
     asks = re.search(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", words, re.IGNORECASE)
@@ -135,6 +135,8 @@ def _shows_uncertain(sql: str) -> str:
     )
     if not (asks and alone):  # relations hold what was accepted, and what several tracks make has no band
         return "SELECT tracks WHERE band = 'uncertain'"
+    if promise := re.search(r"\bWITH\s+(PRECISION|RECALL)\b", words, re.IGNORECASE):
+        return f"AND band = 'uncertain', instead of WITH {promise[1].upper()}"  # which decides by borders of its own
     # Behind an OR it would go with the last alternative alone.
     has_or = re.search(r"\bOR\b", words, re.IGNORECASE)
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"

@@ -26,6 +26,11 @@ class Bounds:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether no instant lies in it."""
+        return self.low is not None and self.high is not None and self.low > self.high
+
     def within(self, other: Bounds) -> Bounds:
         """What both leave."""
         lows = [value for value in (self.low, other.low) if value is not None]

@@ -203,6 +203,9 @@ def _target_hint(message: str, sql: str) -> str:
         if relation and not meant:
             meant = f" Or SELECT * FROM {relation} WHERE ..."
         more = ", with more columns SELECT frames, band WHERE ..."
+        target = re.search(rf"\bSELECT\b.*?\b({'|'.join(TARGETS)})\b", sql, re.IGNORECASE | re.DOTALL)
+        if target:
+            more += f", and around it SELECT count(*) FROM (SELECT {target[1].lower()} WHERE ...)"
         return (
             f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{more}{'.' * bool(meant)}{meant}"
         )

@@ -23,7 +23,7 @@ from panorama.query.following import in_time
 from panorama.query.handing import give_tracks
 from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.plain_scope import Need
-from panorama.query.plan import MATCH_COLUMNS, Branch, Query, Seen, Target
+from panorama.query.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
 from panorama.query.relations import SCHEMA
 from panorama.query.rewritten import Rewritten, SimilarityCall
 from panorama.query.rules import needed_videos, whole_number
@@ -140,6 +140,8 @@ def counted_undecided(
                 tracks = pa.table(dict(found))
             inside = np.zeros(tracks.num_rows, np.bool_)
             for bounds in branch.times:  # each by itself: the hull of two short ones is not short
+                if query.target not in OVERLAP_TARGETS and bounds.empty:
+                    continue  # of an interval, another instant may lie in each
                 inside |= in_time(tracks, bounds, _margin(query.target, bounds))
             here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
         counted |= here

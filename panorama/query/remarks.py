@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import TypeGuard
@@ -72,6 +73,8 @@ def remarks(
         if _above_one(text):
             meant = f"; {text} % is written {float(text) / 100:g}" if float(text) <= 100 else ""
             found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
+    for first, second in reversed_ranges(tokens):
+        found[f"BETWEEN {first} AND {second} is true of nothing: the smaller number stands first"] = None
     for asked in compared(tokens):
         kind, text = asked.value.token_type, asked.value.text
         if asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
@@ -81,6 +84,19 @@ def remarks(
                 near = names if len(names) <= NEAR_AMONG else ()
                 found[unknown(asked.column, text, near, see)] = None
     return list(found)
+
+
+def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
+    """Pairs of numbers behind BETWEEN of which the first is the larger."""
+    numbers = [TokenType.BETWEEN, TokenType.NUMBER, TokenType.AND, TokenType.NUMBER]
+    for i in range(len(tokens) - 3):
+        piece, after = tokens[i : i + 4], tokens[i + 4 : i + 5]
+        counts = bool(after) and after[0].token_type in _COUNTS
+        if [token.token_type for token in piece] == numbers and not counts:
+            first, second = piece[1].text, piece[3].text
+            with suppress(ValueError):  # of '0e', see refuse_numbers
+                if float(first) > float(second):
+                    yield first, second
 
 
 def _above_one(number: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -129,13 +130,16 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
             query.sql,
             column_position(leaf, "time"),
         )
+    times = leaf.times
     if negated:
         flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=repr(value)) for sign, value in comparisons]
         text = f"NOT ({' OR '.join(f'({part})' for part in flipped)})"
+    elif any(bounds.empty for bounds in times):
+        text, times = "FALSE", (Bounds(math.inf, -math.inf),)  # BETWEEN 3 AND 2 holds at no instant
     else:
         text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
     columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
-    return Leaf(leaf.start, leaf.stop, text, columns, None, times=leaf.times, other_times=leaf.other_times)
+    return Leaf(leaf.start, leaf.stop, text, columns, None, times=times, other_times=leaf.other_times)
 
 
 def time_comparisons(leaf: Leaf) -> list[tuple[str, float]] | None:
