@@ -136,7 +136,8 @@ def shows_uncertain(sql: str) -> str:
     if not (asks and alone):  # relations hold what was accepted, and what several tracks make has no band
         return "SELECT tracks WHERE band = 'uncertain'"
     if promise := re.search(r"\bWITH\s+(PRECISION|RECALL)\b", words, re.IGNORECASE):
-        return f"AND band = 'uncertain', instead of WITH {promise[1].upper()}"  # which decides by borders of its own
+        # It decides by borders of its own.
+        return f"AND band = 'uncertain', instead of WITH {promise[1].upper()}"
     # Behind an OR it would go with the last alternative alone.
     has_or = re.search(r"\bOR\b", words, re.IGNORECASE)
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
