@@ -46,20 +46,20 @@ def test_an_interrupt_while_the_command_line_is_loaded_is_one_line(tmp_path: Pat
 
 
 def test_an_interrupt_while_a_command_is_loaded_is_one_line(tmp_path: Path) -> None:
-    status, err = run_with("av", INTERRUPTED_HERE, tmp_path, "index", "nothing.mp4")
+    status, err = run_with("pyarrow", INTERRUPTED_HERE, tmp_path, "index", "nothing.mp4")
     assert (status, err.strip()) == (130, "panorama: interrupted")
     assert not (tmp_path / "panorama-library").exists()
 
 
 def test_where_the_caller_ignores_interrupts_so_does_the_command(tmp_path: Path) -> None:
     harmless = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('went on')\n"
-    status, err = run_with("av", harmless, tmp_path, "index", "nothing.mp4", ignored=True)
+    status, err = run_with("pyarrow", harmless, tmp_path, "index", "nothing.mp4", ignored=True)
     assert status == 1 and "went on" in err
 
 
 def test_a_defect_while_a_command_is_loaded_leaves_with_its_status(tmp_path: Path) -> None:
-    status, err = run_with("av", "raise ImportError('no av')\n", tmp_path, "index", "nothing.mp4")
-    assert status == 1 and err.startswith("ImportError: no av")
+    status, err = run_with("pyarrow", "raise ImportError('no pyarrow')\n", tmp_path, "index", "nothing.mp4")
+    assert status == 1 and err.startswith("ImportError: no pyarrow")
 
 
 def test_all_that_was_said_is_written_though_python_is_left_at_once(tmp_path: Path) -> None:
