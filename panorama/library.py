@@ -21,6 +21,7 @@ from panorama.errors import UnknownEntity, UsageError, unknown
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
+from panorama.listed_videos import file_of, names_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
@@ -198,7 +199,6 @@ class Library:
             first_start: the same of the first of the videos; the others stay as far behind it, and '' for
                 `zone` is the zone that they have. For a camera whose clock was wrong.
         """
-        from panorama.listed_videos import names_of
         from panorama.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.videos())
@@ -214,8 +214,6 @@ class Library:
         Raises:
             UnknownVideo: the library holds one of them not.
         """
-        from panorama.listed_videos import names_of
-
         chosen = names_of(videos, self.videos())
         for name in chosen:
             self._store.remove_video(name)
@@ -273,8 +271,6 @@ class Library:
         Args:
             video: a file, or the name of a video of the library.
         """
-        from panorama.listed_videos import file_of
-
         picture = registering.video_picture(file_of(video, self.videos), seconds, box)
         return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
@@ -457,6 +453,10 @@ class Library:
     def matcher(self) -> AlbumMatcher:
         """What matches the album against the newest snapshot, for those who measure it."""
         return self._answering.matcher()
+
+    def setting(self, key: str) -> Any:
+        """A JSON value that is kept in the library, None where there is none."""
+        return self._store.setting(key)
 
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""

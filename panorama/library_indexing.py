@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from panorama.indexing.outcomes import INDEXED, Hooks, IndexReport, dating
-from panorama.indexing.profile import prepare
-from panorama.indexing.run import finish, index_paths
-from panorama.indexing.settings import IngestSettings
+from panorama.errors import VideoError
 from panorama.models.base import Embedder, Proposer
-from panorama.recording import RecordingRule, apply_rule, remember, remembered
 from panorama.store import Store
-from panorama.video import Found
+from panorama.video import Found, file_state
 from panorama.worker.client import beside
+
+if TYPE_CHECKING:
+    from panorama.indexing.outcomes import Hooks, IndexReport
+    from panorama.indexing.settings import IngestSettings
+    from panorama.recording import RecordingRule
+
+LOOKED_AT = 100
+"""Of so many files it is asked whether they are new, before anything else is done."""
 
 
 def index_found(
@@ -27,13 +34,44 @@ def index_found(
     hooks: Hooks | None,
 ) -> IndexReport:
     """Index what was found, with networks in a process of their own; see `Library.index`."""
-    rule = recording or remembered(store)
-    if recording is not None:
-        remember(store, recording)
     with beside(proposer, embedder) as models:
+        elsewhere = models[0] is not proposer
+        if elsewhere and _holds_new(store, found):
+            threading.Thread(target=_load, args=models, name="panorama ahead").start()
+        # Loaded while the networks are: what decodes and tracks takes as long as they do.
+        from panorama.indexing.outcomes import INDEXED, dating
+        from panorama.indexing.profile import prepare
+        from panorama.indexing.run import finish, index_paths
+        from panorama.recording import apply_rule, remember, remembered
+
+        rule = recording or remembered(store)
+        if recording is not None:
+            remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
         report = index_paths(store, indexer, found, dating(store, rule, hooks), kept=kept)
+        fresh = {f.video for f in report.files if f.status == INDEXED}
+        if elsewhere and not fresh:
+            models[0].give_up()  # it may be loading still, for a file that gave nothing
     finish(store, embedder, hooks)
-    fresh = {f.video for f in report.files if f.status == INDEXED}
     told = apply_rule(store, rule, {f.video for f in report.files if f.video}, fresh)
     return replace(report, recording=told)
+
+
+def _holds_new(store: Store, found: Found) -> bool:
+    """Whether one of the first files is not as it was indexed, by its name, size and time.
+
+    It may be a copy, or no video after all: what becomes of it is decided by who reads it.
+    """
+    for video in found.videos[:LOOKED_AT]:
+        with contextlib.suppress(VideoError, OSError, UnicodeError):
+            known = store.known_file(str(video.path.resolve()))
+            if known is None or (known.size, known.mtime_ns) != file_state(video.path):
+                return True
+    return False
+
+
+def _load(proposer: Proposer, embedder: Embedder) -> None:
+    """Load the networks, the one that is needed first before the other; their users meet what goes wrong."""
+    with contextlib.suppress(Exception):
+        proposer.load()
+        embedder.load()

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from conftest import Ran
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama import library_indexing
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.indexing.parcels import Job
@@ -22,7 +24,7 @@ from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
 from panorama.models import embedder as embedder_module
 from panorama.models import proposer as proposer_module
-from panorama.models.base import Image
+from panorama.models.base import Embedder, Image, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import Late
 from panorama.models.proposer import load_proposer
@@ -110,6 +112,71 @@ def test_a_command_loads_no_large_package_that_it_has_no_use_for(
     ran = subprocess.run(command, cwd=done, env=one, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     assert set(ran.stdout.splitlines()[-1].split()) <= used
+
+
+LATER = ("av", "panorama.indexing.stages", "panorama.tracking.tracker", "panorama.source")
+BEGINNING = f"""
+import os, sys, threading
+start = threading.Thread.start
+def begin(thread):
+    if thread.name == "panorama ahead":
+        print("begun", *[name for name in {LATER!r} if name in sys.modules], flush=True)
+        os._exit(0)
+    start(thread)
+threading.Thread.start = begin
+from panorama.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("name", "says"), [("b.mp4", ["begun"]), ("a.mp4", [])])
+def test_the_networks_are_begun_before_what_decodes_and_tracks_is_loaded(
+    done: Path, tmp_path: Path, name: str, says: list[str]
+) -> None:
+    shutil.copytree(done / "library", tmp_path / "library")
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 15)], frames=20)
+    film = tmp_path / name if name == "b.mp4" else done / name
+    command = [sys.executable, "-c", BEGINNING, "--library", "library", "index", str(film)]
+    two = {**os.environ, "PANORAMA_THREADS": "2"}
+    ran = subprocess.run(command, cwd=tmp_path, env=two, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == says
+
+
+class Elsewhere(ColoredThings):
+    """Coloured things that seem to be found by another process."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.loaded = threading.Event()
+
+    def load(self) -> None:
+        self.told.append("load")
+        self.loaded.set()
+
+    def give_up(self) -> None:
+        self.told.append("give up")
+
+
+def test_networks_that_were_begun_for_nothing_are_given_up(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Elsewhere] = []
+
+    @contextmanager
+    def beside(proposer: Proposer, embedder: Embedder) -> Iterator[tuple[Proposer, Embedder]]:
+        made.append(Elsewhere())
+        yield made[-1], embedder
+
+    monkeypatch.setattr(library_indexing, "beside", beside)
+    (tmp_path / "b.mp4").write_bytes(b"no video")
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    assert run("index", "b.mp4").status != 0
+    assert made[-1].loaded.wait(30) and "give up" in made[-1].told
+    assert run("index", "a.mp4", "--model", "color-bands").status == 0
+    assert set(made[-1].told) == {"load"}
+    assert run("index", "a.mp4").status == 0
+    assert "load" not in made[-1].told
 
 
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:

@@ -19,7 +19,7 @@ from panorama.arguments import MOST_ZOOM
 from panorama.cli.common import json_option, opened, say, size
 from panorama.errors import ModelError
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
-from panorama.indexing.profile import Profile, named, profile_in
+from panorama.indexing.profile import SETTING, Profile, named, profile_in
 from panorama.library import Library
 from panorama.lines import clock, counted, one_line
 from panorama.recording import NONE, RecordingRule
@@ -348,7 +348,7 @@ def _stages(report: IndexReport) -> Iterator[str]:
 
 def _profile(library: Library) -> Profile:
     """How the library indexes new videos; the default where there is none yet."""
-    return profile_in(library.snapshot().settings) if library.exists else Profile()
+    return profile_in({SETTING: library.setting(SETTING)}) if library.exists else Profile()
 
 
 def _calibration(library: Library) -> str:
