@@ -136,6 +136,15 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     assert len([row for row in shown if row["entity"] == "mixed"]) == count
 
 
+def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
+    """It was a file of that name."""
+    sql = "SELECT video FROM videos"
+    for form in ((), ("--json",), ("--format", "csv")):
+        assert run("query", sql, "--out", "-", *form).out == run("query", sql, *form).out
+    assert not (tmp_path / "-").exists()
+    assert run("query", sql, "--out", "-", "--format", "parquet").status == 2
+
+
 def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:
     """A promise decides by borders of its own: beside it, the advice to ask for the band was refused."""
     for promise in ("WITH PRECISION >= 0.9", "with\nrecall >= 0.5"):

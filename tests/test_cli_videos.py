@@ -93,3 +93,12 @@ def test_a_clock_is_set_for_all_that_a_pattern_means(run: Callable[..., Any], in
     assert wrong.status == 1 and "no video fits 'yrad.*'. Did you mean 'yard.mp4'" in wrong.err
     clocks = {row["start_clock"] for row in run("clock", "--json").json}
     assert clocks == {"2026-03-01 10:00:00.000", None}
+
+
+def test_a_library_without_videos_says_why_nothing_is_found(run: Callable[..., Any], indexed: Path) -> None:
+    asked = "SELECT frames WHERE video LIKE 'gate%'"
+    assert "no video is indexed" not in run("query", asked).err
+    run("remove", "**", "--yes")
+    for sql in (asked, "SELECT tracks ORDER BY start_time", "SELECT count(*) FROM (SELECT moments)"):
+        assert run("query", sql).err == "no video is indexed in this library; see: panorama index --help\n"
+    assert run("query", "SELECT count(*) FROM videos").err == ""  # which says so itself

@@ -56,7 +56,9 @@ def _is_comment(word: str) -> bool:
     help="Default: table, or what the suffix of --out says.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the rows to this file.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="Write the rows to this file; - is standard output."
+)
 @click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
 @click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
 @click.option("--page", type=click.Path(dir_okay=False), help="Write an HTML page to review the hits by.")
@@ -100,6 +102,7 @@ def query_command(
         )
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} are two things; give one of them")
+    out = None if out == "-" else out
     form = _format("json" if as_json else form, out)
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")

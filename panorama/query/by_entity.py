@@ -67,8 +67,9 @@ class ByEntity:
             check_clock(query, run)
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
-        if not run.explained and (request is None or not possible(request)):
-            remark_videos(query, run, self._snapshot.videos.num_rows)
+        videos = self._snapshot.videos.num_rows
+        if not run.explained and (not videos or request is None or not possible(request)):
+            remark_videos(query, run, videos)
         if request is None:
             return
         if query.budget_seconds is not None:

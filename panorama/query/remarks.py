@@ -169,12 +169,14 @@ def refuse_zones(tokens: list[Token], sql: str) -> None:
 
 
 def remark_videos(query: Query, run: Run, videos: int) -> None:
-    """Say so where a shorthand's conditions leave no video: nothing was looked at.
+    """Say so where a shorthand's conditions, or the library, leave no video: nothing was looked at.
 
     Args:
         videos: how many the library holds.
     """
     named = any(remark.startswith("no video") for remark in run.warnings)
+    if not videos and not named:
+        run.warnings.append("no video is indexed in this library; see: panorama index --help")
     if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
         said = " AND ".join(leaf.text for leaf in query.shared)
         run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
