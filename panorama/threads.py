@@ -26,6 +26,9 @@ BRING_PRODUCTS = frozenset({"numpy", "scipy", "faiss", "torch"})
 BY_OPENMP = frozenset({"torch", "faiss"})
 """They keep a number for each thread, and $OMP_NUM_THREADS decides it where it is set."""
 
+NETWORKS = "panorama.models.cores"
+"""Where the threads of networks in 8 bits are told, as a library's are."""
+
 CGROUP = Path("/sys/fs/cgroup")
 MOST_DECODE_THREADS = 8
 
@@ -37,8 +40,8 @@ class Threads:
     Attributes:
         cores: what may be used at once.
         decode: of PyAV, for one video.
-        torch: of one network at a time; threads that wait for each other spin, and on a busy core that costs
-            more than it gains.
+        torch: of one network at a time, whatever runs it; threads that wait for each other spin, and on a
+            busy core that costs more than it gains.
         opencv: pictures here are small, and the stages of indexing run side by side.
         faiss: of building an index and of a search for many; a small search takes one, see `store.inverted`.
         scan: of comparing everything with an entity.
@@ -77,7 +80,7 @@ class Threads:
 
     @property
     def _counts(self) -> dict[str, int]:
-        return {"cv2": self.opencv, "torch": self.torch, "faiss": self.faiss}
+        return {"cv2": self.opencv, "torch": self.torch, NETWORKS: self.torch, "faiss": self.faiss}
 
     def apply(self) -> Threads:
         """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself.
@@ -153,8 +156,18 @@ class _Lent:
 _LENT = _Lent()
 
 
-_GET = {"cv2": "getNumThreads", "torch": "get_num_threads", "faiss": "omp_get_max_threads"}
-_SET = {"cv2": "setNumThreads", "torch": "set_num_threads", "faiss": "omp_set_num_threads"}
+_GET = {
+    "cv2": "getNumThreads",
+    "torch": "get_num_threads",
+    NETWORKS: "get_num_threads",
+    "faiss": "omp_get_max_threads",
+}
+_SET = {
+    "cv2": "setNumThreads",
+    "torch": "set_num_threads",
+    NETWORKS: "set_num_threads",
+    "faiss": "omp_set_num_threads",
+}
 
 
 def _threads_of(name: str) -> int | None:

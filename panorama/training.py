@@ -83,7 +83,7 @@ def train_recipe(
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
     if not options.resume:
         _refuse_another(out)
-    import panorama.models.device  # noqa: F401  brings torch, whose threads are kept as they are
+    import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
 
     with lent(torch=None, cv2=None), filled(out):
         if kind == "embedder" and "adapt" in plan:

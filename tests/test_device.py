@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -31,18 +33,19 @@ def crops(count: int) -> list[np.ndarray]:
 
 
 def gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(device_module, "driver_here", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
 
 
 def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(monkeypatch, 0)
-    assert choose_device() == torch.device("cpu")
+    assert choose_device() == "cpu"
     gpus(monkeypatch, 2)
-    assert choose_device() == torch.device("cuda")
-    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device() == "cuda"
+    assert choose_device("cpu") == "cpu"
     monkeypatch.setenv(ENVIRONMENT, "cuda:1")
-    assert choose_device() == torch.device("cuda:1")
+    assert choose_device() == "cuda:1"
 
 
 @pytest.mark.parametrize("count, name", [(0, "cuda"), (2, "cuda:2"), (2, "gpu"), (0, "tpu")])
@@ -66,13 +69,20 @@ def test_the_models_tell_of_a_device_that_is_not_here(monkeypatch: pytest.Monkey
 
 
 def test_a_gpu_counts_in_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = torch.device("cuda")
     for able, name in ((True, "bfloat16"), (False, "float32")):
-        monkeypatch.setattr(device_module, "gpu_bfloat16", lambda able=able: able)
-        chosen = choose(None, "", gpu)
+        monkeypatch.setattr(precision_module, "gpu_bfloat16", lambda able=able: able)
+        chosen = choose(None, lambda: "", "cuda:1")
         assert chosen.name == name and "processor only" in chosen.why
     with pytest.raises(ModelError, match=r"no int8 here: .*this is cuda"):
-        choose("int8", "", gpu)
+        choose("int8", lambda: "", "cuda")
+
+
+def test_without_a_driver_torch_is_not_even_asked_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_module, "driver_here", lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", None)  # to import it is an error
+    assert choose_device() == "cpu"
+    with pytest.raises(ModelError, match="a device is auto, cpu; got 'cuda'; torch finds no CUDA GPU here"):
+        choose_device("cuda")
 
 
 def test_several_batches_are_each_in_their_place() -> None:
@@ -86,7 +96,7 @@ def test_several_batches_are_each_in_their_place() -> None:
 
 def test_sending_to_the_processor_copies_nothing() -> None:
     batch = torch.zeros(2, 3)
-    assert send(batch, torch.device("cpu")) is batch
+    assert send(batch, "cpu") is batch
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")

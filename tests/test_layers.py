@@ -44,11 +44,12 @@ ONLY_IMPORTERS = {
     "duckdb": ("query/",),
     "sqlglot": ("query/",),
     "torch": ("models/",),
+    "openvino": ("models/graph8",),
     "click": ("cli/",),
 }
 """Package -> the beginnings of the files that may import it."""
 
-HEAVY = ("torch", "duckdb", "av", "faiss", "cv2", "sqlglot", "pyarrow", "scipy")
+HEAVY = ("torch", "openvino", "duckdb", "av", "faiss", "cv2", "sqlglot", "pyarrow", "scipy")
 
 
 def files() -> list[str]:

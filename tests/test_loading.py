@@ -27,6 +27,7 @@ from panorama.models import proposer as proposer_module
 from panorama.models.base import Embedder, Image, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import Late
+from panorama.models.precision import why_no_int8
 from panorama.models.proposer import load_proposer
 from panorama.models.ranges import RANGES
 from panorama.models.registry import late_proposer
@@ -34,12 +35,12 @@ from panorama.regions import Regions
 from panorama.video import open_video
 
 Run = Callable[..., Ran]
-LACKING = "this torch has no such convolutions"
+LACKING = "this processor has no such products"
 
 
 @pytest.fixture
 def no_int8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine, or a build of torch, without convolutions of 8 bits."""
+    """A machine without networks in 8 bits."""
     monkeypatch.delenv("PANORAMA_PRECISION", raising=False)
     monkeypatch.setenv("PANORAMA_DEVICE", "cpu")
     for module in (embedder_module, proposer_module):
@@ -70,7 +71,11 @@ ASK = "SELECT frames WHERE entity = 'red' AND score >= 0"
 )
 def test_no_network_is_loaded_where_there_is_nothing_to_compute(done: Path, code: str, says: str) -> None:
     start = "import sys, panorama\nlibrary = panorama.open('library')\n"
-    command = [sys.executable, "-c", f"{start}{code}\nprint('torch' in sys.modules)"]
+    command = [
+        sys.executable,
+        "-c",
+        f"{start}{code}\nprint(bool({{'torch', 'openvino'}} & set(sys.modules)))",
+    ]
     # With two cores the networks are in a process of their own: tests/test_worker.py.
     one = {**os.environ, "PANORAMA_THREADS": "1"}
     ran = subprocess.run(command, cwd=done, env=one, capture_output=True, text=True, timeout=120)
@@ -78,7 +83,7 @@ def test_no_network_is_loaded_where_there_is_nothing_to_compute(done: Path, code
     assert ran.stdout.splitlines()[-2:] == [says, "False"]
 
 
-PACKAGES = ("av", "duckdb", "faiss", "pandas", "pyarrow.compute", "scipy", "sqlglot", "torch")
+PACKAGES = ("av", "duckdb", "faiss", "pandas", "pyarrow.compute", "scipy", "sqlglot", "torch", "openvino")
 TELLING = f"""
 import os, sys
 leave = os._exit
@@ -177,6 +182,31 @@ def test_networks_that_were_begun_for_nothing_are_given_up(
     assert set(made[-1].told) == {"load"}
     assert run("index", "a.mp4").status == 0
     assert "load" not in made[-1].told
+
+
+@pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
+def test_in_8_bits_all_is_done_without_torch(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    code = (
+        "import sys, panorama\n"
+        "from fakes import thing_picture\n"
+        "library = panorama.open('library', create=True)\n"
+        "library.index('a.mp4')\n"
+        "library.register('red', thing_picture('red'))\n"
+        "library.query(\"SELECT frames WHERE entity = 'red'\")\n"
+        "print(library.verify(thing_picture('red'), thing_picture('blue')).band, 'torch' in sys.modules)"
+    )
+    here = {
+        **os.environ,
+        "PANORAMA_THREADS": "1",
+        "PANORAMA_DEVICE": "cpu",
+        "PANORAMA_PRECISION": "int8",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split()[-1] == "False"
 
 
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:

@@ -1,73 +1,116 @@
-"""The proposer in 8 bits: its cross stages, its pyramid that also hands up, and pauses between its layers."""
+"""The proposer in 8 bits: its cross stages, its pyramid that also hands up, and pauses between pieces."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from test_proposer_parts import SHAPE, pictures, random_net
-from torch import Tensor
 
+from panorama.errors import ModelError
+from panorama.models.folded import Tensors
+from panorama.models.points import SPREAD, ZERO, boxes_at
 from panorama.models.precision import why_no_int8
-from panorama.models.proposer8 import KINDS, CrossStage8, Proposer8
-from panorama.models.proposer_net import SPREAD, ZERO, CrossStage
-from panorama.models.quantized import BYTE, Scales
+from panorama.models.proposer_floats import KINDS
+from panorama.models.proposer_net import CrossStage, ProposerNet
 from panorama.models.ranges import measure
 
-pytestmark = pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
+if why_no_int8():
+    pytest.skip(why_no_int8(), allow_module_level=True)
+
+from panorama.models.proposer8 import PIECE, Proposer8, Shape
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
+def tensors_of(net: ProposerNet) -> dict[str, NDArray[np.float32]]:
+    return {name: value.numpy() for name, value in net.state_dict().items()}
 
 
-def as_bytes(values: Tensor, scale: float) -> Tensor:
-    rounded = (values / scale).round().clamp(0, BYTE).to(torch.uint8)
-    return rounded.contiguous(memory_format=torch.channels_last)
+def shape_of(net: ProposerNet) -> Shape:
+    widths, depths, pyramid = net.shape
+    return Shape(tuple(widths), tuple(depths), pyramid)
 
 
-@torch.inference_mode()
+def bytes_of(x: torch.Tensor) -> NDArray[np.uint8]:
+    return np.asarray((x * SPREAD + ZERO).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy())
+
+
+def both(net: ProposerNet) -> tuple[Proposer8, NDArray[np.float32]]:
+    """A network in 8 bits, and what it says of `pictures` in floating point."""
+    given = {name: value.copy() for name, value in tensors_of(net).items()}
+    net.fold().requires_grad_(False)
+    x = pictures()
+    with torch.inference_mode():
+        ranges = measure(net, KINDS, lambda: net(x))
+        wanted = net.said(net.features(x)[1]).numpy()
+    return Proposer8(shape_of(net), Tensors(given, "weights"), ranges), wanted
+
+
+def test_the_network_in_bytes_says_nearly_what_it_says_in_floating_point() -> None:
+    eight, wanted = both(random_net(4))
+    found = eight(bytes_of(pictures()))
+    assert found.shape == wanted.shape
+    apart = np.abs(found - wanted).mean((0, 1)) / wanted.std((0, 1))
+    assert apart.max() < 0.15
+
+
 def test_a_cross_stage_joins_what_went_through_and_around_at_one_scale() -> None:
     net = random_net(3)
     stage = net.stages[2][1]
     assert isinstance(stage, CrossStage)
     with torch.no_grad():  # what goes around is far larger than what goes through: one scale has to bear both
         stage.around.norm.weight.mul_(20.0)
-    net.fold().requires_grad_(False)
-    x = torch.rand(2, SHAPE[0][3], 8, 12)
-    ranges = measure(stage, KINDS, lambda: stage(x))
-    named = {f"stage.{name}": value for name, value in ranges.items()}
-    eight = CrossStage8("stage", stage, 1 / BYTE, Scales(named))
-    found = eight(as_bytes(x, 1 / BYTE), lambda: None).float() * eight.scale_out
-    wanted = stage(x)
-    assert float(wanted.std()) > 0.01
-    assert float((found - wanted).abs().mean()) < 0.1 * float(wanted.std())
+        stage.around.norm.bias.mul_(20.0)
+    eight, wanted = both(net)
+    found = eight(bytes_of(pictures()))
+    assert (np.abs(found - wanted).mean((0, 1)) / wanted.std((0, 1))).max() < 0.15
 
 
 @torch.inference_mode()
-def test_the_network_in_bytes_says_nearly_what_it_says_in_floating_point() -> None:
-    net = random_net(4).fold().requires_grad_(False)
-    x = pictures()
-    images = (x * SPREAD + ZERO).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
-    ranges = measure(net, KINDS, lambda: net(x))
-    logits, boxes = Proposer8(net, ZERO, SPREAD, ranges)(np.asarray(images))
-    wanted, wanted_boxes = net(x)
-    assert logits.shape == wanted.shape
-    assert boxes.shape == wanted_boxes.shape
-    apart = (logits - wanted).abs().mean() / wanted.std()
-    assert float(apart) < 0.15
+def test_points_are_decoded_as_training_decodes_them() -> None:
+    net, x = random_net(5), pictures()
+    height, width = x.shape[2:]
+    said = net.said(net.features(x)[1]).numpy()
+    logits, boxes = net(x)
+    np.testing.assert_allclose(said[..., 0], logits.numpy(), atol=1e-5)
+    where = np.arange(0, said.shape[1], 7)
+    found = boxes_at(said[1, where, 1:], where, height, width)
+    np.testing.assert_allclose(found, boxes[1, where].numpy(), rtol=1e-4, atol=1e-3)
 
 
-@torch.inference_mode()
-def test_it_rests_before_every_layer_of_the_trunk_and_within_cross_stages() -> None:
-    net = random_net(5).fold().requires_grad_(False)
-    x = pictures()
-    images = (x * SPREAD + ZERO).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
-    eight = Proposer8(net, ZERO, SPREAD, measure(net, KINDS, lambda: net(x)))
+def test_it_rests_before_every_few_pictures_and_each_is_answered_as_alone() -> None:
+    eight, _ = both(random_net(6))
     rested: list[int] = []
-    eight.rest = lambda: rested.append(1)
-    eight(np.asarray(images))
-    _, depths, _ = SHAPE
-    layers = sum(1 + (1 + depth + 1 if depth else 0) for depth in depths)
-    assert len(rested) == layers + len(net.heads)
+    eight.rest_by(lambda: rested.append(1))
+    some = np.concatenate([bytes_of(pictures())] * 5)[: 2 * PIECE + 1]
+    whole = eight(some)
+    assert len(rested) == 3
+    alone = np.concatenate([eight(picture[None]) for picture in some])
+    np.testing.assert_allclose(whole, alone, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda t: t.pop("settle.conv.weight"), "they lack settle.conv.weight"),
+        (
+            lambda t: t.update({"stem.conv.weight": np.zeros((4, 3, 3, 3))}),
+            r"stem.conv.weight is \(4, 3, 3, 3\)",
+        ),
+        (lambda t: t.update({"extra.weight": np.zeros(3)}), "it has no place for extra.weight"),
+    ],
+    ids=["one lacks", "one has another shape", "one too many"],
+)
+def test_tensors_of_another_network_are_refused_by_name(change: object, says: str) -> None:
+    net = random_net(7)
+    given = tensors_of(net)
+    change(given)  # type: ignore[operator]
+    with pytest.raises(ModelError, match=f"weights do not fit the network of its recipe: {says}"):
+        Proposer8(shape_of(net), Tensors(given, "weights"), {})
+
+
+def test_ranges_that_lack_a_layer_are_refused_when_it_is_made() -> None:
+    net = random_net(8)
+    with pytest.raises(KeyError, match="stem"):
+        Proposer8(shape_of(net), Tensors(tensors_of(net), "weights"), {})
+    assert SHAPE[2] == net.shape[2]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -15,18 +18,31 @@ from torch import nn
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models import precision as precision_module
+from panorama.models.device import CPU
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import ENVIRONMENT, choose, why_no_int8
 from panorama.models.proposer import PanoramaProposer
-from panorama.models.proposer8 import _pooled
-from panorama.models.quantized import FLOAT, Conv8, Stem8, largest_weight
 from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ranges
 from panorama.models.weights import ModelFolder, open_model
 from panorama.regions import iou
-
-CPU = torch.device("cpu")
+from panorama.threads import NETWORKS, lent
 
 int8_only = pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
+if not why_no_int8():
+    from panorama.models import graph8
+    from panorama.models.graph8 import (
+        Build,
+        Layers,
+        Network8,
+        Node,
+        doubled,
+        joined,
+        largest_weight,
+        mean_of,
+        overflow,
+        pooled,
+        residual,
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,36 +76,60 @@ def scenes(count: int) -> list[np.ndarray]:
     return out
 
 
+def told(build: Build, picture: np.ndarray, ranges: dict[str, float] | None = None) -> np.ndarray:
+    """What a network of a few layers makes of pictures (B, H, W, 3)."""
+    network = Network8(build, ranges or {}, np.zeros(3, np.uint8), 0, 2)
+    return network(picture)[0]
+
+
+def first_channel(layers: Layers, pictures: Node) -> Node:
+    """The first channel of pictures as bytes, for which a byte stands for 1."""
+    weight = np.array([1, 0, 0], np.float32).reshape(1, 3, 1, 1)
+    x = layers.stem(pictures, weight, np.zeros(1, np.float32), 1, np.zeros(3), np.ones(3))
+    return layers.to_bytes(x, "bytes")
+
+
+def a_row(*values: int) -> np.ndarray:
+    """A picture with these values as its first channel, (1, 1, n, 3)."""
+    picture = np.zeros((1, 1, len(values), 3), np.uint8)
+    picture[0, 0, :, 0] = values
+    return picture
+
+
+def weights(value: float) -> np.ndarray:
+    return np.full((1, 1, 1, 1), value, np.float32)
+
+
+BYTES = {"bytes": 255.0}
+
+
 @int8_only
 def test_a_layer_multiplies_bytes_as_a_person_would() -> None:
-    conv = nn.Conv2d(1, 1, 1)
-    conv.weight.data.fill_(0.5)
-    assert conv.bias is not None
-    conv.bias.data.fill_(1.0)
-    x = torch.tensor([0, 10, 200, 255], dtype=torch.uint8).reshape(1, 1, 2, 2)
-    x = x.contiguous(memory_format=torch.channels_last)
-    # A byte of the input stands for 0.1: 0, 1, 20, 25.5, times 0.5 plus 1; one of the output for 0.25.
-    exact = torch.tensor([1.0, 1.5, 11.0, 13.75]).reshape(1, 1, 2, 2)
-    torch.testing.assert_close(Conv8(conv, 0.1, FLOAT)(x), exact, atol=1e-4, rtol=0)
-    found = Conv8(conv, 0.1, 0.25)(x)
-    assert found.dtype == torch.uint8
-    assert found.flatten().tolist() == [4, 6, 44, 55]
-    conv.bias.data.fill_(-100.0)
-    assert Conv8(conv, 0.1, 0.25)(x).flatten().tolist() == [0, 0, 0, 0]
+    def build(bias: float, rounded: bool) -> Build:
+        def layer(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+            x = layers.conv(first_channel(layers, pictures), weights(0.5), np.array([bias], np.float32))
+            return [layers.to_bytes(x, "out") if rounded else x]
+
+        return layer
+
+    row, ranges = a_row(0, 10, 200, 255), {**BYTES, "out": 63.75}  # a byte of the output stands for 0.25
+    exact = [1.0, 6.0, 101.0, 128.5]
+    np.testing.assert_allclose(told(build(1.0, False), row, ranges).ravel(), exact, atol=1e-3)
+    assert told(build(1.0, True), row, ranges).ravel().tolist() == [1.0, 6.0, 63.75, 63.75]
+    assert told(build(1.1, True), row, ranges).ravel().tolist()[:2] == [1.0, 6.0]  # to a quarter
+    assert told(build(-500.0, True), row, ranges).ravel().tolist() == [0] * 4
 
 
 @int8_only
 def test_a_residual_adds_its_input_before_the_relu() -> None:
-    conv = nn.Conv2d(1, 1, 1)
-    conv.weight.data.fill_(-1.0)
-    assert conv.bias is not None
-    conv.bias.data.zero_()
-    x = torch.full((1, 1, 2, 2), 20, dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
-    shortcut = torch.full_like(x, 50)
-    # 50 * 2 - 20 * 1 = 80; without the shortcut, nothing.
-    assert Conv8(conv, 1.0, 1.0).onto(x, shortcut, 2.0).flatten().tolist() == [80] * 4
-    assert Conv8(conv, 1.0, 1.0)(x).flatten().tolist() == [0] * 4
-    assert shortcut.flatten().tolist() == [50] * 4
+    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        x = first_channel(layers, pictures)
+        change = layers.conv(x, weights(-0.75), np.array([-10.0], np.float32), relu=False)
+        return [residual(x, change)]
+
+    # 80 - 60 - 10 = 10; what falls below zero is nothing; the change alone would always be.
+    found = told(build, a_row(80, 20, 0), BYTES).ravel()
+    np.testing.assert_allclose(found, [10, 0, 0], atol=0.3)
 
 
 @int8_only
@@ -97,25 +137,106 @@ def test_a_residual_adds_its_input_before_the_relu() -> None:
 def test_the_stem_takes_the_normalisation_into_its_weights(padding: int) -> None:
     torch.manual_seed(0)
     conv = nn.Conv2d(3, 8, 3, 2, padding)
-    zero, spread = torch.tensor([120.0, 110.0, 100.0]), torch.tensor([64.0, 60.0, 50.0])
-    pictures = np.random.default_rng(0).integers(0, 256, (2, 16, 20, 3)).astype(np.uint8)
-    x = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() - zero[:, None, None]) / spread[:, None, None]
-    exact = conv(x).relu().detach()
-    scale = float(exact.max()) / 255
-    found = Stem8(conv, zero, spread, scale)(pictures).float() * scale
-    assert (found - exact).abs().max() < 0.02 * float(exact.max())
+    assert conv.bias is not None
+    weight, bias = conv.weight.detach().numpy(), conv.bias.detach().numpy()
+    zero, spread = np.array([120.0, 110.0, 100.0], np.float32), np.array([64.0, 60.0, 50.0], np.float32)
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 16, 20, 3)).astype(np.uint8)
+    x = torch.from_numpy(((pictures - zero) / spread).transpose(0, 3, 1, 2))
+    exact = conv(x).relu().detach().numpy()
+
+    def build(layers: Layers, x: Node, *_size: int) -> list[Node]:
+        return [layers.to_bytes(layers.stem(x, weight, bias, 2, zero, spread), "out")]
+
+    border = zero.round().astype(np.uint8)
+    network = Network8(build, {"out": float(exact.max())}, border, padding, 2)
+    assert np.abs(network(pictures)[0] - exact).max() < 0.02 * float(exact.max())
 
 
 @int8_only
 def test_sums_do_not_overflow_with_the_largest_weights_that_are_used() -> None:
-    conv = nn.Conv2d(64, 4, 3)
-    conv.weight.data.fill_(1.0)
-    assert conv.bias is not None
-    conv.bias.data.zero_()
-    x = torch.full((1, 64, 6, 6), 255, dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
     assert largest_weight() in (63, 127)
-    exact = torch.full((1, 4, 4, 4), 64 * 9 * 255.0)
-    torch.testing.assert_close(Conv8(conv, 1.0, FLOAT)(x), exact, rtol=1e-4, atol=0)
+    assert overflow(largest_weight()) < 1e-4
+
+
+@int8_only
+def test_maps_are_doubled_pooled_and_joined_as_torch_does_it() -> None:
+    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        x = first_channel(layers, pictures)
+        return [joined([doubled(x), doubled(pooled(x))]), mean_of(x)]
+
+    picture = np.zeros((1, 7, 9, 3), np.uint8)
+    picture[..., 0] = np.random.default_rng(1).integers(0, 256, (7, 9))
+    maps, mean = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 2)(picture)
+    x = torch.from_numpy(picture[..., 0].astype(np.float32))
+    both = torch.cat([x, nn.functional.max_pool2d(x, 5, 1, 2)])
+    wanted = nn.functional.interpolate(both[None], scale_factor=2.0)
+    np.testing.assert_allclose(maps, wanted.numpy(), atol=1e-3)
+    np.testing.assert_allclose(mean, [[picture[..., 0].mean()]], rtol=1e-3)
+
+
+@int8_only
+def test_pieces_and_their_rests_answer_as_one_picture_does_and_others_may_have_the_processor_between() -> (
+    None
+):
+    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        return [first_channel(layers, pictures)]
+
+    network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 4)
+    rested: list[int] = []
+    network.rest = lambda: rested.append(1)
+    pictures = np.random.default_rng(2).integers(0, 256, (11, 4, 6, 3)).astype(np.uint8)
+    found = network(pictures)[0]
+    assert len(rested) == 3
+    np.testing.assert_array_equal(found[:, 0], pictures[..., 0].astype(np.float32))
+
+
+@int8_only
+def test_a_network_keeps_few_sizes_of_pictures_and_answers_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph8, "MOST_KEPT", 2)
+    made: list[int] = []
+
+    def build(layers: Layers, pictures: Node, height: int, width: int) -> list[Node]:
+        made.append(width)
+        return [first_channel(layers, pictures)]
+
+    network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 2)
+    for width in (4, 5, 4, 6, 4, 5):
+        assert network(np.full((1, 3, width, 3), width, np.uint8))[0].shape == (1, 1, 3, width)
+    assert made == [4, 5, 6, 5]  # 5 had not been asked for as long as 4 when 6 came
+
+
+@int8_only
+def test_networks_run_without_a_word_to_the_makers_of_what_runs_them(tmp_path: Path) -> None:
+    code = (
+        "import os, socket, sys\n"
+        "def refused(*_): raise SystemExit('something was to be sent')\n"
+        "os.fork = socket.socket.connect = refused\n"
+        "from panorama.models.registry import load_embedder\n"
+        "import numpy as np\n"
+        "net = load_embedder()\n"
+        "net.embed([np.zeros((9, 9, 3), np.uint8)])\n"
+        "print(net.precision.name, [m for m in sys.modules if m.startswith('openvino_telemetry')])"
+    )
+    home = {**os.environ, "HOME": str(tmp_path), "PANORAMA_DEVICE": "cpu"}
+    ran = subprocess.run([sys.executable, "-c", code], env=home, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "int8 []\n", ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@int8_only
+def test_a_network_takes_the_threads_that_are_told() -> None:
+    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        return [first_channel(layers, pictures)]
+
+    network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 2)
+    picture = a_row(1, 2, 3)
+    with lent(**{NETWORKS: 1}):
+        network(picture)
+    with lent(**{NETWORKS: 2}):
+        network(picture)
+    kept = network._compiled
+    assert [key[-1] for key in kept] == [1, 2]
+    assert [int(one._model.get_property("INFERENCE_NUM_THREADS")) for one in kept.values()] == [1, 2]
 
 
 @int8_only
@@ -188,28 +309,34 @@ def test_ranges_that_lack_a_layer_are_refused_by_its_name(copied: ModelFolder) -
 
 def test_the_environment_chooses_and_a_wrong_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, "float32")
-    assert choose(None, "", CPU).name == "float32"
-    assert choose("bfloat16", "", CPU).name == "bfloat16"
+    assert choose(None, lambda: "", CPU).name == "float32"
+    assert choose("bfloat16", lambda: "", CPU).name == "bfloat16"
     monkeypatch.setenv(ENVIRONMENT, "int4")
     with pytest.raises(ModelError, match="int4"):
-        choose(None, "", CPU)
+        choose(None, lambda: "", CPU)
 
 
-def test_maps_of_bytes_are_pooled_as_floats_are() -> None:
-    x = torch.randint(0, 256, (2, 5, 7, 9), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    parts = [x.float()]
-    for _ in range(3):
-        parts.append(nn.functional.max_pool2d(parts[-1], 5, 1, 2))
-    found = _pooled(x.contiguous(memory_format=torch.channels_last))
-    assert found.dtype == torch.uint8 and found.is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(found.float(), torch.cat(parts, 1), rtol=0, atol=0)
-
-
-def test_a_torch_without_such_convolutions_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_openvino_networks_run_in_floating_point_and_say_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(precision_module, "native_bfloat16", lambda: False)
-    chosen = choose("auto", "torch is built without them", CPU)
-    assert (chosen.name, chosen.dtype) == ("float32", torch.float32)
-    assert chosen.why == "torch is built without them"
+    monkeypatch.setitem(sys.modules, "panorama.models.graph8", None)  # as where its import fails
+    net = PanoramaNet(open_model("panoramanet", "embedder"), device=CPU)
+    assert (net.precision.name, net.precision.dtype) == ("float32", torch.float32)
+    assert "OpenVINO, which runs networks in 8 bits, cannot be loaded" in net.precision.why
+    assert net.embed_all(scenes(1)).shape == (3, 1, net.dim)
+    with pytest.raises(ModelError, match="no int8 here: OpenVINO"):
+        PanoramaNet(open_model("panoramanet", "embedder"), "int8", CPU)
+
+
+@int8_only
+def test_a_processor_without_fast_products_of_bytes_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        def get_property(self, _device: str, _name: str) -> list[str]:
+            return ["FP32"]
+
+    monkeypatch.setattr(graph8, "_core", Old)
+    assert why_no_int8() == "this processor has no fast products of 8 bits (FP32)"
 
 
 def test_measuring_keeps_the_largest_value_of_all_batches() -> None:

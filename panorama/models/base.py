@@ -102,7 +102,7 @@ class Embedder(ABC):
         """Stand still until told otherwise, also in the middle of a batch; only what runs elsewhere can."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
-        """Call this between the layers of the network, as often as can be: it returns when to go on."""
+        """Call this while the network computes, each few milliseconds: it returns when to go on."""
 
     def give_up(self) -> None:  # noqa: B027
         """Nothing is asked any more: what runs elsewhere ends at once, and who waits for it gets an error."""
@@ -159,7 +159,7 @@ class Proposer(ABC):
         """Stand still until told otherwise; see Embedder."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
-        """Call this between the layers of the network; see Embedder."""
+        """Call this while the network computes; see Embedder."""
 
     def give_up(self) -> None:  # noqa: B027
         """Nothing is asked any more; see Embedder."""

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Image
 from panorama.models.color import color_bands
-from panorama.models.device import choose_device, send
-from panorama.models.late import cohort_of, net_hash
-from panorama.models.network import EXITS, Trunk, macs_per_exit
+from panorama.models.device import choose_device
+from panorama.models.folded import Tensors
+from panorama.models.late import EXITS, cohort_of, net_hash
 from panorama.models.precision import Precision, choose, why_no_int8
-from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
-from panorama.models.trunk8 import KINDS, Trunk8
-from panorama.models.weights import ModelFolder
+from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.weights import WEIGHTS, ModelFolder
 
 BATCH = 96
 """Most crops that go through the network at once: as many as indexing gathers, and what a parcel adds."""
+
+
+class Network(Protocol):
+    """The trunk, whatever runs it."""
+
+    def exits_out(self, pictures: NDArray[np.uint8], first: int, last: int) -> Sequence[Any]:
+        """Unit vectors (B, dim) of exits `first` to `last`, from (B, side, side, 3) bytes.
+
+        Arrays, or tensors of torch that are fetched when all batches are on the way.
+        """
+
+    def macs(self, side: int) -> tuple[int, ...]:
+        """Multiply-adds of one picture up to and including each exit."""
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this while it computes, as often as can be."""
 
 
 def squash(image: Image, side: int) -> Image:
@@ -47,49 +61,56 @@ class PanoramaNet(Embedder):
     Attributes:
         precision: what it runs in, and why not int8.
         device: where the trunk runs; colour is computed on the processor meanwhile.
+        network: what runs.
+        mean, std: (3,) of the pixels' normalisation, in shares of 255.
+
+    Raises:
+        ModelError: the recipe or the weights are not PanoramaNet's.
     """
 
     exits = EXITS
     precision: Precision
-    device: torch.device
+    device: str
 
     def __init__(self, folder: ModelFolder, precision: str | None = None, device: str | None = None) -> None:
         self._folder = folder
         self.name = folder.name
-        tensors = folder.tensors()
+        tensors = {name: np.asarray(value, np.float32) for name, value in folder.arrays(WEIGHTS).items()}
         try:
             self._side = int(folder.recipe["preprocess"]["side"])
-            learned = int(folder.recipe["network"]["learned_dim"])
+            self.learned_dim = int(folder.recipe["network"]["learned_dim"])
             self._color_weight = float(folder.recipe["network"]["color_weight"])
-            self._mean, self._std = tensors.pop("input.mean").float(), tensors.pop("input.std").float()
-            self._color_axes = tensors.pop("color.axes").float().numpy()  # (COLOR_DIM, color_dim)
-            trunk = Trunk(learned)
-            trunk.load_state_dict({name: value.float() for name, value in tensors.items()}, strict=False)
-            absent = [
-                name for name in trunk.state_dict() if name not in tensors and "num_batches" not in name
-            ]
-        except (KeyError, RuntimeError) as exc:
-            raise ModelError(f"the weights in {folder.path} are not PanoramaNet's: {exc}") from exc
-        if absent:
-            raise ModelError(f"the weights in {folder.path} lack {absent[0]} and {len(absent) - 1} others")
-        trunk.eval()
-        trunk.fold()
-        self.macs = macs_per_exit(trunk, self._side)
+            self.mean, self.std = tensors.pop("input.mean"), tensors.pop("input.std")
+            self._color_axes = tensors.pop("color.axes")  # (COLOR_DIM, color_dim)
+        except KeyError as exc:
+            raise ModelError(f"the weights in {folder.path} are not PanoramaNet's: they lack {exc}") from exc
         ranges, lacking = read_ranges(folder)
         self.device = choose_device(device)
-        self.precision = choose(precision, why_no_int8() or lacking, self.device)
-        self.trunk = trunk.to(self.device, self.precision.dtype).to(memory_format=torch.channels_last)
-        self._trunk8: Trunk8 | None = None
-        if self.precision.name == "int8":
-            try:
-                self._trunk8 = Trunk8(self.trunk, self._mean, self._std, ranges)
-            except KeyError as exc:
-                raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
-        self._table = _normalising(self._mean, self._std, self.precision.dtype)
-        self.learned_dim = learned
-        self.dim = learned + self._color_axes.shape[1]
+        self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
+        self.network = self._network(tensors, ranges)
+        self.dim = self.learned_dim + self._color_axes.shape[1]
         self.folder = folder.path
         self.hash = net_hash(folder)
+
+    def _network(self, tensors: dict[str, NDArray[np.float32]], ranges: Ranges) -> Network:
+        where = f"the weights of {self._folder.path}"
+        # Each of both needs a large package: only the one that runs is imported.
+        if self.precision.name != "int8":
+            from panorama.models.trunk_floats import TrunkInFloats
+
+            kind = self.precision.dtype, self.device
+            return TrunkInFloats(tensors, where, self.learned_dim, self.mean, self.std, *kind)
+        from panorama.models.trunk8 import Trunk8
+
+        try:
+            return Trunk8(Tensors(tensors, where), self.learned_dim, self.mean, self.std, ranges)
+        except KeyError as exc:
+            raise ModelError(f"the ranges of {self._folder.path} lack the layer {exc}") from exc
+
+    @cached_property
+    def macs(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+        return self.network.macs(self._side)
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32, all exits in one pass through the trunk."""
@@ -109,11 +130,8 @@ class PanoramaNet(Embedder):
         return self._run(images, first=self._check(from_exit) + 1, last=self.exits)
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers."""
-        if self._trunk8 is not None:
-            self._trunk8.rest = rest
-        else:
-            rest_between(self.trunk, KINDS, rest)
+        """Call this between the layers, or, in 8 bits, between some pictures."""
+        self.network.rest_by(rest)
 
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
@@ -131,18 +149,19 @@ class PanoramaNet(Embedder):
         if not len(out):
             return out
         learned = self.learned_dim
-        waiting: list[tuple[slice, list[Tensor]]] = []
+        waiting: list[tuple[slice, Sequence[Any]]] = []
         for start in range(0, len(images), BATCH):
             some = images[start : start + BATCH]
             rows = slice(start, start + len(some))
-            with torch.inference_mode():
-                found = self._exits(np.stack([squash(image, self._side) for image in some]), first, last)
+            squares = np.stack([squash(image, self._side) for image in some])
+            found = self.network.exits_out(squares, first, last)
             # A GPU computes while the next batch is made: its vectors are fetched when all are on the way.
             waiting.append((rows, found))
             out[:, rows, learned:] = self.color(some) * np.float32(self._color_weight**0.5)
         for rows, found in waiting:
             for row, vectors in enumerate(found):
-                out[row, rows, :learned] = vectors.cpu().numpy() * np.float32((1 - self._color_weight) ** 0.5)
+                fetched = vectors if isinstance(vectors, np.ndarray) else vectors.cpu().numpy()
+                out[row, rows, :learned] = fetched * np.float32((1 - self._color_weight) ** 0.5)
         return out
 
     def learned(self, images: Sequence[Image]) -> NDArray[np.float32]:
@@ -157,21 +176,7 @@ class PanoramaNet(Embedder):
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
         """The largest value of each layer over some pictures; needs floating point."""
-        return measure(self.trunk, KINDS, lambda: self.embed_all(images))
+        from panorama.models.trunk_floats import KINDS, TrunkInFloats
 
-    def _exits(self, pictures: NDArray[np.uint8], first: int, last: int) -> list[Tensor]:
-        """Unit vectors (B, learned_dim) of the exits, from pictures (B, side, side, 3)."""
-        if self._trunk8 is not None:
-            return self._trunk8.exits_out(pictures, first, last)
-        count, side = pictures.shape[:2]
-        # A table of all 256 values instead of arithmetic on each: 1.5 ms instead of 50 for 64 pictures.
-        looked_up = np.asarray(cv2.LUT(pictures.reshape(count * side, side, 3), self._table))
-        x = torch.from_numpy(looked_up).view(self.precision.dtype).reshape(count, side, side, 3)
-        return self.trunk.exits_out(send(x, self.device).permute(0, 3, 1, 2), first, last)
-
-
-def _normalising(mean: Tensor, std: Tensor, dtype: torch.dtype) -> NDArray[Any]:
-    """(1, 256, 3): what each value of each channel is to the network; numpy knows bfloat16 as int16."""
-    values = (torch.arange(256)[:, None] / 255 - mean) / std
-    bits = values.to(dtype)
-    return (bits.view(torch.int16) if dtype == torch.bfloat16 else bits).numpy()[None]
+        assert isinstance(self.network, TrunkInFloats)
+        return measure(self.network.trunk, KINDS, lambda: self.embed_all(images))

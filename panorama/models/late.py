@@ -128,7 +128,7 @@ class LateEmbedder(Embedder):
         self._late()
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers of the network; loads it."""
+        """Call this while the network computes; loads it."""
         self._late().rest_by(rest)
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:

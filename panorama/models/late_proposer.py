@@ -146,7 +146,7 @@ class LateProposer(Proposer):
         self._whole()
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers of the network; loads it."""
+        """Call this while the network computes; loads it."""
         self._whole().rest_by(rest)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:

@@ -8,11 +8,13 @@ between processors, and to a GPU and back.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
+from panorama.models.device import CPU, gpu_bfloat16
 
 PRECISIONS = ("int8", "bfloat16", "float32")
 ENVIRONMENT = "PANORAMA_PRECISION"
@@ -42,29 +44,30 @@ class Precision:
         return torch.bfloat16 if self.name == "bfloat16" else torch.float32
 
 
-def choose(wanted: str | None, why_not_int8: str, device: torch.device) -> Precision:
+def choose(wanted: str | None, why_not_int8: Callable[[], str], device: str) -> Precision:
     """The format asked for; for None that of $PANORAMA_PRECISION; for 'auto' the fastest that there is.
 
     Args:
-        why_not_int8: what keeps this network from int8 on this machine, '' for nothing.
+        why_not_int8: what keeps this network from int8 here, '' for nothing; asked where it counts.
         device: where the network will run; a GPU counts in floating point.
 
     Raises:
         ModelError: there is no such format, or int8 was asked for by name and cannot be had.
     """
     name = wanted or os.environ.get(ENVIRONMENT) or "auto"
-    on_gpu = device.type != "cpu"
-    if on_gpu:
-        why_not_int8 = f"convolutions of 8 bits run on the processor only, and this is {device}"
-    if name == "auto":
-        if not why_not_int8:
-            return Precision("int8")
-        return Precision(str(training_dtype(device.type)).removeprefix("torch."), why_not_int8)
-    if name not in PRECISIONS:
+    if name not in ("auto", *PRECISIONS):
         raise ModelError(f"a precision is auto, {', '.join(PRECISIONS)}; got {name!r}")
-    if name == "int8" and why_not_int8:
-        raise ModelError(f"no int8 here: {why_not_int8}; take auto, bfloat16 or float32")
-    return Precision(name)
+    if name not in ("auto", "int8"):
+        return Precision(name)
+    if device == CPU:
+        why = why_not_int8()
+    else:
+        why = f"convolutions of 8 bits run on the processor only, and this is {device}"
+    if not why:
+        return Precision("int8")
+    if name == "int8":
+        raise ModelError(f"no int8 here: {why}; take auto, bfloat16 or float32")
+    return Precision(str(training_dtype(device.split(":")[0])).removeprefix("torch."), why)
 
 
 @cache
@@ -85,8 +88,6 @@ def training_dtype(kind: str) -> torch.dtype:
     """
     import torch
 
-    from panorama.models.device import gpu_bfloat16
-
     fast = native_bfloat16() if kind == "cpu" else gpu_bfloat16()
     return torch.bfloat16 if fast else torch.float32
 
@@ -99,15 +100,9 @@ def mixed(kind: str) -> torch.autocast:
 
 
 def why_no_int8() -> str:
-    """What this build of torch lacks for convolutions of 8 bits; '' where it has them."""
-    import torch
-
+    """Why no network can run in 8 bits here; '' where one can."""
     try:
-        torch.ops.onednn.qconv_pointwise, torch.ops.onednn.qconv_prepack  # noqa: B018  looked up by name
-        torch.ops.onednn.qconv2d_pointwise.binary  # noqa: B018
-    except (AttributeError, RuntimeError):
-        return f"torch {torch.__version__} is built without convolutions of 8 bits"
-    capability = torch.backends.cpu.get_cpu_capability()
-    if not capability.startswith("AVX"):
-        return f"this processor ({capability}) has no fast products of 8 bits"
-    return ""
+        from panorama.models.graph8 import why_not_here
+    except (ImportError, OSError) as exc:  # a system that it is not built for, or another one's libraries
+        return f"OpenVINO, which runs networks in 8 bits, cannot be loaded: {exc}"
+    return why_not_here()

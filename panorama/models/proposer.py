@@ -5,30 +5,38 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
-from panorama.models.device import choose_device, send
+from panorama.models.device import choose_device
+from panorama.models.folded import Tensors
 from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, ProposalSettings
+from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
-from panorama.models.proposer8 import KINDS, Proposer8
-from panorama.models.proposer_net import SPREAD, ZERO, ProposerNet, prepare
-from panorama.models.ranges import Ranges, measure, read_ranges, rest_between
+from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.registry import DEFAULT_PROPOSER
-from panorama.models.weights import ModelFolder, open_model
+from panorama.models.weights import WEIGHTS, ModelFolder, open_model
 from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
 
 BATCH = 15
 """Most frames that go through the network at once: as many as indexing gathers, since a batch cut in two pays
-for its calls twice. From 16 on, the last products in floating point are summed in another order."""
+for its calls twice. From 16 on, torch sums the last products in floating point in another order."""
+
+
+class Network(Protocol):
+    """The network, whatever runs it."""
+
+    def __call__(self, pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(B, H, W, 3) bytes, H and W multiples of 32, to (B, N, 5); see `points`."""
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this while it computes, as often as can be."""
 
 
 class PanoramaProposer(Proposer):
@@ -43,10 +51,14 @@ class PanoramaProposer(Proposer):
     Attributes:
         precision: what it runs in, and why not int8.
         device: where it runs.
+        network: what runs.
+
+    Raises:
+        ModelError: the recipe or the weights are not a proposer's.
     """
 
     precision: Precision
-    device: torch.device
+    device: str
 
     def __init__(
         self,
@@ -60,35 +72,12 @@ class PanoramaProposer(Proposer):
         given = {"side": side, "floor": floor, "limit": limit}
         changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         self.settings = replace(ProposalSettings.of(folder), **changed)
-        try:
-            shape = folder.recipe["network"]
-            net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
-        except KeyError as exc:
-            raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
-        try:
-            weights = {name: value.float() for name, value in folder.tensors().items()}
-            counters = {
-                name: torch.zeros(()) for name in net.state_dict() if name.endswith("num_batches_tracked")
-            }
-            net.load_state_dict({**counters, **weights})
-        except RuntimeError as exc:
-            raise ModelError(
-                f"the weights of {folder.path} do not fit the network of its recipe: {exc}"
-            ) from exc
         self.name = folder.name
         self._folder = folder
-        ranges, lacking = read_ranges(folder)
         self.device = choose_device(device)
-        self.precision = choose(precision, why_no_int8() or lacking, self.device)
-        net.eval().requires_grad_(False).fold()
-        net.set_precision(self.precision.dtype)
-        self._net = net.to(self.device).to(memory_format=torch.channels_last)
-        self._net8: Proposer8 | None = None
-        if self.precision.name == "int8":
-            try:
-                self._net8 = Proposer8(self._net, ZERO, SPREAD, ranges)
-            except KeyError as exc:
-                raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
+        ranges, lacking = read_ranges(folder)
+        self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
+        self.network = _network(folder, self.precision, self.device, ranges)
         self.hash = self.settings.hash(folder)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
@@ -121,11 +110,11 @@ class PanoramaProposer(Proposer):
                     batch[row, :inner_height, :inner_width] = resize(
                         images[number], inner_height, inner_width
                     )
-                logits, boxes = self._run(batch)
+                said = self.network(batch)
                 for row, number in enumerate(some):
                     inner_height, inner_width, _ = fits[number]
                     true_height, true_width = images[number].shape[:2]
-                    regions = self._select(logits[row], boxes[row])
+                    regions = self._select(said[row], height, width)
                     regions = regions.scaled(true_width / inner_width, true_height / inner_height)
                     found[number] = regions.clipped(true_width, true_height)
         return found
@@ -140,32 +129,47 @@ class PanoramaProposer(Proposer):
         return other
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers."""
-        if self._net8 is not None:
-            self._net8.rest = rest
-        else:
-            rest_between(self._net, KINDS, rest)
-
-    def _run(self, batch: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
-        """Logits (B, N) and boxes (B, N, 4) of letterboxed pictures."""
-        with torch.inference_mode():
-            if self._net8 is not None:
-                return self._net8(batch)
-            x = prepare(send(torch.from_numpy(batch), self.device), self.precision.dtype)
-            logits, boxes = self._net(x)
-        return logits.cpu(), boxes.cpu()
+        """Call this between the layers, or, in 8 bits, between a few pictures."""
+        self.network.rest_by(rest)
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
         """The largest value of each layer over some pictures; needs floating point."""
-        return measure(self._net, KINDS, lambda: self.propose(images))
+        from panorama.models.proposer_floats import KINDS, ProposerInFloats
 
-    def _select(self, logits: Tensor, boxes: Tensor) -> Regions:
-        """The best of one picture's points as regions in canvas pixels."""
-        best, where = logits.topk(min(CANDIDATES, len(logits)))
-        scores = best.sigmoid()
-        keep = scores >= self.settings.floor
-        regions = Regions.of(boxes[where[keep]].numpy(), scores[keep].numpy(), DETECTOR)
+        assert isinstance(self.network, ProposerInFloats)
+        return measure(self.network.net, KINDS, lambda: self.propose(images))
+
+    def _select(self, said: NDArray[np.float32], height: int, width: int) -> Regions:
+        """The best of one picture's points (N, 5) as regions in canvas pixels."""
+        scores = 1 / (1 + np.exp(-said[:, 0].clip(-80)))
+        good = np.flatnonzero(scores >= self.settings.floor)
+        best = good[np.argsort(-scores[good], kind="stable")[:CANDIDATES]]
+        regions = Regions.of(boxes_at(said[best, 1:], best, height, width), scores[best], DETECTOR)
         return suppress(regions, self.settings.max_iou, self.settings.limit)
+
+
+def _network(folder: ModelFolder, precision: Precision, device: str, ranges: Ranges) -> Network:
+    """The network of a folder, its weights loaded and checked."""
+    try:
+        given = folder.recipe["network"]
+        widths, depths, pyramid = given["widths"], given["depths"], given["pyramid"]
+    except KeyError as exc:
+        raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+    tensors, where = folder.arrays(WEIGHTS), f"the weights of {folder.path}"
+    # Each of both needs a large package: only the one that runs is imported.
+    if precision.name != "int8":
+        from panorama.models.proposer_floats import ProposerInFloats
+        from panorama.models.proposer_net import ProposerNet
+
+        net = ProposerNet(widths, depths, pyramid)
+        return ProposerInFloats(net, tensors, where, precision.dtype, device)
+    from panorama.models.proposer8 import Proposer8, Shape
+
+    shape = Shape(tuple(widths), tuple(depths), pyramid)
+    try:
+        return Proposer8(shape, Tensors(tensors, where), ranges)
+    except KeyError as exc:
+        raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
 
 
 def load_proposer(name: str | None = None) -> PanoramaProposer:

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-STRIDES = (8, 16, 32)
-ZERO, SPREAD = 114.0, 64.0
-"""The pixel value that is 0 to the network, and the difference from it that is 1."""
+from panorama.models.points import LEAST_LOG, MOST_LOG, SPREAD, STRIDES, ZERO
 
 
 class ConvUnit(nn.Module):
@@ -182,16 +180,13 @@ class ProposerNet(nn.Module):
 
     def decode(self, pyramid: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """What `forward` returns, from the pyramid features."""
-        raw: Tensor = torch.cat(
-            [head(p) for head, p in zip(self.heads, pyramid, strict=True)], 1
-        )  # (B, N, 5)
-        return self.boxes_of(raw, [(p.shape[2], p.shape[3]) for p in pyramid])
-
-    @staticmethod
-    def boxes_of(raw: Tensor, shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        """Logits (B, N) and boxes (B, N, 4) from what the heads give, (B, N, 5), for maps of such shapes."""
-        centres, strides = (part.to(raw.device) for part in grid(shapes))
+        raw = self.said(pyramid)
+        centres, strides = (part.to(raw.device) for part in grid([(p.shape[2], p.shape[3]) for p in pyramid]))
         return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
+
+    def said(self, pyramid: Sequence[Tensor]) -> Tensor:
+        """What the heads say of all points, (B, N, 5): a logit and four log distances; level by level."""
+        return torch.cat([head(p) for head, p in zip(self.heads, pyramid, strict=True)], 1)
 
     def set_precision(self, dtype: torch.dtype) -> None:
         """Turn all but the heads' last products to `dtype`; those stay in float32."""
@@ -230,5 +225,5 @@ def grid(shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
 
 def distances_to_boxes(raw: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
     """Log distances to left, top, right and bottom, in strides, to x1, y1, x2, y2 in pixels: (..., N, 4)."""
-    distances = raw.clamp(-6.0, 4.0).exp() * strides[:, None]
+    distances = raw.clamp(LEAST_LOG, MOST_LOG).exp() * strides[:, None]
     return torch.cat([centres - distances[..., :2], centres + distances[..., 2:]], -1)

@@ -14,14 +14,16 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from panorama.errors import ModelError
 from panorama.models.weights import WEIGHTS, ModelFolder
 from panorama.pixels import PICTURE_SUFFIXES
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 RANGES = "ranges.json"
 
@@ -65,6 +67,8 @@ def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
 
 def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callable[[], object]) -> Ranges:
     """The largest value into and out of each layer of some kinds while `run` feeds the network."""
+    import torch  # it takes seconds; who reads the file needs none of it
+
     largest: Ranges = {}
     hooks = []
     for name, module in network.named_modules():

@@ -7,6 +7,7 @@ they wait for each other's turn with the interpreter, and all of them for the im
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -26,6 +27,9 @@ from panorama.threads import ENVIRONMENT, Threads
 from panorama.worker.channel import receive, send, widen
 from panorama.worker.flag import Flag
 from panorama.worker.server import EMBEDDER, PROPOSER, Answer, Request
+
+ALONE = {"OPENBLAS_NUM_THREADS": "1"}
+"""Its products of numpy are small: the other threads would spin after each, on cores that are wanted."""
 
 LEAVE_SECONDS = 5.0
 """How long the process may take to notice that nobody asks any more."""
@@ -82,7 +86,7 @@ class ModelProcess:
         self._held = Flag()
 
     def hold(self, held: bool) -> None:
-        """Have the networks stand still between two layers, or go on; at once, whatever they were asked."""
+        """Have the networks stand still, or go on; within milliseconds, whatever they were asked."""
         self._held.set(held)
 
     def load(self, model: str) -> None:
@@ -132,6 +136,7 @@ class ModelProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,
+                    env={**os.environ, **ALONE},
                     pass_fds=(self._held.descriptor,),
                 )
             except OSError as exc:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from panorama.indexing.pipeline import lower_priority
+from panorama.models import cores  # noqa: F401  so that threads.apply finds it
 from panorama.models.base import Embedder, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
@@ -71,10 +72,9 @@ class _Served:
 
     def load(self) -> None:
         """Load the network."""
-        import panorama.models.device  # noqa: F401  brings torch
-
-        Threads.here().apply()  # before it computes: threads that have nothing to do spin
+        Threads.here().apply()
         self._model.load()
+        Threads.here().apply()  # also for what only this has brought, torch
         self._model.rest_by(self._hold.wait)
 
     def use_threads(self, count: int) -> None:

@@ -1,0 +1,334 @@
+"""Folded convolutions and the ranges of their values enter; a network in arithmetic of 8 bits leaves.
+
+OpenVINO runs it, which is imported in a quarter of a second where torch takes two. Every value between layers
+is at least 0, because every layer ends in a ReLU: a value is a byte times the layer's scale, and zero is
+byte 0. Weights are signed bytes with one scale for each output channel, sums are exact, and the last
+products, from which vectors and boxes come, stay in float32. The pictures themselves are bytes already: their
+normalisation is part of the first layer's weights and loses nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.models.cores import get_num_threads
+from panorama.models.folded import Floats
+from panorama.models.ranges import Ranges
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Within it OpenVINO is imported without telling anybody.
+
+    Each import of it would start a process that sends a message to its makers and keeps an identifier in the
+    user's home. It goes without where that package is not installed, so here it looks as if it were not.
+    """
+    told = "openvino_telemetry"
+    absent = told not in sys.modules
+    if absent:
+        sys.modules[told] = None  # type: ignore[assignment]  # what Python takes for a package that is not there
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules[told]
+
+
+with _unheard():
+    import openvino as ov
+    from openvino import opset15 as ops
+
+BYTE = 255
+MOST_KEPT = 8
+"""Networks that are kept compiled: each size of picture needs its own, and one takes some megabytes."""
+
+Node = Any
+"""A node of OpenVINO's graph, or one of its outputs."""
+
+Build = Callable[["Layers", Node, int, int], Sequence[Node]]
+"""From layers, the pictures (B, 3, H, W), and H and W, to the network's outputs."""
+
+
+def go_on() -> None:
+    """Nobody has to be waited for."""
+
+
+class Layers:
+    """Layers of one network, called by the names of its ranges.
+
+    Args:
+        ranges: the largest value out of each layer.
+        most: largest weight in bytes.
+    """
+
+    def __init__(self, ranges: Ranges, most: int) -> None:
+        self._ranges = ranges
+        self._most = most
+
+    def range_of(self, name: str) -> float:
+        """The largest value out of a layer; KeyError where it was not measured."""
+        return self._ranges[name]
+
+    def conv(
+        self,
+        x: Node,
+        weight: Floats,
+        bias: Floats,
+        stride: int = 1,
+        *,
+        pad: int | None = None,
+        relu: bool = True,
+    ) -> Node:
+        """A convolution of bytes: (B, in, H, W) to (B, out, H', W') that are not rounded to bytes yet.
+
+        Args:
+            weight: (out, in, k, k); bias: (out,).
+            pad: None for what keeps the size.
+        """
+        rounded, scales = self.rounded(weight)
+        weights = ops.multiply(ops.convert(ops.constant(rounded), np.float32), _constant(scales))
+        sides = [weight.shape[2] // 2 if pad is None else pad] * 2
+        y = ops.convolution(x, weights, [stride] * 2, sides, sides, [1, 1])
+        y = ops.add(y, _constant(bias.reshape(1, -1, 1, 1)))
+        return ops.relu(y) if relu else y
+
+    def stem(
+        self, pictures: Node, weight: Floats, bias: Floats, stride: int, zero: Floats, spread: Floats
+    ) -> Node:
+        """The first layer, on bytes (B, 3, H, W) that were not normalised, with their border around them.
+
+        Args:
+            weight: as it works on (pixel - zero) / spread.
+            zero, spread: (3,) of each channel, in pixel values.
+        """
+        inner = weight / spread.reshape(1, 3, 1, 1)
+        rounded, scales = self.rounded(inner)
+        # What the weights as rounded make of a picture that is zero everywhere has to come out as nothing.
+        nothing = ((rounded * scales).sum((2, 3)) * zero).sum(1)
+        x = _to_bytes(ops.convert(pictures, np.float32), BYTE, BYTE)
+        return self.conv(x, inner, bias - nothing, stride, pad=0)
+
+    def rounded(self, weight: Floats) -> tuple[NDArray[np.int8], Floats]:
+        """Weights as bytes (out, in, k, k), and the scale of each output channel (out, 1, 1, 1)."""
+        scales = np.maximum(np.abs(weight).max((1, 2, 3), keepdims=True) / self._most, 1e-8)
+        return np.clip(np.round(weight / scales), -self._most, self._most).astype(np.int8), scales
+
+    def to_bytes(self, x: Node, name: str, stands_for: float | None = None) -> Node:
+        """Values rounded to the bytes of a layer.
+
+        Args:
+            stands_for: what the largest byte is taken for from here on; None for what it is.
+        """
+        largest = self.range_of(name)
+        return _to_bytes(x, largest, largest if stands_for is None else stands_for)
+
+
+def floating_conv(x: Node, weight: Floats, bias: Floats) -> Node:
+    """A convolution of 1 x 1 in float32."""
+    y = ops.convolution(x, _constant(weight), [1, 1], [0, 0], [0, 0], [1, 1])
+    return ops.add(y, _constant(bias.reshape(1, -1, 1, 1)))
+
+
+def floating_product(x: Node, weight: Floats, bias: Floats) -> Node:
+    """Vectors (B, in) by a matrix (out, in), in float32: (B, out)."""
+    return ops.add(ops.matmul(x, _constant(weight), False, True), _constant(bias))
+
+
+def doubled(x: Node) -> Node:
+    """A map at twice its height and width."""
+    factors, axes = ops.constant(np.array([2, 2], np.float32)), ops.constant(np.array([2, 3]))
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return ops.interpolate(x, factors, "nearest", "scales", axes=axes, **how)
+
+
+def pooled(x: Node) -> Node:
+    """The largest values in 5 x 5."""
+    return ops.max_pool(x, [1, 1], [1, 1], [2, 2], [2, 2], [5, 5]).output(0)
+
+
+def mean_of(x: Node) -> Node:
+    """The mean of each channel: (B, C, H, W) to (B, C)."""
+    return ops.reduce_mean(x, ops.constant(np.array([2, 3])), False)
+
+
+def joined(parts: Sequence[Node]) -> Node:
+    """Maps behind each other along their channels."""
+    return ops.concat(list(parts), 1)
+
+
+def added(a: Node, b: Node) -> Node:
+    """The sum of two maps."""
+    return ops.add(a, b)
+
+
+def residual(x: Node, change: Node) -> Node:
+    """relu(x + change)."""
+    return ops.relu(ops.add(change, x))
+
+
+def _to_bytes(x: Node, largest: float, stands_for: float) -> Node:
+    zero = _constant(0)
+    return ops.fake_quantize(x, zero, _constant(largest), zero, _constant(stands_for), BYTE + 1)
+
+
+def _constant(values: Any) -> Node:
+    return ops.constant(np.asarray(values, np.float32))
+
+
+def model_of(build: Build, layers: Layers, height: int, width: int, batch: Any = 1) -> Any:
+    """OpenVINO's model of a network for bytes (batch, height, width, 3), their border around them."""
+    pictures = ops.parameter(ov.PartialShape([batch, height, width, 3]), np.uint8)
+    upright = ops.transpose(pictures, ops.constant(np.array([0, 3, 1, 2])))
+    outputs = build(layers, upright, height, width)
+    return ov.Model([ops.result(output) for output in outputs], [pictures], "network")
+
+
+def products(model: Any) -> int:
+    """Multiply-adds of a model for a batch of one."""
+    total = 0
+    for node in model.get_ops():
+        if node.get_type_name() in ("Convolution", "MatMul"):
+            per_output = int(np.prod(node.input(1).get_shape()[1:]))
+            total += int(np.prod(node.output(0).get_shape()[1:])) * per_output
+    return total
+
+
+class Network8:
+    """A network in 8 bits for pictures of any size, compiled for each size when it first comes.
+
+    Args:
+        build: what makes its layers.
+        ranges: the largest value out of each layer.
+        border: (3,) bytes that stand for nothing, put around a picture.
+        width: of the border.
+        piece: most pictures at once. Pieces of that size and smaller rests have a network each, since one for
+            both is 5 to 8 % slower; between them others may have the processor.
+
+    Attributes:
+        rest: called before each piece.
+    """
+
+    def __init__(
+        self, build: Build, ranges: Ranges, border: NDArray[np.uint8], width: int, piece: int
+    ) -> None:
+        self._build = build
+        self._layers = Layers(ranges, largest_weight())
+        self._border, self._width, self._piece = border, width, piece
+        self.rest: Callable[[], None] = go_on
+        self._lock = threading.Lock()
+        self._compiled: dict[tuple[int, int, bool, int], _Compiled] = {}
+
+    def check(self) -> None:
+        """Raise KeyError where the ranges lack a layer."""
+        self.products(64, 64)
+
+    def load(self, height: int, width: int) -> None:
+        """Compile for full pieces of pictures of that size."""
+        self._of(height, width, self._piece)
+
+    def products(self, height: int, width: int) -> int:
+        """Multiply-adds for one picture of that size."""
+        around = 2 * self._width
+        return products(model_of(self._build, self._layers, height + around, width + around))
+
+    def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
+        """From (B, H, W, 3) bytes to each output, (B, ...) float32."""
+        count, height, width, _ = pictures.shape
+        parts = []
+        for start in range(0, count, self._piece):
+            some = self._bordered(pictures[start : start + self._piece])
+            self.rest()
+            parts.append(self._of(height, width, len(some))(some))
+        return [
+            np.concatenate(output) if len(output) > 1 else output[0] for output in zip(*parts, strict=True)
+        ]
+
+    def _bordered(self, pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        count, height, width, _ = pictures.shape
+        pad = self._width
+        padded = np.empty((count, height + 2 * pad, width + 2 * pad, 3), np.uint8)
+        padded[:, pad : pad + height, pad : pad + width] = pictures
+        # The border alone: to fill all of it, three bytes at a time, takes longer than the convolution.
+        padded[:, :pad], padded[:, pad + height :] = self._border, self._border
+        padded[:, :, :pad], padded[:, :, pad + width :] = self._border, self._border
+        return padded
+
+    def _of(self, height: int, width: int, count: int) -> _Compiled:
+        """The network for so many pictures of a size."""
+        threads, full = get_num_threads(), count == self._piece
+        key = height, width, full, threads
+        with self._lock:
+            found = self._compiled.pop(key, None)
+            if found is None:
+                batch = self._piece if full else ov.Dimension(1, self._piece - 1)
+                around = 2 * self._width
+                sizes = height + around, width + around
+                found = _Compiled(model_of(self._build, self._layers, *sizes, batch), threads)
+                while len(self._compiled) >= MOST_KEPT:
+                    del self._compiled[next(iter(self._compiled))]  # the one that was asked longest ago
+            self._compiled[key] = found
+            return found
+
+
+class _Compiled:
+    """A network as the processor runs it; one caller at a time."""
+
+    def __init__(self, model: Any, threads: int) -> None:
+        facts = {
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",  # else what is not in 8 bits would be in bfloat16
+            "ENABLE_CPU_PINNING": False,  # other threads of this process want these cores, too
+        }
+        self._model = _core().compile_model(model, "CPU", facts)
+        self._request = self._model.create_infer_request()
+        self._lock = threading.Lock()
+
+    def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
+        with self._lock:
+            self._request.set_input_tensor(ov.Tensor(pictures, shared_memory=True))
+            self._request.infer()
+            return [np.array(tensor.data) for tensor in self._request.output_tensors]
+
+
+@cache
+def _core() -> Any:
+    return ov.Core()
+
+
+def why_not_here() -> str:
+    """What this processor lacks for fast products of 8 bits, as OpenVINO sees it; '' for nothing."""
+    able = _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "" if "INT8" in able else f"this processor has no fast products of 8 bits ({', '.join(able)})"
+
+
+@cache
+def largest_weight() -> int:
+    """127, or 63 where the processor's sums of two products of bytes stop at 32,767.
+
+    Processors with AVX2 and without VNNI add two products in 16 bits: 2 * 255 * 127 is too much for that.
+    """
+    return 127 if overflow(127) < 1e-3 else 63
+
+
+def overflow(most: int) -> float:
+    """By what share the sum of many largest products falls short, with weights of so many bytes."""
+    channels, size, brightest = 64, 3, 3.0 * BYTE
+    none, ones = np.zeros(channels, np.float32), np.ones((channels, channels, size, size), np.float32)
+
+    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        x = layers.stem(pictures, ones[:, :3, :1, :1], none, 1, none[:3], ones[:3, 0, 0, 0])
+        return [layers.conv(layers.to_bytes(x, "x"), ones, none, pad=0)]
+
+    run = _Compiled(model_of(build, Layers({"x": brightest}, most), 8, 8), 1)
+    found = run(np.full((1, 8, 8, 3), BYTE, np.uint8))[0]
+    exact = channels * size * size * brightest
+    return float(np.abs(found - exact).max() / exact)

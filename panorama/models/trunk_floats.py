@@ -1,0 +1,86 @@
+"""The embedder's tensors enter; its trunk in floating point, on the processor or a GPU, leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from panorama.errors import ModelError
+from panorama.models.device import send
+from panorama.models.network import ConvNorm, Residual, Trunk, macs_per_exit
+from panorama.models.ranges import rest_between
+
+KINDS: tuple[type[nn.Module], ...] = (ConvNorm, Residual)
+"""The layers whose ranges are measured."""
+
+
+class TrunkInFloats:
+    """PanoramaNet's trunk as torch runs it: pictures (B, side, side, 3) of bytes to unit vectors.
+
+    Args:
+        tensors: as it was trained.
+        where: what an error calls them.
+        dim: length of a vector.
+        mean, std: (3,) of the normalisation, in shares of 255.
+        dtype, device: what it runs in, and where.
+
+    Attributes:
+        trunk: folded.
+
+    Raises:
+        ModelError: the tensors are not those of such a trunk.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        where: str,
+        dim: int,
+        mean: NDArray[np.float32],
+        std: NDArray[np.float32],
+        dtype: torch.dtype,
+        device: str,
+    ) -> None:
+        trunk = Trunk(dim)
+        counters = {
+            name: torch.zeros(()) for name in trunk.state_dict() if name.endswith("num_batches_tracked")
+        }
+        weights = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in tensors.items()}
+        try:
+            trunk.load_state_dict({**counters, **weights})
+        except RuntimeError as exc:
+            raise ModelError(f"{where} do not fit the network of its recipe: {exc}") from exc
+        trunk.eval().fold()
+        self.trunk = trunk.to(device, dtype).to(memory_format=torch.channels_last)
+        self._table = _normalising(mean, std, dtype)
+        self._dtype, self._device = dtype, device
+
+    def exits_out(self, pictures: NDArray[np.uint8], first: int, last: int) -> list[Tensor]:
+        """Unit vectors (B, dim) of exits `first` to `last`, on the device; a GPU may still be at it."""
+        count, side = pictures.shape[:2]
+        # A table of all 256 values instead of arithmetic on each: 1.5 ms instead of 50 for 64 pictures.
+        looked_up = np.asarray(cv2.LUT(pictures.reshape(count * side, side, 3), self._table))
+        x = torch.from_numpy(looked_up).view(self._dtype).reshape(count, side, side, 3)
+        with torch.inference_mode():
+            return self.trunk.exits_out(send(x, self._device).permute(0, 3, 1, 2), first, last)
+
+    def macs(self, side: int) -> tuple[int, ...]:
+        """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+        return macs_per_exit(self.trunk, side)
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this between the layers."""
+        rest_between(self.trunk, KINDS, rest)
+
+
+def _normalising(mean: NDArray[np.float32], std: NDArray[np.float32], dtype: torch.dtype) -> NDArray[Any]:
+    """(1, 256, 3): what each value of each channel is to the network; numpy knows bfloat16 as int16."""
+    values = (torch.arange(256)[:, None] / 255 - torch.from_numpy(mean)) / torch.from_numpy(std)
+    bits = values.to(dtype)
+    return (bits.view(torch.int16) if dtype == torch.bfloat16 else bits).numpy()[None]
