@@ -44,18 +44,14 @@ def test_other_packages_are_given_the_networks_that_ship(other_backends) -> None
     proposer = PanoramaProposer(open_model(DEFAULT_PROPOSER, "proposer"), precision="float32")
     embedder = PanoramaNet(open_model(DEFAULT_EMBEDDER, "embedder"), "float32")
     zero, spread = torch.full((3,), ZERO), torch.full((3,), SPREAD)
-    for net, run, facts in (
-        (proposer._net, proposer._run, (zero, spread)),
-        (
-            embedder.trunk,
-            lambda some: embedder._exits(some, 1, 3),
-            (embedder._mean * 255, embedder._std * 255),
-        ),
-    ):
-        whole = other_backends.FromBytes(net, *facts)
-        with torch.inference_mode():
-            for ours, theirs in zip(run(pictures), whole(torch.from_numpy(pictures)), strict=True):
-                assert torch.allclose(ours, theirs, atol=1e-3, rtol=1e-4)
+    mean, std = (torch.from_numpy(part * 255) for part in (embedder.mean, embedder.std))
+    said = other_backends.FromBytes(other_backends.Said(proposer.network.net), zero, spread)
+    vectors = other_backends.FromBytes(embedder.network.trunk, mean, std)
+    given = torch.from_numpy(pictures)
+    with torch.inference_mode():
+        np.testing.assert_allclose(proposer.network(pictures), said(given).numpy(), atol=1e-3, rtol=1e-4)
+        for ours, theirs in zip(embedder.network.exits_out(pictures, 1, 3), vectors(given), strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-3, rtol=1e-4)
 
 
 def test_what_takes_full_batches_alone_is_given_them(other_backends) -> None:

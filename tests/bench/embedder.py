@@ -22,7 +22,8 @@ from torchvision.models import mobilenet_v3_small
 
 from panorama.content import content_dir
 from panorama.models.color import ColorEmbedder
-from panorama.models.embedder import PanoramaNet
+from panorama.models.cores import set_num_threads
+from panorama.models.embedder import PanoramaNet, squash
 from panorama.models.precision import native_bfloat16
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.retrieval import retrieval_scores
@@ -99,10 +100,10 @@ def print_speed(net: PanoramaNet, side: int, turns: int) -> None:
     other_low = mobilenet_v3_small(weights=None).eval().to(low).to(memory_format=torch.channels_last)
     crops = list(np.random.default_rng(0).integers(0, 256, (BATCH, 160, 120, 3)).astype(np.uint8))
     work: dict[str, Callable[[], object]] = {}
-    mine = next(net.trunk.parameters()).dtype  # beside 8 bits the network is kept in float32
+    squares = np.stack([squash(crop, side) for crop in crops])
     for n in range(1, net.exits + 1):
-        alone = f"PanoramaNet to exit {n}, network alone, {str(mine).split('.')[1]}"
-        work[alone] = partial(net.trunk.exits_out, x.to(mine), n, n)
+        alone = f"PanoramaNet to exit {n}, network alone, {net.precision.name}"
+        work[alone] = partial(net.network.exits_out, squares, n, n)
         work[f"PanoramaNet to exit {n}, embed()"] = partial(net.embed, crops, n)
     work["MobileNetV3-small architecture, float32"] = partial(other, x)
     work[f"MobileNetV3-small architecture, {str(low).split('.')[1]}"] = partial(other_low, x.to(low))
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("retrieval", "speed"))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    set_num_threads(1)
     cv2.setNumThreads(1)
     net = PanoramaNet(open_model(given.model, "embedder"))
     recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")

@@ -24,6 +24,7 @@ import torch
 from measure import cores, machine, say, spread, table
 from rival_detectors import FastestDet, YoloxNano
 
+from panorama.models.cores import set_num_threads
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import native_bfloat16
 from panorama.models.proposals import proposal_recall
@@ -102,6 +103,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(cores())
+    set_num_threads(cores())
     cv2.setNumThreads(cores())
     print(machine())
     print_proposers(given.footage, given.turns)

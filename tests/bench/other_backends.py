@@ -21,13 +21,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from panorama.models.cores import get_num_threads
+from panorama.models.proposer_net import ProposerNet
+
 Pictures = NDArray[np.uint8]
 Run = Callable[[Pictures], Sequence[Any]]
 
 PACKAGES = ("OpenVINO", "ONNX-Runtime", "Inductor")
 
 IN_FLOATS = {
-    "proposer": (".*score/.*", ".*box/.*", "__module.net/aten::(exp|mul|sub|clamp).*"),
+    "proposer": (".*score/.*", ".*box/.*"),
     "embedder": (".*project/.*", r"__module.net.heads.\d/.*", "__module.net/.*"),
 }
 """The last products and what follows, as OpenVINO names them: they stay in float32, as in what ships."""
@@ -65,6 +68,17 @@ class FromBytes(nn.Module):
         return self.net((pictures.permute(0, 3, 1, 2).to(self.zero.dtype) - self.zero) / self.spread)
 
 
+class Said(nn.Module):
+    """A proposer's network up to what its heads say, as the product asks it."""
+
+    def __init__(self, net: ProposerNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net.said(self.net.features(x)[1])
+
+
 def timed_start(make: Callable[[], Run], first: Pictures) -> Row:
     """The row of what `make` makes, which is asked once."""
     began = time.perf_counter()
@@ -93,7 +107,7 @@ def others(
         tries["OpenVINO, float32"] = lambda: openvino_row(plain, batch, False)
         if low:
             tries["OpenVINO, bfloat16"] = lambda: openvino_row(plain, batch, True)
-        tries["OpenVINO, int8"] = lambda: openvino_row(plain, batch, low, IN_FLOATS[network])
+        tries["OpenVINO, int8 of NNCF"] = lambda: openvino_row(plain, batch, low, IN_FLOATS[network])
     # It looks at the processor itself: a setting does not hold it back.
     if "ONNX-Runtime" in packages and "ONEDNN_MAX_CPU_ISA" not in os.environ:
         tries["ONNX Runtime, float32"] = lambda: onnx_row(plain, batch, False)
@@ -124,7 +138,8 @@ def openvino_row(net: FromBytes, batch: Pictures, low: bool, in_floats: Sequence
 
     def make() -> Run:
         facts = {
-            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "INFERENCE_NUM_THREADS": get_num_threads(),
+            "ENABLE_CPU_PINNING": False,
             "NUM_STREAMS": 1,
             "INFERENCE_PRECISION_HINT": "bf16" if low else "f32",
         }
@@ -223,23 +238,6 @@ def ahead_row(net: FromBytes, batch: Pictures) -> Row:
     def make() -> Run:
         quick = torch._inductor.aoti_load_package(package)
         return without_gradients(lambda pictures: quick(torch.from_numpy(pictures)))
-
-    return timed_start(make, batch)
-
-
-def compiled_bytes_row(run: Run, batch: Pictures) -> Row:
-    """torch.compile around the calls of 8 bits that ship: it does not see into them, and has the rest."""
-    settle_inductor()
-
-    def make() -> Run:
-        quick = torch.compile(run)
-
-        def outside(pictures: Pictures) -> Sequence[Any]:
-            # A tensor that is made in inference mode, inside of what is compiled, breaks a guard of torch.
-            with torch.inference_mode(False), torch.no_grad():
-                return quick(pictures)
-
-        return outside
 
     return timed_start(make, batch)
 
