@@ -298,7 +298,7 @@ KINDS |= {
     "IngestSettings.depth": _counted("depth, in exits,"),
     "Work.proposal_batch": _counted("proposal_batch"),
     "Work.embed_batch": _counted("embed_batch"),
-    "Work.torch_threads": _counted("torch_threads"),
+    "Work.network_threads": _counted("network_threads"),
     "Limits.seconds": Kind("a time limit is a number of seconds above 0", _above(0), plain=float),
     "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
     "Limits.threads": _counted("threads"),

@@ -40,7 +40,7 @@ class Threads:
     Attributes:
         cores: what may be used at once.
         decode: of PyAV, for one video.
-        torch: of one network at a time, whatever runs it; threads that wait for each other spin, and on a
+        network: of one network at a time, whatever runs it; threads that wait for each other spin, and on a
             busy core that costs more than it gains.
         opencv: pictures here are small, and the stages of indexing run side by side.
         faiss: of building an index and of a search for many; a small search takes one, see `store.inverted`.
@@ -50,7 +50,7 @@ class Threads:
 
     cores: int
     decode: int
-    torch: int
+    network: int
     opencv: int
     faiss: int
     scan: int
@@ -66,7 +66,7 @@ class Threads:
         return cls(
             cores=cores,
             decode=min(cores, MOST_DECODE_THREADS),
-            torch=max(1, cores // 3),
+            network=max(1, cores // 3),
             opencv=1,
             faiss=cores,
             scan=cores,
@@ -80,7 +80,7 @@ class Threads:
 
     @property
     def _counts(self) -> dict[str, int]:
-        return {"cv2": self.opencv, "torch": self.torch, NETWORKS: self.torch, "faiss": self.faiss}
+        return {"cv2": self.opencv, "torch": self.network, NETWORKS: self.network, "faiss": self.faiss}
 
     def apply(self) -> Threads:
         """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself.

@@ -29,8 +29,8 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_cores_get_one_thread_a_network() -> None:
-    assert [Threads.of(n).torch for n in (1, 2, 4)] == [1, 1, 1]
-    assert Threads.of(16).torch > 1
+    assert [Threads.of(n).network for n in (1, 2, 4)] == [1, 1, 1]
+    assert Threads.of(16).network > 1
     assert Threads.of(2).decode == 2 and Threads.of(64).decode == 8
     assert Threads.of(4).duckdb == Threads.of(4).faiss == 4
 

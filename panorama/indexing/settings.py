@@ -83,12 +83,12 @@ class Work:
     Attributes:
         proposal_batch: pictures that the proposer sees at once.
         embed_batch: crops that are embedded at once.
-        torch_threads: of each network, None for what suits the number of cores.
+        network_threads: of each network, None for what suits the number of cores.
     """
 
     proposal_batch: int = PROPOSAL_BATCH
     embed_batch: int = EMBED_BATCH
-    torch_threads: int | None = None
+    network_threads: int | None = None
 
     def __post_init__(self) -> None:
         take_fields(self)
@@ -97,7 +97,7 @@ class Work:
     def threads(self) -> Threads:
         """The threads of all libraries."""
         here = Threads.here()
-        return here if self.torch_threads is None else replace(here, torch=self.torch_threads)
+        return here if self.network_threads is None else replace(here, network=self.network_threads)
 
 
 def check_depth(depth: int | None, embedder: Embedder) -> None:

@@ -147,7 +147,7 @@ class Indexer:
             if self._given_up.is_set():
                 raise ModelError("the networks are not waited for any more")
             model.load()
-            model.use_threads(self.work.threads.apply().torch)
+            model.use_threads(self.work.threads.apply().network)
         return True
 
     def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:

@@ -96,7 +96,7 @@ class Embedder(ABC):
         """
 
     def use_threads(self, count: int) -> None:  # noqa: B027
-        """Give torch so many threads where the network runs; in this process `panorama.threads` does it."""
+        """Give the network so many threads where it runs; in this process `panorama.threads` does it."""
 
     def hold(self, held: bool) -> None:  # noqa: B027
         """Stand still until told otherwise, also in the middle of a batch; only what runs elsewhere can."""
@@ -153,7 +153,7 @@ class Proposer(ABC):
         """Make ready what the first picture would otherwise wait for."""
 
     def use_threads(self, count: int) -> None:  # noqa: B027
-        """Give torch so many threads where the network runs; see Embedder."""
+        """Give the network so many threads where it runs; see Embedder."""
 
     def hold(self, held: bool) -> None:  # noqa: B027
         """Stand still until told otherwise; see Embedder."""

@@ -1,6 +1,6 @@
 """Folded convolutions and the ranges of their values enter; a network in arithmetic of 8 bits leaves.
 
-OpenVINO runs it, which is imported in a quarter of a second where torch takes two. Every value between layers
+OpenVINO runs it, which is imported in a tenth of a second where torch takes two. Every value between layers
 is at least 0, because every layer ends in a ReLU: a value is a byte times the layer's scale, and zero is
 byte 0. Weights are signed bytes with one scale for each output channel, sums are exact, and the last
 products, from which vectors and boxes come, stay in float32. The pictures themselves are bytes already: their

@@ -1,6 +1,6 @@
 """A PanoramaNet folder enters; an embedder leaves that loads its network when the first picture comes.
 
-Most queries need a model's hash and cohort and never a picture: they should not wait for torch to load.
+Most queries need a model's hash and cohort and never a picture: they should not wait for a network to load.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def load_embedder(name: str | None = None) -> Embedder:
     if wanted == ColorEmbedder.name:
         return ColorEmbedder()
     folder = open_model(wanted, "embedder", also=(ColorEmbedder.name,))
-    # torch takes seconds to import; the baseline and the list of names do not need it.
+    # It brings what runs networks; the baseline and the list of names do not need it.
     from panorama.models.embedder import PanoramaNet
 
     return PanoramaNet(folder)

@@ -147,7 +147,7 @@ class TuneReport:
             f"{counts['crops'] / decoded.video_seconds:.1f} crops a second",
             f"proposer: ms a picture {millis}, in batches of {work.proposal_batch}",
             f"embedder: ms a crop {deeper}, in batches of {work.embed_batch}; "
-            f"threads of each network: {work.threads.torch}",
+            f"threads of each network: {work.threads.network}",
             f"loss: 1 - average precision of the frames in which the densest setting finds {self.things} "
             "things",
         ]

@@ -218,17 +218,17 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
     usual = Work()
     best, best_seconds = usual, float("inf")
     for threads in _thread_counts():
-        _use(replace(usual, torch_threads=threads), proposer, embedder)
+        _use(replace(usual, network_threads=threads), proposer, embedder)
         at_largest = proposer.at_side(largest).propose_later
         propose = {b: _per_picture(at_largest, pictures, b)[0] for b in PROPOSAL_BATCHES}
         embed = {b: _per_picture(_to(embedder, embedder.exits), crops, b)[0] for b in EMBED_BATCHES}
         work = Work(min(propose, key=propose.__getitem__), min(embed, key=embed.__getitem__), threads)
         p, e = propose[work.proposal_batch], embed[work.embed_batch]
-        together = max(p, e, (p + e) * work.threads.torch / work.threads.cores)
+        together = max(p, e, (p + e) * work.threads.network / work.threads.cores)
         if threads is None:
             # The usual batches unless others are worth it.
             p, e = propose[usual.proposal_batch], embed[usual.embed_batch]
-            best_seconds = max(p, e, (p + e) * usual.threads.torch / usual.threads.cores)
+            best_seconds = max(p, e, (p + e) * usual.threads.network / usual.threads.cores)
         if together < WORTH * best_seconds:
             best, best_seconds = work, together
     _use(best, proposer, embedder)
@@ -250,15 +250,15 @@ def _use(work: Work, *models: Proposer | Embedder) -> None:
     """Have all libraries use so many threads, also where the networks run."""
     threads = work.threads.apply()
     for model in models:
-        model.use_threads(threads.torch)
+        model.use_threads(threads.network)
 
 
 def _thread_counts() -> list[int | None]:
     """The usual number of threads, and twice as many where there are cores for them."""
     usual = Threads.here()
-    if "OMP_NUM_THREADS" in os.environ or 2 * usual.torch > usual.cores:
+    if "OMP_NUM_THREADS" in os.environ or 2 * usual.network > usual.cores:
         return [None]
-    return [None, 2 * usual.torch]
+    return [None, 2 * usual.network]
 
 
 def _per_picture(

@@ -1,7 +1,7 @@
 """Models enter; the same leave, their networks run by a process of its own beside this one.
 
 Decoding, the gate and tracking are Python around short calls, and so is feeding a network: in one process
-they wait for each other's turn with the interpreter, and all of them for the import of torch.
+they wait for each other's turn with the interpreter.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class _There:
         self._process.load(self._model)
 
     def use_threads(self, count: int) -> None:
-        """Give torch so many threads there."""
+        """Give a network so many threads there."""
         self._ask("use_threads", count).result()
 
     def hold(self, held: bool) -> None:

@@ -54,7 +54,7 @@ class Answer:
     Attributes:
         value: what the method returned, None where it failed.
         error: what it raised.
-        processor_seconds: time that its thread was given a core; threads of torch are not in it.
+        processor_seconds: time that its thread was given a core; other threads of a network are not in it.
     """
 
     number: int
@@ -78,8 +78,8 @@ class _Served:
         self._model.rest_by(self._hold.wait)
 
     def use_threads(self, count: int) -> None:
-        """Give torch so many threads for a network."""
-        replace(Threads.here(), torch=count).apply()
+        """Give a network so many threads."""
+        replace(Threads.here(), network=count).apply()
 
     def facts(self) -> dict[str, Any]:
         """What it runs in."""
