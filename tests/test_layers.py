@@ -39,7 +39,7 @@ BELOW_LIBRARY = FRONT | {"library", "opening"}
 
 ONLY_IMPORTERS = {
     "av": ("video/",),
-    "sqlite3": ("store/catalog",),
+    "sqlalchemy": ("store/",),
     "faiss": ("store/vector", "store/inverted"),
     "duckdb": ("query/",),
     "sqlglot": ("query/",),
@@ -49,7 +49,7 @@ ONLY_IMPORTERS = {
 }
 """Package -> the beginnings of the files that may import it."""
 
-HEAVY = ("torch", "openvino", "duckdb", "av", "faiss", "cv2", "sqlglot", "pyarrow", "scipy")
+HEAVY = ("torch", "openvino", "duckdb", "av", "faiss", "cv2", "sqlalchemy", "sqlglot", "pyarrow", "scipy")
 
 
 def files() -> list[str]:

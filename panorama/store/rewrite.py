@@ -139,7 +139,7 @@ def _sources(place: Place) -> list[Source]:
         for file_id, segment, state in tx.rows(_CONTENTS):
             (live if state == "live" else dead)[file_id].append(segment)
     return [
-        Source(**row._asdict(), live=tuple(sorted(live[row.file_id])), dead=tuple(sorted(dead[row.file_id])))
+        Source(**row._mapping, live=tuple(sorted(live[row.file_id])), dead=tuple(sorted(dead[row.file_id])))
         for row in rows
     ]
 

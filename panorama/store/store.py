@@ -459,7 +459,7 @@ class Store:
         return LibraryInfo(
             self.path,
             SCHEMA_VERSION,
-            {name: int(value) for name, value in counts._asdict().items()},
+            {name: int(value) for name, value in counts._mapping.items()},
             {row.table_name: int(row.files) for row in tables},
             sizes,
             {(row.model_hash, row.exit): int(row.row_count) for row in embedded},
