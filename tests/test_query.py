@@ -201,6 +201,16 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT frames WHERE entity = 'dog' AND", "expected", ""),
         ("SELECT frames WHERE entity = 'dog", "does not end", "'dog"),
         ("SELECT frames WHERE", "expected a condition", ""),
+        (
+            "SELECT frames WHERE entity = 'dog' AND score > 90%",
+            "after %, which divides; 90 % is written 0.9",
+            "%",
+        ),
+        (
+            "SELECT frames WHERE score > 5% AND entity = 'dog'",
+            "after %, which divides; 5 % is written 0.05",
+            "AND",
+        ),
         ("SELECT frames LIMIT 3 LIMIT 4", "two LIMIT", ""),
         ("SELECT frames WHERE entity = 'dog' ORDER BY nothing", "nothing", "nothing"),
         ("SELECT frames WHERE time < 3 ORDER BY time,  nothing DESC LIMIT 3", "nothing", "nothing"),

@@ -234,3 +234,19 @@ def test_a_picture_that_is_the_name_of_an_entity_is_told_how_it_is_asked(engine:
         engine.query("SELECT tracks ORDER BY similarity('dog') DESC LIMIT 3")
     with pytest.raises(BadImage, match=r"no picture 'no\.jpg' in [^;]*$"):
         engine.query("SELECT verify('no.jpg', 'a.jpg')")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM sightings WHERE entity = 'dog' AND band = 'uncertain'",
+        "SELECT m.entity, m.band FROM moments m",
+    ],
+)
+def test_who_asks_relations_for_a_band_is_told_where_there_are_bands(engine: Engine, sql: str) -> None:
+    """What is told to be uncertain was looked for there, and "did you mean end_time" was the answer."""
+    with pytest.raises(
+        QueryError, match="Relations hold what is accepted; the shorthand has all: SELECT tra"
+    ):
+        engine.query(sql)
+    assert engine.query("SELECT tracks, band WHERE score >= 0").fetchall()

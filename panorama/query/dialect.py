@@ -347,6 +347,10 @@ def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
     message = str(first.get("description") or error).splitlines()[0]
     if message.startswith("Required keyword"):
         message = "Expected a value"
+        at = next((i for i, token in enumerate(tokens) if token.start == position), 0)
+        for number, sign in pairwise(tokens[max(at - 2, 0) : at + 1]):
+            if sign.text == "%" and number.text.isdecimal():
+                message += f" after %, which divides; {number.text} % is written {int(number.text) / 100:g}"
     if any(_glued(token, after) for token, after in pairwise(tokens)):
         message = f"{message}; {QUOTE_TWICE}"
     return QueryError(message[:1].lower() + message[1:], sql, position)

@@ -219,6 +219,10 @@ def _column_hint(message: str, targets: Sequence[str]) -> str:
     found = re.match(r'Referenced column "(\w+)" not found|.* does not have a column named "(\w+)"', message)
     name = (found[1] or found[2]).lower() if found else ""
     target = next((target for target in targets if name in columns_to_add(target)), None)
+    if name == "band" and not targets:
+        return (
+            ". Relations hold what is accepted; the shorthand has all: SELECT tracks, band WHERE score >= 0"
+        )
     return (
         f". A shorthand returns {name} where it is named: SELECT {target}, {name} WHERE ..." if target else ""
     )
