@@ -49,10 +49,10 @@ def index_found(
             remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
         report = index_paths(store, indexer, found, dating(store, rule, hooks), kept=kept)
-        fresh = {f.video for f in report.files if f.status == INDEXED}
-        if elsewhere and not fresh:
-            models[0].give_up()  # it may be loading still, for a file that gave nothing
-    finish(store, embedder, hooks)
+        if elsewhere:
+            models[0].give_up()  # its process ends beside what is left to do, also if it is loading still
+        finish(store, embedder, hooks)
+    fresh = {f.video for f in report.files if f.status == INDEXED}
     told = apply_rule(store, rule, {f.video for f in report.files if f.video}, fresh)
     return replace(report, recording=told)
 

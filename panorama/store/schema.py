@@ -190,4 +190,7 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
 def vectors_of(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
     """The (N, dim) float32 rows of a vector column, without a copy where Arrow holds them in one piece."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole.flatten().to_numpy(zero_copy_only=False).reshape(len(whole), whole.type.list_size)
+    size = whole.type.list_size
+    # Not `flatten`, for which pyarrow loads its functions.
+    numbers = whole.values.slice(whole.offset * size, len(whole) * size)
+    return numbers.to_numpy(zero_copy_only=False).reshape(len(whole), size)
