@@ -132,6 +132,8 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     ):
         told = run("query", sql).err
         assert told.endswith("uncertain; see with: SELECT tracks WHERE band = 'uncertain'\n"), sql
+    told = run("query", "SELECT frames WHERE entity = 'mixed' AND NOT time > 90").err
+    assert told.endswith("see with: AND band = 'uncertain'\n")
     shown = run("query", "SELECT tracks WHERE band = 'uncertain'", "--json").json
     assert len([row for row in shown if row["entity"] == "mixed"]) == count
 

@@ -284,7 +284,7 @@ def statements(text: str) -> list[Statement]:
     return found or [Statement(text, 0, text)]
 
 
-_OF_SEVERAL = r"\b(NOT|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
+_OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
 
