@@ -25,7 +25,6 @@ from panorama.listed_videos import file_of, names_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
-from panorama.video import find_videos
 from panorama.zones import Zones
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -147,10 +146,10 @@ class Library:
         # Loaded here: a query does not need what only indexing uses.
         from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.settings import check_depth
-        from panorama.library_indexing import index_found
+        from panorama.library_indexing import found_for, index_found
         from panorama.recording import check_fits
 
-        found = find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), self._path)
+        found = found_for(self._store if self.exists else None, paths, self._path)
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(os.fspath(model))

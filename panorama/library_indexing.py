@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panorama.errors import VideoError
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store
-from panorama.video import Found, file_state
+from panorama.video import Found, file_state, find_videos
 from panorama.worker.client import beside
 
 if TYPE_CHECKING:
@@ -20,6 +23,19 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 100
 """Of so many files it is asked whether they are new, before anything else is done."""
+
+
+def found_for(store: Store | None, paths: Sequence[Path | str] | Path | str, library: Path) -> Found:
+    """What there is to index at some paths, the library's own folder passed over.
+
+    Args:
+        store: of the library, None where there is none yet; a folder of pictures in it is one again.
+    """
+
+    def known(folder: Path) -> bool:
+        return store is not None and store.known_file(str(folder.resolve())) is not None
+
+    return find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), library, known)
 
 
 def index_found(

@@ -257,6 +257,14 @@ def test_a_folder_of_pictures_that_is_named_is_a_video_whatever_they_are_called(
     rows = run("query", "SELECT video, frames FROM videos", "--json").json
     assert rows == [{"video": "trap", "frames": 3}]
     assert "0 indexed, 1 skipped, 0 failed" in index(run, "trap").err
+    # Once it is a video, it is one where it is found in another folder, too.
+    assert "0 indexed, 1 skipped, 0 failed\n" in index(run, ".").err
+    write_picture(tmp_path / "trap" / "zebra.jpg", thing_picture("blue"))
+    told = index(run, ".").err
+    assert "1 indexed" in told and "ignored" not in told
+    write_film(tmp_path / "trap" / "a.mp4", FILM)
+    told = index(run, ".").err
+    assert "indexed  trap/a.mp4" in told and "ignored in folders: 4 .jpg" in told
 
 
 def test_pictures_beside_videos_are_no_video_and_naming_their_folder_is_not_advised(run, tmp_path):

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -59,7 +59,11 @@ class Found:
     pictures: dict[str, int] = field(default_factory=dict)
 
 
-def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> Found:
+def find_videos(
+    paths: Sequence[Path | str],
+    leave_out: Path | None = None,
+    known: Callable[[Path], bool] = lambda folder: False,
+) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
     A named file is taken whatever its suffix: opening it tells whether it is a video. A named folder without
@@ -69,6 +73,7 @@ def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> F
 
     Args:
         leave_out: a folder that is passed over in others, as the library's own.
+        known: whether a folder of pictures, whatever they are called, is a video already: it was named once.
     """
     found = Found()
     out = None if leave_out is None else leave_out.resolve()
@@ -85,7 +90,7 @@ def find_videos(paths: Sequence[Path | str], leave_out: Path | None = None) -> F
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found, out))
+            videos = list(_videos_at(path, found, out, known))
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -123,13 +128,15 @@ def _why(path: Path | str, exc: OSError) -> str:
     return f"{path} cannot be read: {exc.strerror or exc}"
 
 
-def _videos_at(path: Path, found: Found, out: Path | None) -> Iterator[FoundVideo]:
+def _videos_at(
+    path: Path, found: Found, out: Path | None, known: Callable[[Path], bool]
+) -> Iterator[FoundVideo]:
     if not path.is_dir():
         yield FoundVideo(path, path.parent, path.name)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
     among = Found()
-    videos = list(_Search(path, path.resolve(), among, out, set()).videos_of(whole))
+    videos = list(_Search(path, path.resolve(), among, out, set(), known).videos_of(whole))
     if not videos and not among.unreadable and among.pictures.pop(str(path), 0):
         videos = [whole]
         for picture in pictures_in(path):
@@ -152,6 +159,7 @@ class _Search:
         found: what is passed over is counted in it.
         out: a folder that is passed over with all that is in it, links followed; None where there is none.
         entered: what was searched outside of the root, links followed.
+        known: whether a folder of pictures is known to be a video.
     """
 
     root: Path
@@ -159,11 +167,14 @@ class _Search:
     found: Found
     out: Path | None
     entered: set[Path]
+    known: Callable[[Path], bool]
 
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
         """A folder as the one video that it is, or the videos in it, named from the root."""
         try:
-            pictures = is_picture_video(whole.path)
+            pictures = is_picture_video(whole.path) or (
+                _holds_pictures_alone(whole.path) and self.known(whole.path)
+            )
         except OSError as exc:
             self.found.unreadable.append((str(whole.path), _why(whole.path, exc)))
             return
@@ -224,6 +235,12 @@ def is_picture_video(folder: Path) -> bool:
                 return False
             prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
+
+
+def _holds_pictures_alone(folder: Path) -> bool:
+    """Whether a folder holds pictures and no video file."""
+    video = any(path.suffix.lower() in VIDEO_SUFFIXES and path.is_file() for path in folder.iterdir())
+    return not video and bool(pictures_in(folder))
 
 
 def file_state(path: Path) -> tuple[int, int]:
