@@ -106,7 +106,7 @@ BYTES = {"bytes": 255.0}
 @int8_only
 def test_a_layer_multiplies_bytes_as_a_person_would() -> None:
     def build(bias: float, rounded: bool) -> Build:
-        def layer(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+        def layer(layers: Layers, pictures: Node) -> list[Node]:
             x = layers.conv(first_channel(layers, pictures), weights(0.5), np.array([bias], np.float32))
             return [layers.to_bytes(x, "out") if rounded else x]
 
@@ -122,7 +122,7 @@ def test_a_layer_multiplies_bytes_as_a_person_would() -> None:
 
 @int8_only
 def test_a_residual_adds_its_input_before_the_relu() -> None:
-    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, pictures: Node) -> list[Node]:
         x = first_channel(layers, pictures)
         change = layers.conv(x, weights(-0.75), np.array([-10.0], np.float32), relu=False)
         return [residual(x, change)]
@@ -144,7 +144,7 @@ def test_the_stem_takes_the_normalisation_into_its_weights(padding: int) -> None
     x = torch.from_numpy(((pictures - zero) / spread).transpose(0, 3, 1, 2))
     exact = conv(x).relu().detach().numpy()
 
-    def build(layers: Layers, x: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, x: Node) -> list[Node]:
         return [layers.to_bytes(layers.stem(x, weight, bias, 2, zero, spread), "out")]
 
     border = zero.round().astype(np.uint8)
@@ -160,7 +160,7 @@ def test_sums_do_not_overflow_with_the_largest_weights_that_are_used() -> None:
 
 @int8_only
 def test_maps_are_doubled_pooled_and_joined_as_torch_does_it() -> None:
-    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, pictures: Node) -> list[Node]:
         x = first_channel(layers, pictures)
         return [joined([doubled(x), doubled(pooled(x))]), mean_of(x)]
 
@@ -178,7 +178,7 @@ def test_maps_are_doubled_pooled_and_joined_as_torch_does_it() -> None:
 def test_pieces_and_their_rests_answer_as_one_picture_does_and_others_may_have_the_processor_between() -> (
     None
 ):
-    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, pictures: Node) -> list[Node]:
         return [first_channel(layers, pictures)]
 
     network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 4)
@@ -190,19 +190,52 @@ def test_pieces_and_their_rests_answer_as_one_picture_does_and_others_may_have_t
     np.testing.assert_array_equal(found[:, 0], pictures[..., 0].astype(np.float32))
 
 
-@int8_only
-def test_a_network_keeps_few_sizes_of_pictures_and_answers_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph8, "MOST_KEPT", 2)
-    made: list[int] = []
+class Made:
+    """Layers that tell how often, and for which pictures, they were made."""
 
-    def build(layers: Layers, pictures: Node, height: int, width: int) -> list[Node]:
-        made.append(width)
+    def __init__(self) -> None:
+        self.shapes: list[str] = []
+
+    def __call__(self, layers: Layers, pictures: Node) -> list[Node]:
+        self.shapes.append(str(pictures.get_output_partial_shape(0)))
         return [first_channel(layers, pictures)]
 
-    network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 2)
+
+def answers(network: Network8, count: int, width: int) -> bool:
+    """Whether a network gives back what it was shown."""
+    pictures = np.random.default_rng(width).integers(0, 256, (count, 3, width, 3)).astype(np.uint8)
+    return bool((network(pictures)[0][:, 0] == pictures[..., 0]).all())
+
+
+@int8_only
+def test_pictures_of_many_sizes_are_answered_by_a_network_that_is_compiled_once() -> None:
+    made = Made()
+    network = Network8(made, BYTES, np.zeros(3, np.uint8), 0, 2, own_after=1)
+    assert all(answers(network, count, width) for width in (4, 5, 4, 6, 7) for count in (1, 2))
+    assert made.shapes[:1] == ["[?,3,?,?]"]
+    assert made.shapes[1:] == ["[2,3,3,4]"]  # the one size that came twice
+
+
+@int8_only
+def test_a_network_for_any_size_is_made_anew_before_it_has_kept_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph8, "MOST_SHAPES", 3)
+    made = Made()
+    network = Network8(made, BYTES, np.zeros(3, np.uint8), 0, 2)
+    for width, times in ((4, 1), (5, 1), (6, 1), (4, 1), (7, 2), (6, 2)):
+        assert answers(network, 1, width) and len(made.shapes) == times
+
+
+@int8_only
+def test_few_usual_sizes_have_a_network_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph8, "MOST_KEPT", 2)
+    made = Made()
+    network = Network8(made, BYTES, np.zeros(3, np.uint8), 0, 2)
     for width in (4, 5, 4, 6, 4, 5):
-        assert network(np.full((1, 3, width, 3), width, np.uint8))[0].shape == (1, 1, 3, width)
-    assert made == [4, 5, 6, 5]  # 5 had not been asked for as long as 4 when 6 came
+        assert answers(network, 2, width)
+    # 5 had not been asked for as long as 4 when 6 came
+    assert made.shapes == [f"[2,3,3,{width}]" for width in (4, 5, 6, 5)]
 
 
 @int8_only
@@ -225,7 +258,7 @@ def test_networks_run_without_a_word_to_the_makers_of_what_runs_them(tmp_path: P
 
 @int8_only
 def test_a_network_takes_the_threads_that_are_told() -> None:
-    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, pictures: Node) -> list[Node]:
         return [first_channel(layers, pictures)]
 
     network = Network8(build, BYTES, np.zeros(3, np.uint8), 0, 2)

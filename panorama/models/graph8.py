@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -47,14 +48,20 @@ with _unheard():
     from openvino import opset15 as ops
 
 BYTE = 255
-MOST_KEPT = 8
-"""Networks that are kept compiled: each size of picture needs its own, and one takes some megabytes."""
+MOST_KEPT = 4
+"""Networks that are kept compiled, of one size or of any. One takes some 10 MB."""
+
+MOST_SHAPES = 24
+"""Shapes of batches that a network for any size sees before it is made anew: it keeps some 5 MB for each."""
+
+ANY = -1
+"""What OpenVINO calls a side, or a batch, that is known only when pictures come."""
 
 Node = Any
 """A node of OpenVINO's graph, or one of its outputs."""
 
-Build = Callable[["Layers", Node, int, int], Sequence[Node]]
-"""From layers, the pictures (B, 3, H, W), and H and W, to the network's outputs."""
+Build = Callable[["Layers", Node], Sequence[Node]]
+"""From layers and the pictures (B, 3, H, W) to the network's outputs."""
 
 
 def go_on() -> None:
@@ -183,11 +190,11 @@ def _constant(values: Any) -> Node:
     return ops.constant(np.asarray(values, np.float32))
 
 
-def model_of(build: Build, layers: Layers, height: int, width: int, batch: Any = 1) -> Any:
+def model_of(build: Build, layers: Layers, height: int = ANY, width: int = ANY, batch: int = ANY) -> Any:
     """OpenVINO's model of a network for bytes (batch, height, width, 3), their border around them."""
     pictures = ops.parameter(ov.PartialShape([batch, height, width, 3]), np.uint8)
     upright = ops.transpose(pictures, ops.constant(np.array([0, 3, 1, 2])))
-    outputs = build(layers, upright, height, width)
+    outputs = build(layers, upright)
     return ov.Model([ops.result(output) for output in outputs], [pictures], "network")
 
 
@@ -202,51 +209,58 @@ def products(model: Any) -> int:
 
 
 class Network8:
-    """A network in 8 bits for pictures of any size, compiled for each size when it first comes.
+    """A network in 8 bits for pictures of any size.
+
+    One compiled network takes whatever comes: to compile takes as long as some hundred pictures do, and a
+    folder has pictures of many sizes. Full pieces of a usual size get a network of their own, in which they
+    are a seventh faster.
 
     Args:
         build: what makes its layers.
         ranges: the largest value out of each layer.
         border: (3,) bytes that stand for nothing, put around a picture.
         width: of the border.
-        piece: most pictures at once. Pieces of that size and smaller rests have a network each, since one for
-            both is 5 to 8 % slower; between them others may have the processor.
+        piece: most pictures at once; between pieces others may have the processor.
+        own_after: full pieces of one size after which that size gets a network of its own.
 
     Attributes:
         rest: called before each piece.
     """
 
     def __init__(
-        self, build: Build, ranges: Ranges, border: NDArray[np.uint8], width: int, piece: int
+        self,
+        build: Build,
+        ranges: Ranges,
+        border: NDArray[np.uint8],
+        width: int,
+        piece: int,
+        own_after: int = 0,
     ) -> None:
         self._build = build
         self._layers = Layers(ranges, largest_weight())
         self._border, self._width, self._piece = border, width, piece
+        self._own_after = own_after
         self.rest: Callable[[], None] = go_on
         self._lock = threading.Lock()
-        self._compiled: dict[tuple[int, int, bool, int], _Compiled] = {}
+        self._full: Counter[tuple[int, int]] = Counter()
+        self._compiled: dict[tuple[int, int, int, int], _Compiled] = {}
 
     def check(self) -> None:
         """Raise KeyError where the ranges lack a layer."""
         self.products(64, 64)
 
-    def load(self, height: int, width: int) -> None:
-        """Compile for full pieces of pictures of that size."""
-        self._of(height, width, self._piece)
-
     def products(self, height: int, width: int) -> int:
         """Multiply-adds for one picture of that size."""
         around = 2 * self._width
-        return products(model_of(self._build, self._layers, height + around, width + around))
+        return products(model_of(self._build, self._layers, height + around, width + around, 1))
 
     def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
         """From (B, H, W, 3) bytes to each output, (B, ...) float32."""
-        count, height, width, _ = pictures.shape
         parts = []
-        for start in range(0, count, self._piece):
+        for start in range(0, len(pictures), self._piece):
             some = self._bordered(pictures[start : start + self._piece])
             self.rest()
-            parts.append(self._of(height, width, len(some))(some))
+            parts.append(self._for(some.shape)(some))
         return [
             np.concatenate(output) if len(output) > 1 else output[0] for output in zip(*parts, strict=True)
         ]
@@ -261,25 +275,33 @@ class Network8:
         padded[:, :, :pad], padded[:, :, pad + width :] = self._border, self._border
         return padded
 
-    def _of(self, height: int, width: int, count: int) -> _Compiled:
-        """The network for so many pictures of a size."""
-        threads, full = get_num_threads(), count == self._piece
-        key = height, width, full, threads
+    def _for(self, shape: tuple[int, ...]) -> _Compiled:
+        """The network for pictures of that shape, their border around them."""
+        count, height, width, _ = shape
+        threads = get_num_threads()
         with self._lock:
+            dimensions = ANY, ANY, ANY
+            if count == self._piece:
+                self._full[height, width] += 1
+                if self._full[height, width] > self._own_after:
+                    dimensions = height, width, count
+            key = *dimensions, threads
             found = self._compiled.pop(key, None)
-            if found is None:
-                batch = self._piece if full else ov.Dimension(1, self._piece - 1)
-                around = 2 * self._width
-                sizes = height + around, width + around
-                found = _Compiled(model_of(self._build, self._layers, *sizes, batch), threads)
+            if found is None or not found.has_room_for(shape):
+                found = _Compiled(model_of(self._build, self._layers, *dimensions), threads)
                 while len(self._compiled) >= MOST_KEPT:
                     del self._compiled[next(iter(self._compiled))]  # the one that was asked longest ago
+            found.shapes.add(shape)
             self._compiled[key] = found
             return found
 
 
 class _Compiled:
-    """A network as the processor runs it; one caller at a time."""
+    """A network as the processor runs it; one caller at a time.
+
+    Attributes:
+        shapes: of the batches that it was got for.
+    """
 
     def __init__(self, model: Any, threads: int) -> None:
         facts = {
@@ -291,6 +313,11 @@ class _Compiled:
         self._model = _core().compile_model(model, "CPU", facts)
         self._request = self._model.create_infer_request()
         self._lock = threading.Lock()
+        self.shapes: set[tuple[int, ...]] = set()
+
+    def has_room_for(self, shape: tuple[int, ...]) -> bool:
+        """Whether a batch of that shape costs no more memory than may be."""
+        return shape in self.shapes or len(self.shapes) < MOST_SHAPES
 
     def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
         with self._lock:
@@ -324,11 +351,11 @@ def overflow(most: int) -> float:
     channels, size, brightest = 64, 3, 3.0 * BYTE
     none, ones = np.zeros(channels, np.float32), np.ones((channels, channels, size, size), np.float32)
 
-    def build(layers: Layers, pictures: Node, *_size: int) -> list[Node]:
+    def build(layers: Layers, pictures: Node) -> list[Node]:
         x = layers.stem(pictures, ones[:, :3, :1, :1], none, 1, none[:3], ones[:3, 0, 0, 0])
         return [layers.conv(layers.to_bytes(x, "x"), ones, none, pad=0)]
 
-    run = _Compiled(model_of(build, Layers({"x": brightest}, most), 8, 8), 1)
+    run = _Compiled(model_of(build, Layers({"x": brightest}, most), 8, 8, 1), 1)
     found = run(np.full((1, 8, 8, 3), BYTE, np.uint8))[0]
     exact = channels * size * size * brightest
     return float(np.abs(found - exact).max() / exact)

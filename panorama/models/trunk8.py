@@ -71,10 +71,6 @@ class Trunk8:
         self._networks = [Network8(build, ranges, border, STEM_SIZE // 2, PIECE) for build in builds]
         self._networks[-1].check()
 
-    def load(self, side: int, last: int = EXITS) -> None:
-        """Make ready for squares of that side and exits up to `last`."""
-        self._networks[last - 1].load(side, side)
-
     def exits_out(self, pictures: NDArray[np.uint8], first: int = 1, last: int = EXITS) -> list[Floats]:
         """Unit vectors (B, dim) of exits `first` to `last`: an exit's own and all before it, added."""
         found = []
@@ -133,7 +129,7 @@ def _read(tensors: Tensors, dim: int) -> Weights:
 
 
 def _build(
-    weights: Weights, zero: Floats, spread: Floats, last: int, layers: Layers, pictures: Node, *_size: int
+    weights: Weights, zero: Floats, spread: Floats, last: int, layers: Layers, pictures: Node
 ) -> list[Node]:
     """What each head projects, (B, dim), up to exit `last`."""
     x, projected = pictures, []
