@@ -239,16 +239,19 @@ def test_few_usual_sizes_have_a_network_of_their_own(monkeypatch: pytest.MonkeyP
 
 
 @int8_only
-def test_networks_run_without_a_word_to_the_makers_of_what_runs_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["", "try: import openvino_telemetry\nexcept ImportError: pass\n"])
+def test_networks_run_without_a_word_to_the_makers_of_what_runs_them(tmp_path: Path, first: str) -> None:
     code = (
         "import os, socket, sys\n"
         "def refused(*_): raise SystemExit('something was to be sent')\n"
         "os.fork = socket.socket.connect = refused\n"
+        f"{first}before = set(sys.modules)\n"
         "from panorama.models.registry import load_embedder\n"
         "import numpy as np\n"
         "net = load_embedder()\n"
         "net.embed([np.zeros((9, 9, 3), np.uint8)])\n"
-        "print(net.precision.name, [m for m in sys.modules if m.startswith('openvino_telemetry')])"
+        "new = [name for name in set(sys.modules) - before if name.startswith('openvino_telemetry')]\n"
+        "print(net.precision.name, new)"
     )
     home = {**os.environ, "HOME": str(tmp_path), "PANORAMA_DEVICE": "cpu"}
     ran = subprocess.run([sys.executable, "-c", code], env=home, capture_output=True, text=True, timeout=120)

@@ -33,14 +33,13 @@ def _unheard() -> Iterator[None]:
     user's home. It goes without where that package is not installed, so here it looks as if it were not.
     """
     told = "openvino_telemetry"
-    absent = told not in sys.modules
-    if absent:
-        sys.modules[told] = None  # type: ignore[assignment]  # what Python takes for a package that is not there
+    before = {told: sys.modules[told]} if told in sys.modules else {}
+    sys.modules[told] = None  # type: ignore[assignment]  # what Python takes for a package that is not there
     try:
         yield
     finally:
-        if absent:
-            del sys.modules[told]
+        del sys.modules[told]
+        sys.modules.update(before)
 
 
 with _unheard():
