@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.embedder import BATCH, PanoramaNet, squash
+from panorama.models.late import LateEmbedder
 from panorama.models.network import EXITS, Trunk, macs_per_exit
 from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names, late_embedder, load_embedder
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
@@ -151,6 +153,49 @@ def test_weights_that_lack_a_tensor_are_refused_by_name(copied: Path) -> None:
     record_hashes(copied)
     with pytest.raises(ModelError, match="heads\\.0\\.project\\.weight"):
         load_embedder(str(copied))
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_weights_are_stored_in_any_floating_point_format(copied: Path, precision: str) -> None:
+    picture = np.full((40, 30, 3), 90, np.uint8)
+    tensors = load_file(copied / WEIGHTS)
+    vectors = []
+    for dtype in (torch.float32, torch.bfloat16):
+        save_file({name: tensor.to(dtype) for name, tensor in tensors.items()}, copied / WEIGHTS)
+        record_hashes(copied)
+        net = PanoramaNet(open_model(str(copied), "embedder"), precision, "cpu")
+        vectors.append(net.embed([picture])[0])
+    assert vectors[0] @ vectors[1] > 0.99
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_by_name(copied: Path, value: float) -> None:
+    tensors = load_file(copied / WEIGHTS)
+    tensors["heads.1.project.weight"][3, 4] = value
+    save_file(tensors, copied / WEIGHTS)
+    record_hashes(copied)
+    with pytest.raises(ModelError, match=r"no finite numbers, in heads\.1\.project\.weight"):
+        PanoramaNet(open_model(str(copied), "embedder"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("side = 0", "has side 0"),
+        ("side = 'large'", "'large'"),
+        ("color_weight = -0.5", "color_weight -0.5"),
+        ("learned_dim = []", "not PanoramaNet's"),
+    ],
+)
+def test_a_recipe_of_what_cannot_be_is_refused(copied: Path, line: str, says: str) -> None:
+    recipe = copied / "recipe.toml"
+    name = line.split()[0]
+    text, found = re.subn(rf"^{name} = .*$", line, recipe.read_text(), count=1, flags=re.MULTILINE)
+    assert found
+    recipe.write_text(text)
+    for load in (PanoramaNet, LateEmbedder):
+        with pytest.raises(ModelError, match=says):
+            load(open_model(str(copied), "embedder"))
 
 
 def test_a_checkpoint_beside_a_model_is_no_part_of_it(copied: Path) -> None:

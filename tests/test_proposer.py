@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -153,6 +154,21 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     recipe.write_text(recipe.read_text().replace("pyramid = ", "pyramid = 1"))
     with pytest.raises(ModelError, match="do not fit"):
         load_proposer(str(folder))
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+@pytest.mark.parametrize(
+    "line", ["widths = 3", "widths = [16, 32, 64]", "depths = [1, 1, 1, -1]", "depths = []", "pyramid = 'x'"]
+)
+def test_a_recipe_of_what_no_network_can_be_is_refused(tmp_path: Path, line: str, precision: str) -> None:
+    folder = copy_of_shipped(tmp_path)
+    recipe = folder / "recipe.toml"
+    name, value = line.split(" = ")
+    text, found = re.subn(rf"^{name} = .*$", line, recipe.read_text(), count=1, flags=re.MULTILINE)
+    assert found
+    recipe.write_text(text)
+    with pytest.raises(ModelError, match=f"{name} {re.escape(value)}.*: a proposer has 5 widths"):
+        PanoramaProposer(open_model(str(folder), "proposer"), precision=precision)
 
 
 def test_an_unknown_proposer_is_named_with_the_choices() -> None:

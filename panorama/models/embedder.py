@@ -15,7 +15,7 @@ from panorama.models.base import Embedder, Image
 from panorama.models.color import color_bands
 from panorama.models.device import choose_device
 from panorama.models.folded import Tensors
-from panorama.models.late import EXITS, cohort_of, net_hash
+from panorama.models.late import EXITS, cohort_of, net_facts, net_hash
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import WEIGHTS, ModelFolder
@@ -75,11 +75,10 @@ class PanoramaNet(Embedder):
     def __init__(self, folder: ModelFolder, precision: str | None = None, device: str | None = None) -> None:
         self._folder = folder
         self.name = folder.name
+        self._side, _, self._color_weight = net_facts(folder)
+        self.learned_dim = int(folder.recipe["network"]["learned_dim"])
         tensors = {name: np.asarray(value, np.float32) for name, value in folder.arrays(WEIGHTS).items()}
         try:
-            self._side = int(folder.recipe["preprocess"]["side"])
-            self.learned_dim = int(folder.recipe["network"]["learned_dim"])
-            self._color_weight = float(folder.recipe["network"]["color_weight"])
             self.mean, self.std = tensors.pop("input.mean"), tensors.pop("input.std")
             self._color_axes = tensors.pop("color.axes")  # (COLOR_DIM, color_dim)
         except KeyError as exc:

@@ -62,14 +62,22 @@ def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
     """Input side in pixels, length of a vector, and the colour part's share of its square, by the recipe.
 
     Raises:
-        ModelError: the recipe lacks one.
+        ModelError: the recipe lacks one, or it cannot be that.
     """
     try:
         network: dict[str, Any] = folder.recipe["network"]
-        side = int(folder.recipe["preprocess"]["side"])
-        return side, int(network["learned_dim"]) + int(network["color_dim"]), float(network["color_weight"])
+        side, color_weight = int(folder.recipe["preprocess"]["side"]), float(network["color_weight"])
+        dim = int(network["learned_dim"]) + int(network["color_dim"])
     except KeyError as exc:
         raise ModelError(f"the recipe in {folder.path} lacks {exc}; it is not PanoramaNet's") from exc
+    except (TypeError, ValueError) as exc:
+        raise ModelError(f"the recipe in {folder.path} is not PanoramaNet's: {exc}") from exc
+    if side < 1 or not 0 <= color_weight <= 1:
+        raise ModelError(
+            f"the recipe in {folder.path} has side {side} and color_weight {color_weight}: a side is pixels "
+            "from 1, and a weight is in [0, 1]"
+        )
+    return side, dim, color_weight
 
 
 def cohort_of(folder: ModelFolder) -> NDArray[np.float32] | None:
