@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from panorama.models.base import Embedder, Proposer
+from panorama.models.cores import get_num_threads, set_num_threads
 from panorama.models.registry import embedder_names, late_embedder, late_proposer
 from panorama.store import ModelRow, Store
+from panorama.threads import Threads
 
 _EMBEDDER_SETTING = "embedder"
 
@@ -27,6 +29,7 @@ class LibraryModels:
     @property
     def embedder(self) -> Embedder:
         """The model that the library is searched with."""
+        _tell_threads()
         if self._embedder is None:
             self._embedder = late_embedder(self._store().setting(_EMBEDDER_SETTING))
         return self._embedder
@@ -34,6 +37,7 @@ class LibraryModels:
     @property
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
+        _tell_threads()
         if self._proposer is None:
             self._proposer = late_proposer()
         return self._proposer
@@ -55,3 +59,12 @@ class LibraryModels:
         """Note the embedder in the catalog, beside what is embedded with it."""
         model = self.embedder
         self._store().put_model(ModelRow(model.hash, model.name, "embedder", model.dim, model.exits))
+
+
+def _tell_threads() -> None:
+    """Networks outside of questions have the threads that they have within, and are compiled for them once.
+
+    Told nothing they would take every core of the machine, whatever this process may use.
+    """
+    if not get_num_threads():
+        set_num_threads(Threads.here().network)

@@ -216,6 +216,32 @@ def test_in_8_bits_all_is_done_without_torch(tmp_path: Path) -> None:
     assert ran.stdout.split()[-1] == "False"
 
 
+@pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
+def test_networks_keep_to_the_threads_of_this_process_whatever_asks_them(done: Path) -> None:
+    code = (
+        "import panorama\n"
+        "from fakes import thing_picture\n"
+        "library = panorama.open('library')\n"
+        f"library.query({ASK!r})\n"
+        "library.register('green', thing_picture('green'))\n"
+        "library.query(\"SELECT frames WHERE entity = 'green'\")\n"
+        "library.verify(thing_picture('red'), thing_picture('blue'))\n"
+        "networks = library.embedder.net.network._networks\n"
+        "print({key[-1] for network in networks for key in network._compiled})"
+    )
+    six = {
+        **os.environ,
+        "PANORAMA_THREADS": "6",
+        "PANORAMA_DEVICE": "cpu",
+        "PANORAMA_PRECISION": "int8",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=done, env=six, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["{2}"]
+
+
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:
     late, whole = late_proposer(), load_proposer()
     assert (late.name, late.hash) == (whole.name, whole.hash)
