@@ -342,4 +342,4 @@ def test_sql_says_it_too_and_answers_change_with_it(run, reds) -> None:
     run("query", "ALTER ENTITY 'x' SET CATEGORY")
     assert scores() == as_category
     wrong = run("query", "ALTER ENTITY 'x' SET KIND")
-    assert wrong.status == 1 and "SET CATEGORY or SET INSTANCE" in wrong.err
+    assert wrong.status == 1 and "CATEGORY or INSTANCE after SET" in wrong.err
