@@ -180,7 +180,12 @@ def test_names_patterns_and_their_absence(library):
         ("CREATE ENTITY 'red' FROM a", "a", "a picture, folder or pattern in single quotes"),
         (
             "\n-- why\nALTER ENTITY 'red' RENAME 'x'",
-            "RENAME",
+            "'x'",
+            "expected TO after RENAME, found 'x'",
+        ),
+        (
+            "ALTER ENTITY 'red' CHANGE",
+            "CHANGE",
             "expected ADD, REMOVE, RENAME TO, SET CATEGORY or SET INSTANCE",
         ),
         ("ALTER ENTITY 'red' ADD NOT", None, "found the end"),
@@ -191,5 +196,5 @@ def test_names_patterns_and_their_absence(library):
 def test_a_statement_that_goes_wrong_points_at_the_word(library, sql, place, told):
     with pytest.raises(QueryError, match=re.escape(told)) as caught:
         library.query(sql)
-    expected = len(sql) if place is None else re.search(rf"\b{place}\b(?!')", sql).start()
+    expected = len(sql) if place is None else re.search(rf"(?<!\w){place}(?![\w'])", sql).start()
     assert caught.value.position == expected
