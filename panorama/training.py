@@ -14,7 +14,7 @@ from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, kept_is_told
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
-from panorama.threads import lent
+from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
 
@@ -83,9 +83,10 @@ def train_recipe(
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
     if not options.resume:
         _refuse_another(out)
+    import panorama.models.cores
     import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
 
-    with lent(torch=None, cv2=None), filled(out):
+    with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))), filled(out):
         if kind == "embedder" and "adapt" in plan:
             return _adapt(recipe, data, out, options, say)
         with kept_is_told(out, say):

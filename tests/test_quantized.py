@@ -391,3 +391,12 @@ def test_the_command_measures_pictures_and_writes_the_file(copied: ModelFolder, 
     ranges, lacking = read_ranges(copied)
     assert not lacking
     assert set(ranges) == set(read_ranges(open_model("panoramanet", "embedder"))[0])
+
+
+@int8_only
+def test_an_openvino_that_cannot_use_the_processor_is_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking() -> None:
+        raise RuntimeError('Device with "CPU" name is not registered in the OpenVINO Runtime')
+
+    monkeypatch.setattr(graph8, "_core", lacking)
+    assert "not registered" in why_no_int8()

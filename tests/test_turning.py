@@ -13,9 +13,11 @@ from safetensors.torch import save_file
 
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
+from panorama.models import cores
 from panorama.models.embedder import PanoramaNet
 from panorama.models.ranges import read_ranges
 from panorama.models.retrieval import Answers
+from panorama.models.training import adapt as adapt_module
 from panorama.models.training.adapt import adapt, check_plan, together, turned_vectors, write_turned
 from panorama.models.training.turning import (
     SURE,
@@ -32,6 +34,7 @@ from panorama.models.training.turning import (
 )
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model, read_recipe, record_hashes
 from panorama.own_training import recipe_text
+from panorama.training import TrainingOptions, train_recipe
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
@@ -208,6 +211,25 @@ def test_a_table_that_is_missing_or_lacks_a_part_is_told(tmp_path: Path) -> None
     (tmp_path / "pictures.csv").write_text("file,source,class,identity,held\n")
     with pytest.raises(UsageError, match="no picture with held = 0"):
         adapt(recipe, {"own": tmp_path}, tmp_path / "out")
+
+
+def test_pictures_are_embedded_with_the_threads_that_are_asked_for_and_then_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks in 8 bits took all cores, whatever `--threads` said."""
+    recipe = tmp_path / "fine-tune.toml"
+    recipe.write_text(recipe_text("mine", "panoramanet"))
+    seen: list[int] = []
+
+    def read(*_: object) -> None:
+        seen.append(cores.get_num_threads())
+        raise UsageError("seen")
+
+    monkeypatch.setattr(adapt_module, "read_parts", read)
+    before = cores.get_num_threads()
+    with pytest.raises(UsageError, match="seen"):
+        train_recipe(recipe, {"own": tmp_path}, tmp_path / "out", TrainingOptions(threads=before + 3))
+    assert seen == [before + 3] and cores.get_num_threads() == before
 
 
 def test_two_things_have_to_agree_more_than_many() -> None:

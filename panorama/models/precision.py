@@ -103,6 +103,8 @@ def why_no_int8() -> str:
     """Why no network can run in 8 bits here; '' where one can."""
     try:
         from panorama.models.graph8 import why_not_here
-    except (ImportError, OSError) as exc:  # a system that it is not built for, or another one's libraries
+
+        return why_not_here()
+    # A system that it is not built for, or another one's libraries; or it was built without the processor.
+    except (ImportError, OSError, RuntimeError) as exc:
         return f"OpenVINO, which runs networks in 8 bits, cannot be loaded: {exc}"
-    return why_not_here()

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from panorama.errors import ModelError, UsageError
+from panorama.models import cores
 from panorama.models.embedder import PanoramaNet
 from panorama.models.late import cohort_of
 from panorama.models.ranges import read_ranges, write_ranges
@@ -90,6 +91,7 @@ def adapt(
     if threads is not None:
         torch.set_num_threads(threads)
         cv2.setNumThreads(threads)
+        cores.set_num_threads(threads)
     plan = read_recipe(recipe)
     shrinkage, shares = check_plan(plan, recipe)
     start = open_model(str(plan["start"]["model"]), "embedder")
