@@ -97,13 +97,19 @@ def _stamped(out_dir: Path, stamp: dict[str, object]) -> bool:
 
 @contextmanager
 def _two_at_a_time() -> Iterator[ThreadPoolExecutor]:
-    """Two workers of one thread each; a drawing has its own random numbers, so order does not matter."""
-    threads = cv2.getNumThreads()
+    """Two workers of one thread each; a drawing has its own random numbers, so order does not matter.
+
+    OpenCV keeps to what every processor of a kind has: with the instructions of newer ones it rounds
+    otherwise, and golden answers on pictures of one machine would be others on the next.
+    """
+    threads, optimized = cv2.getNumThreads(), cv2.useOptimized()
     cv2.setNumThreads(1)
+    cv2.setUseOptimized(False)
     try:
         with ThreadPoolExecutor(2) as pool:
             yield pool
     finally:
+        cv2.setUseOptimized(optimized)
         cv2.setNumThreads(threads)
 
 

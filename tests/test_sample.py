@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +53,25 @@ def pictures(path: Path) -> Iterator[tuple[float, np.ndarray]]:
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
             yield frame.time, frame.to_ndarray(format="rgb24")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="switches x86 instructions off")
+def test_a_processor_without_the_newest_instructions_draws_the_same_pixels(
+    sample: Any, tmp_path: Path
+) -> None:
+    code = "import sys; from pathlib import Path; from panorama.cli.demo import renderer; "
+    code += "renderer().render(Path(sys.argv[1]), quick=True)"
+    older = {**os.environ, "OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2"}
+    command = [sys.executable, "-c", code, str(tmp_path / "sample")]
+    subprocess.run(command, env=older, check=True, timeout=300)
+    for video in QUICK_FRAMES:
+        here, there = pictures(sample.archive / video), pictures(tmp_path / "sample" / "archive" / video)
+        for (_, one), (_, other) in zip(here, there, strict=True):
+            np.testing.assert_array_equal(one, other)
+    for picture in sorted(sample.album.rglob("*.jpg")):
+        twin = tmp_path / "sample" / picture.relative_to(sample.archive.parent)
+        assert picture.read_bytes() == twin.read_bytes()
 
 
 def test_every_clip_decodes_to_the_frames_that_were_drawn(sample: Any) -> None:
