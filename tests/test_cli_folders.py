@@ -1,0 +1,109 @@
+"""`panorama index` of folders of pictures: which are videos, at which rate, and what is told of others."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from fakes import Thing, scene, thing_picture, write_film, write_picture
+
+from panorama.store.migrations import CATEGORY
+
+FILM = [Thing("red", 5, 35)]
+
+
+def index(run, *words):
+    return run("index", *words, "--model", "color-bands")
+
+
+def videos(run):
+    return [row["video"] for row in run("videos", "--json").json]
+
+
+def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    for name in ("red", "blue"):
+        for number in range(3):
+            write_picture(tmp_path / "v" / name / f"{number}.png", thing_picture(name))
+    told = index(run, "v").err
+    assert "2 folders of pictures were read as a video each, 5 pictures a second: v/blue, ..." in told
+    assert "folders of pictures" not in index(run, "v").err  # nothing is new
+
+
+def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
+    """A folder of 'bild 001 süd.jpg' was counted among what is ignored, and that was all."""
+    for number in range(2):
+        write_picture(tmp_path / "v" / "red ones" / f"bild {number:03d} süd.jpg", thing_picture("red"))
+        write_picture(tmp_path / "w" / f"bild {number:03d}.jpg", thing_picture("red"))
+    told = run("index", "v", "--model", "color-bands").err
+    assert "have one name and a number at its end, as IMG_0001.jpg" in told
+    assert "panorama index 'v/red ones'\n" in told
+    told = index(run, "w").err
+    assert "1 folder of pictures was read as one video, 5 pictures a second: w" in told
+    assert "IMG_0001" not in told
+
+
+def test_a_folder_of_pictures_that_is_named_is_a_video_whatever_they_are_called(run, tmp_path):
+    """Of a camera trap whose pictures are called by dates nothing could be indexed."""
+    for name in ("2026-03-01 07-10", "2026-03-02 19-45", "owl"):
+        write_picture(tmp_path / "trap" / f"{name}.jpg", thing_picture("red"))
+    told = index(run, "trap").err
+    assert "1 folder of pictures was read as one video, 5 pictures a second: trap" in told
+    assert "ignored" not in told
+    rows = run("query", "SELECT video, frames FROM videos", "--json").json
+    assert rows == [{"video": "trap", "frames": 3}]
+    assert "0 indexed, 1 skipped, 0 failed" in index(run, "trap").err
+    # Once it is a video, it is one where it is found in another folder, too.
+    assert "0 indexed, 1 skipped, 0 failed\n" in index(run, ".").err
+    write_picture(tmp_path / "trap" / "zebra.jpg", thing_picture("blue"))
+    told = index(run, ".").err
+    assert "1 indexed" in told and "ignored" not in told
+    write_film(tmp_path / "trap" / "a.mp4", FILM)
+    told = index(run, ".").err
+    assert "indexed  trap/a.mp4" in told and "ignored in folders: 4 .jpg" in told
+
+
+def test_pictures_beside_videos_are_no_video_and_naming_their_folder_is_not_advised(run, tmp_path):
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    for name in ("owl", "fox"):
+        write_picture(tmp_path / "v" / f"{name}.jpg", thing_picture("red"))
+    told = index(run, "v").err
+    assert videos(run) == ["a.mp4"]
+    assert "ignored in folders: 2 .jpg" in told and "panorama index" not in told
+
+
+def test_a_folder_of_numbered_pictures_is_one_video_and_notices_a_changed_picture(run, tmp_path):
+    folder = tmp_path / "shots" / "walk"
+    for number in range(12):
+        write_picture(folder / f"{number}.png", scene(number, FILM))
+    assert "1 indexed" in index(run, "shots").err
+    assert [(r["video"], r["frames"]) for r in run("videos", "--json").json] == [("walk", 12)]
+    assert "1 skipped" in index(run, "shots").err
+    write_picture(folder / "11.png", scene(30, FILM))
+    assert "1 indexed" in index(run, "shots").err
+    assert videos(run) == ["walk"]
+
+
+def test_each_picture_of_a_folder_is_looked_at(run, tmp_path):
+    """Four of five pictures of a camera trap were passed over, as frames of a video are."""
+    for number in range(12):
+        things = [Thing("red", 0, 1)] if number == 7 else [Thing("blue", 0, 1, left=number)]
+        write_picture(tmp_path / "trap" / f"IMG_{number:04d}.png", scene(0, things))
+    index(run, "trap")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "fox", "red.png")
+    rows = run("query", "SELECT frames WHERE entity = 'fox'", "--format", "json").json
+    assert [(row["frame"], round(row["time"], 6)) for row in rows] == [(7, 1.4)]
+
+
+def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
+    for number in range(3):
+        write_picture(tmp_path / "trap" / f"{number}.png", scene(number, FILM))
+    write_film(tmp_path / "film.mp4", FILM)
+    index(run, "trap", "film.mp4")
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET content_hash = 'at 25 a second' WHERE name = 'trap'")
+        catalog.execute("UPDATE segments SET content_hash = 'at 25 a second' WHERE content_hash NOT IN"
+                        " (SELECT content_hash FROM videos)")  # fmt: skip
+        catalog.execute(CATEGORY[-1])
+    assert "1 indexed, 1 skipped" in index(run, "trap", "film.mp4").err
+    assert "0 indexed, 2 skipped" in index(run, "trap", "film.mp4").err
