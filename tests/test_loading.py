@@ -191,6 +191,21 @@ def test_networks_are_begun_for_new_files_alone_and_given_up_when_all_are_done(
     assert "load" not in made[-1].told
 
 
+def said_in_8_bits(code: str, folder: Path, cores: int) -> list[str]:
+    """The words that a program of these tests' own prints, run in a folder with networks in 8 bits."""
+    environment = {
+        **os.environ,
+        "PANORAMA_THREADS": str(cores),
+        "PANORAMA_DEVICE": "cpu",
+        "PANORAMA_PRECISION": "int8",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.split()
+
+
 @pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
 def test_in_8_bits_all_is_done_without_torch(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
@@ -203,17 +218,8 @@ def test_in_8_bits_all_is_done_without_torch(tmp_path: Path) -> None:
         "library.query(\"SELECT frames WHERE entity = 'red'\")\n"
         "print(library.verify(thing_picture('red'), thing_picture('blue')).band, 'torch' in sys.modules)"
     )
-    here = {
-        **os.environ,
-        "PANORAMA_THREADS": "1",
-        "PANORAMA_DEVICE": "cpu",
-        "PANORAMA_PRECISION": "int8",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split()[-1] == "False"
+    said = said_in_8_bits(code, tmp_path, cores=1)
+    assert said[-1] == "False"
 
 
 @pytest.mark.skipif(bool(why_no_int8()), reason=why_no_int8() or "has it")
@@ -229,17 +235,8 @@ def test_networks_keep_to_the_threads_of_this_process_whatever_asks_them(done: P
         "networks = library.embedder.net.network._networks\n"
         "print({key[-1] for network in networks for key in network._compiled})"
     )
-    six = {
-        **os.environ,
-        "PANORAMA_THREADS": "6",
-        "PANORAMA_DEVICE": "cpu",
-        "PANORAMA_PRECISION": "int8",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, cwd=done, env=six, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == ["{2}"]
+    said = said_in_8_bits(code, done, cores=6)
+    assert said == ["{2}"]
 
 
 def test_a_proposer_that_loads_late_is_the_same_proposer_at_every_side() -> None:

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from panorama.errors import ModelError
 from panorama.models.device import send
+from panorama.models.filling import fill
 from panorama.models.proposer_net import Bottleneck, ConvUnit, ProposerNet, prepare
 from panorama.models.ranges import rest_between
 
@@ -43,14 +43,7 @@ class ProposerInFloats:
         dtype: torch.dtype,
         device: str,
     ) -> None:
-        weights = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in tensors.items()}
-        counters = {
-            name: torch.zeros(()) for name in net.state_dict() if name.endswith("num_batches_tracked")
-        }
-        try:
-            net.load_state_dict({**counters, **weights})
-        except RuntimeError as exc:
-            raise ModelError(f"{where} do not fit the network of its recipe: {exc}") from exc
+        fill(net, tensors, where)
         net.eval().requires_grad_(False).fold()
         net.set_precision(dtype)
         self.net = net.to(device).to(memory_format=torch.channels_last)

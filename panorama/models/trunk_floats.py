@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from panorama.errors import ModelError
 from panorama.models.device import send
+from panorama.models.filling import fill
 from panorama.models.network import ConvNorm, Residual, Trunk, macs_per_exit
 from panorama.models.ranges import rest_between
 
@@ -48,14 +48,7 @@ class TrunkInFloats:
         device: str,
     ) -> None:
         trunk = Trunk(dim)
-        counters = {
-            name: torch.zeros(()) for name in trunk.state_dict() if name.endswith("num_batches_tracked")
-        }
-        weights = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in tensors.items()}
-        try:
-            trunk.load_state_dict({**counters, **weights})
-        except RuntimeError as exc:
-            raise ModelError(f"{where} do not fit the network of its recipe: {exc}") from exc
+        fill(trunk, tensors, where)
         trunk.eval().fold()
         self.trunk = trunk.to(device, dtype).to(memory_format=torch.channels_last)
         self._table = _normalising(mean, std, dtype)
