@@ -62,6 +62,66 @@ def test_an_error_of_any_stage_reaches_the_caller_and_ends_all_threads(
     assert threading.active_count() == before
 
 
+def test_stages_that_join_share_the_thread_of_the_one_before_and_keep_meters_of_their_own() -> None:
+    threads: dict[str, set[int]] = {}
+
+    def noting(name: str, seconds: float, joins: bool = False) -> Stage:
+        def run(items: Iterator[int]) -> Generator[int, None, None]:
+            for item in items:
+                threads.setdefault(name, set()).add(threading.get_ident())
+                time.sleep(seconds)
+                yield item
+
+        return Stage(name, run, joins=joins)
+
+    stages = [noting("a", 0.0), noting("b", 0.03), noting("c", 0.01, joins=True), noting("d", 0.02, True)]
+    line = Line(range(10), [*stages, Stage("pair", in_pairs), noting("e", 0.0, joins=True)])
+    assert list(line) == [1, 5, 9, 13, 17]
+    assert threads["b"] == threads["c"] == threads["d"] and len(set.union(*threads.values())) == 3
+    a, b, c, d, pair, e = line.meters
+    assert [m.items for m in line.meters] == [10, 10, 10, 10, 5, 5]
+    assert 0.3 <= b.busy < 0.45 and 0.1 <= c.busy < 0.25 and 0.2 <= d.busy < 0.35
+    assert a.blocked > 0.1 and b.starved < 0.1 < c.starved and pair.starved > 0.5 and e.busy < 0.1
+    assert b.blocked == c.blocked == 0.0
+
+
+def test_the_processor_time_of_stages_in_one_thread_is_told_apart() -> None:
+    def busy(seconds: float) -> Stage:
+        def run(items: Iterator[int]) -> Generator[int, None, None]:
+            for item in items:
+                until = time.thread_time() + seconds
+                while time.thread_time() < until:
+                    pass
+                yield item
+
+        return Stage(f"{seconds}", run, joins=True)
+
+    line = Line(range(5), [busy(0.02), busy(0.04)])
+    list(line)
+    first, second = line.meters
+    assert 0.1 <= first.processor < 0.15 and 0.2 <= second.processor < 0.25
+
+
+def test_an_error_of_a_stage_that_joins_reaches_the_caller_and_closes_those_before_it() -> None:
+    closed: list[str] = []
+
+    def holding(items: Iterator[int]) -> Generator[int, None, None]:
+        try:
+            yield from items
+        finally:
+            closed.append("holding")
+
+    def broken(items: Iterator[int]) -> Generator[int, None, None]:
+        for _ in items:
+            raise LookupError("no more")
+        yield 0
+
+    before = threading.active_count()
+    with pytest.raises(LookupError, match="no more"):
+        list(Line(range(9), [Stage("a", doubled), Stage("b", holding), Stage("c", broken, joins=True)]))
+    assert closed == ["holding"] and threading.active_count() == before
+
+
 def test_an_error_of_the_source_reaches_the_caller() -> None:
     def source() -> Iterator[int]:
         yield 1

@@ -406,7 +406,7 @@ def test_messages_arrive_as_they_were_sent() -> None:
     reading.close()
 
 
-def test_the_next_batch_is_begun_before_the_last_is_waited_for(tmp_path: Path) -> None:
+def test_three_batches_are_under_way_while_the_next_is_gathered_and_all_end_in_order(tmp_path: Path) -> None:
     job = Job(panorama.video.open_video(write_film(tmp_path / "a.mp4", [], frames=3)))
     told: list[str] = []
 
@@ -420,9 +420,10 @@ def test_the_next_batch_is_begun_before_the_last_is_waited_for(tmp_path: Path) -
 
         return end
 
-    given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(5)]
+    given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(9)]
     left = [p.rows[0][0] for p in batched(iter(given), "step", begin, lambda p: 1, 2)]
-    assert left == [0, 1, 2, 3, 4]
-    assert told == ["begin 0,1", "begin 2,3", "end 0,1", "begin 4", "end 2,3", "end 4"]
-    assert job.progress.stage_seconds["step"] == pytest.approx(0.75, abs=0.2)
+    assert left == list(range(9))
+    begun = ["begin 0,1", "begin 2,3", "begin 4,5", "begin 6,7", "end 0,1", "begin 8"]
+    assert told == [*begun, "end 2,3", "end 4,5", "end 6,7", "end 8"]
+    assert job.progress.stage_seconds["step"] == pytest.approx(1.25, abs=0.3)
     job.reader.close()

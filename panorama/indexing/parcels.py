@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,9 @@ from panorama.regions import Regions
 from panorama.tracking.sampling import Hold, Sample, Unneeded
 from panorama.tracking.segmenting import FinishedTrack
 from panorama.video import PassedFrame, VideoFrame, VideoReader
+
+MOST_BEGUN = 3
+"""Batches that are worked on elsewhere, or wait there: who asks and who answers are seldom busy at once."""
 
 MOST_WAITING = 64
 """Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
@@ -141,7 +144,7 @@ def batched(
 ) -> Generator[Any, None, None]:
     """Parcels in order after a step on many of them at once, whatever their videos.
 
-    While one batch is worked on elsewhere the next is gathered and begun; then the first is waited for.
+    While batches are worked on elsewhere the next is gathered and begun; then the first is waited for.
 
     Args:
         begin: begins the step for parcels that have something for it; what it returns ends it.
@@ -151,18 +154,19 @@ def batched(
     step = _Step(stage, begin, size)
     waiting: list[Any] = []
     count = 0
-    begun: tuple[list[Any], Callable[[], None]] | None = None
+    begun: deque[tuple[list[Any], Callable[[], None]]] = deque()
     for parcel in parcels:
         waiting.append(parcel)
         count += size(parcel) if isinstance(parcel, Parcel) else 0
         if count >= batch or len(waiting) >= MOST_WAITING:
-            before, begun = begun, (waiting, step.begin(waiting))
+            begun.append((waiting, step.begin(waiting)))
             waiting, count = [], 0
-            if before is not None:
-                before[1]()
-                yield from before[0]
-    last = (waiting, step.begin(waiting))
-    for some, end in [last] if begun is None else [begun, last]:
+            if len(begun) > MOST_BEGUN:
+                some, end = begun.popleft()
+                end()
+                yield from some
+    begun.append((waiting, step.begin(waiting)))
+    for some, end in begun:
         end()
         yield from some
 

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,13 @@ class Stage:
     Attributes:
         run: takes the items of the stage before, yields its own, in order.
         capacity: items that may wait before this stage.
+        joins: it has no thread of its own, but that of the stage before; nothing waits between the two.
     """
 
     name: str
     run: Callable[[Iterator[Any]], Generator[Any, None, None]]
     capacity: int = 4
+    joins: bool = False
 
 
 class _Stopped(Exception):
@@ -114,7 +117,7 @@ class Line:
     Args:
         source: what the first stage takes.
         stages: in order.
-        side_by_side: a thread for each stage; otherwise all of them run in the caller's thread.
+        side_by_side: threads for the stages; otherwise all of them run in the caller's thread.
         wait: called by each stage before each item: where work pauses for others.
         leave: called when the line is left before its end, before its threads are waited for: what a stage
             waits for elsewhere must not come first.
@@ -133,19 +136,23 @@ class Line:
         self._stages = stages
         self._side_by_side = side_by_side
         self._wait = wait
-        self._queues = [_Queue(stage.capacity) for stage in stages[1:]] + [_Queue(4)]
+        self.meters = [Meter(stage.name) for stage in stages]
+        begins = [place for place, stage in enumerate(stages) if not place or not stage.joins]
+        self._groups = [range(*ends) for ends in pairwise([*begins, len(stages)])]
+        self._queues = [_Queue(stages[begin].capacity) for begin in begins[1:]] + [_Queue(4)]
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
-        self.meters = [Meter(stage.name) for stage in stages]
 
     def __iter__(self) -> Generator[Any, None, None]:
         """The results; leaving the loop early, by whatever error, ends every stage."""
-        return self._threaded() if self._side_by_side else self._chained()
+        if self._side_by_side:
+            return self._threaded()
+        return self._chained(range(len(self._stages)), self._waited(self._source, self.meters[0]))
 
     def _threaded(self) -> Generator[Any, None, None]:
-        for place, stage in enumerate(self._stages):
-            name = f"panorama {stage.name}"
-            self._threads.append(threading.Thread(target=self._work, args=(place,), name=name, daemon=True))
+        for number, places in enumerate(self._groups):
+            name = f"panorama {self._stages[places[0]].name}"
+            self._threads.append(threading.Thread(target=self._work, args=(number,), name=name, daemon=True))
         for thread in self._threads:
             thread.start()
         ended = False
@@ -170,19 +177,18 @@ class Line:
         for thread in self._threads:
             thread.join()
 
-    def _work(self, place: int) -> None:
-        meter, out = self.meters[place], self._queues[place]
-        started, worked = time.perf_counter(), time.thread_time()
+    def _work(self, number: int) -> None:
+        """The stages of one thread."""
+        places, out = self._groups[number], self._queues[number]
+        meter = self.meters[places[-1]]
         lower_priority()
         try:
-            taken = self._taken(place, meter)
-            with contextlib.closing(self._stages[place].run(taken)) as results:
+            taken = self._waited(self._source, self.meters[0]) if number == 0 else self._taken(number)
+            with contextlib.closing(self._chained(places, taken)) as results:
                 for item in results:
-                    meter.items += 1
                     before = time.perf_counter()
                     out.put(item)
                     meter.blocked += time.perf_counter() - before
-                    meter.busy = time.perf_counter() - started - meter.starved - meter.blocked
             out.put(_End())
         except _Stopped:
             pass
@@ -190,55 +196,55 @@ class Line:
             self._error = self._error or exc
             for queue in self._queues:
                 queue.stop()
-        meter.busy = time.perf_counter() - started - meter.starved - meter.blocked
-        meter.processor = time.thread_time() - worked
 
-    def _taken(self, place: int, meter: Meter) -> Iterator[Any]:
-        """What a stage takes; the time until it comes is not the stage's own."""
-        source = iter(self._source) if place == 0 else None
+    def _taken(self, number: int) -> Iterator[Any]:
+        """What a thread takes from the one before; the time until it comes is not the stage's own."""
+        meter = self.meters[self._groups[number][0]]
         while True:
             before = time.perf_counter()
             self._wait()
-            if source is not None:
-                meter.starved += time.perf_counter() - before
-                if self._queues[place].stopped:
-                    raise _Stopped
-                try:
-                    item = next(source)
-                except StopIteration:
-                    return
-            else:
-                item, depth = self._queues[place - 1].take()
-                meter.starved += time.perf_counter() - before
-                meter.queued += depth
-                meter.takings += 1
-                if isinstance(item, _End):
-                    return
+            item, depth = self._queues[number - 1].take()
+            meter.starved += time.perf_counter() - before
+            meter.queued += depth
+            meter.takings += 1
+            if isinstance(item, _End):
+                return
             yield item
 
-    def _chained(self) -> Generator[Any, None, None]:
-        """One thread: each stage asks the one before it."""
-        results: Iterator[Any] = iter(self._source)
-        for stage, meter, before in zip(self._stages, self.meters, [None, *self.meters], strict=False):
-            results = _timed(iter(stage.run(self._waited(results))), meter, before)
-        yield from results
-
-    def _waited(self, items: Iterator[Any]) -> Iterator[Any]:
+    def _waited(self, items: Iterable[Any], meter: Meter) -> Iterator[Any]:
+        """The items; work pauses before each."""
         for item in items:
+            before = time.perf_counter()
             self._wait()
+            meter.starved += time.perf_counter() - before
+            if any(queue.stopped for queue in self._queues):
+                raise _Stopped
             yield item
 
+    def _chained(self, places: Sequence[int], results: Iterator[Any]) -> Generator[Any, None, None]:
+        """Some stages in one thread: each asks the one before it."""
+        with contextlib.ExitStack() as opened:
+            for place in places:
+                stage, ahead = self._stages[place], [self.meters[one] for one in places if one < place]
+                taken = self._waited(results, self.meters[place]) if ahead else results
+                made = opened.enter_context(contextlib.closing(stage.run(taken)))
+                results = _timed(made, self.meters[place], ahead)
+            yield from results
 
-def _timed(results: Iterator[Any], meter: Meter, before: Meter | None) -> Iterator[Any]:
-    """The results, their making timed; what the stages before took meanwhile is theirs."""
+
+def _timed(results: Iterator[Any], meter: Meter, ahead: Sequence[Meter]) -> Iterator[Any]:
+    """The results, their making timed; what stages ahead of it in this thread took meanwhile is theirs."""
     while True:
-        others = 0.0 if before is None else before.busy + before.starved
-        started = time.perf_counter()
+        others = ahead[-1].busy + ahead[-1].starved if ahead else 0.0
+        others_worked = sum(one.processor for one in ahead)
+        waited = meter.starved
+        started, worked = time.perf_counter(), time.thread_time()
         item = next(results, _End)
-        spent = time.perf_counter() - started
-        inner = (0.0 if before is None else before.busy + before.starved) - others
+        spent, cpu = time.perf_counter() - started, time.thread_time() - worked
+        inner = ahead[-1].busy + ahead[-1].starved - others if ahead else 0.0
+        meter.busy += spent - inner - (meter.starved - waited)
         meter.starved += inner
-        meter.busy += spent - inner
+        meter.processor += cpu - (sum(one.processor for one in ahead) - others_worked)
         if item is _End:
             return
         meter.items += 1
@@ -254,6 +260,9 @@ def lower_priority(alone: bool = False) -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+    # Who wakes up does not take the core from who works on it: stages wake each other all the time.
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_BATCH, os.sched_param(0))
     if alone:
         with contextlib.suppress(OSError):
             AUTOGROUP.write_text(str(NICENESS))

@@ -23,6 +23,13 @@ PARCEL_FRAMES = 16
 PARCEL_BYTES = 24 << 20
 """What decoding hands to the gate at once: enough to hide the handing over, few enough to be held."""
 
+DECODED_AHEAD = 4
+"""Parcels that wait for the gate: decoding goes on while the thread behind it is busy with another stage."""
+
+CORES_TO_PART = 4
+"""From so many cores on each stage has a thread of its own. On fewer, threads that hand the interpreter to
+each other around calls of microseconds cost more than they gain; decoding hardly needs it and stays apart."""
+
 KEPT_BYTES = 192 << 20
 """Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
 
@@ -78,13 +85,14 @@ class Indexer:
         self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
     ) -> Line:
         """The stages in a row. Jobs leave as parcels; what else is among them is handed through in order."""
+        together = self.work.threads.cores < CORES_TO_PART
         stages = (
             Stage("decode", self._decode),
-            Stage("gate", self._gate, 2),
-            Stage("propose", self._propose, 4),
-            Stage("track", self._track, 2),
-            Stage("crop", self._crop),
-            Stage("embed", self._embed, 8),
+            Stage("gate", self._gate, DECODED_AHEAD),
+            Stage("propose", self._propose, joins=together),
+            Stage("track", self._track, 2, joins=together),
+            Stage("crop", self._crop, joins=together),
+            Stage("embed", self._embed, 8, joins=together),
         )
         return Line(jobs, stages, side_by_side, wait, self._give_up)
 
