@@ -20,7 +20,8 @@ from store_samples import data_contents
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
-from panorama.indexing.outcomes import FileOutcome, Hooks
+from panorama.indexing import pipeline
+from panorama.indexing.outcomes import FileOutcome
 from panorama.indexing.run import UPKEEP, finish, index_paths
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
@@ -31,9 +32,11 @@ from panorama.models.proposer import load_proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.regions import Regions
 from panorama.store import Store
+from panorama.threads import ENVIRONMENT
 from panorama.video import find_videos
 
 SETTINGS = IngestSettings(samples_per_second=10)
+STAGES = ("decode", "gate", "propose", "track", "crop", "embed")
 
 
 def films(folder: Path, count: int = 5) -> Path:
@@ -58,14 +61,21 @@ def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[File
         return index_paths(store, indexer, find_videos(list(paths)), **options).files  # type: ignore[arg-type]
 
 
-def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path) -> None:
+def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = films(tmp_path / "films")
     one = index(tmp_path / "one", [folder], side_by_side=False)
     assert [f.status for f in one] == ["indexed"] * 5 and sum(f.tracks for f in one) >= 8
     expected = files_of(tmp_path / "one")
     assert len(expected) == 25
-    for attempt in ("a", "b"):
+    seen: set[str] = set()
+    # Each thread of stages calls it as it begins.
+    monkeypatch.setattr(pipeline, "lower_priority", lambda: seen.add(threading.current_thread().name))
+    for cores, threads in (("2", {"decode", "gate"}), ("2", {"decode", "gate"}), ("4", set(STAGES))):
+        monkeypatch.setenv(ENVIRONMENT, cores)
+        attempt = f"{cores} {len(list(tmp_path.iterdir()))}"
+        seen.clear()
         many = index(tmp_path / attempt, [folder])
+        assert seen == {f"panorama {name}" for name in threads}
         assert files_of(tmp_path / attempt) == expected
         assert [(f.video, f.tracks, f.crops) for f in many] == [(f.video, f.tracks, f.crops) for f in one]
 
