@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
 from panorama.indexing import pipeline
-from panorama.indexing.outcomes import FileOutcome
+from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.run import UPKEEP, finish, index_paths
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
