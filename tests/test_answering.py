@@ -10,6 +10,7 @@ from fakes import Thing, thing_picture, write_film
 
 import panorama
 from panorama.errors import LibraryDamaged, ModelError, QueryError
+from panorama.query import relations
 from panorama.query.engine import Engine
 from panorama.query.relations import Limits, Tables
 
@@ -94,6 +95,38 @@ def test_a_file_that_is_gone_leaves_no_half_of_two_states(library, tmp_path):
     for _ in range(2):
         with pytest.raises(LibraryDamaged):
             library.query("SELECT count(*) FROM crops")
+
+
+def test_a_file_of_a_new_video_that_is_gone_is_told_with_its_video(library, tmp_path):
+    library.query(RED)
+    old = set((tmp_path / "library" / "data" / "crops").iterdir())
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 25)])
+    with panorama.open(tmp_path / "library") as other:
+        other.index(["b.mp4"])
+    (new,) = set((tmp_path / "library" / "data" / "crops").iterdir()) - old
+    new.unlink()
+    with pytest.raises(LibraryDamaged, match=r"a data file of 'b\.mp4', is missing"):
+        library.query("SELECT count(*) FROM crops")
+
+
+def test_only_what_has_changed_is_given_to_a_connection_again(library, tmp_path, monkeypatch):
+    given: list[str] = []
+    copy = relations._copy_table
+
+    def noticed(connection, name, rows, columns):
+        given.append(name)
+        copy(connection, name, rows, columns)
+
+    library.query(RED)
+    monkeypatch.setattr(relations, "_copy_table", noticed)
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 20)])
+    with panorama.open(tmp_path / "library") as other:
+        other.index(["b.mp4"])
+    assert library.query("SELECT count(*) FROM videos").fetchall() == [(2,)]
+    assert given == ["videos"]
+    library.register("green", thing_picture("green"))
+    assert library.query("SELECT count(*) FROM entities").fetchall() == [(2,)]
+    assert given == ["videos", "entities"]
 
 
 def test_other_limits_have_an_engine_of_their_own(library, opened):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from store_samples import MODEL, clustered, index, pairs, table_of, unit_vectors
 
 from panorama.store import Store, pack_ids, vector_cache
+from panorama.store.lost import ListedFile
 from panorama.store.vectors import Restriction, VectorIndex, VectorTable, read_crop_ids
 
 
@@ -173,6 +175,25 @@ def test_new_segments_are_appended_and_old_ones_not_written_again(store):
     np.testing.assert_array_equal(table.vectors, np.concatenate([unit_vectors(3, 1), unit_vectors(3, 2)]))
 
 
+def test_a_new_segment_is_read_once_and_nobody_waits_for_the_disk(store, monkeypatch):
+    index(store, "a.mp4", seed=1)
+    loaded(store)
+    index(store, "b.mp4", seed=2)
+    read: list[str] = []
+
+    class Noticed(ListedFile):
+        def __init__(self, path: str) -> None:
+            read.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(vector_cache, "ListedFile", Noticed)
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("the cache can be made again"))
+    assert len(loaded(store)) == 6
+    assert len(read) == 1
+    assert len(loaded(store)) == 6  # from the cache
+    assert len(read) == 1
+
+
 @pytest.mark.parametrize("victim", ["crops", "tracks", "prints", "vectors", "manifest.json"])
 @pytest.mark.parametrize("damage", ["missing", "truncated", "overwritten"])
 def test_a_damaged_cache_is_made_again(store, victim, damage):
@@ -323,7 +344,7 @@ def test_a_crop_embedded_twice_is_one_row(store):
 def test_a_full_disk_costs_the_cache_and_not_the_answer(store, monkeypatch):
     index(store, "a.mp4", seed=1)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(vector_cache, "write_atomically", full)

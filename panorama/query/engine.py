@@ -33,7 +33,7 @@ from panorama.query.parameters import (
     spelled_out,
 )
 from panorama.query.plain import plain_entities
-from panorama.query.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables
+from panorama.query.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables, check_files
 from panorama.query.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter
@@ -160,6 +160,10 @@ class Engine:
         except (duckdb.FatalException, duckdb.InternalException) as exc:
             self._tables.drop()  # DuckDB answers nothing more after such an error
             raise readable(exc, sql) from exc
+        except (duckdb.Error, QueryError) as exc:
+            if isinstance(exc.__cause__ or exc, (duckdb.IOException, duckdb.InvalidInputException)):
+                check_files(self._snapshot)
+            raise
         except RuntimeError as exc:
             # DuckDB turns Ctrl-C into this.
             if type(exc) is RuntimeError and "interrupted" in str(exc).lower():

@@ -121,6 +121,14 @@ VIDEO_COLUMNS = {
     "time_zone": "VARCHAR",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "DOUBLE": pa.float64(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
 _BOX = {"x1": "FLOAT", "y1": "FLOAT", "x2": "FLOAT", "y2": "FLOAT"}
 STORED_COLUMNS = {
     "frames": {"segment": "INTEGER", "frame": "BIGINT", "pts": "BIGINT", "time": "DOUBLE"},
@@ -175,18 +183,27 @@ _VIEWS = (
     " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
 )
 
+# Named by a macro, which is not planned until a statement reads the table: most read none of them.
+_FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
 _PLACEHOLDER = "CREATE VIEW {name} AS SELECT {columns} FROM (SELECT error({message}) AS nothing)"
 
 
-def connect(snapshot: SnapshotLike, limits: Limits) -> duckdb.DuckDBPyConnection:
+def connect(
+    snapshot: SnapshotLike, limits: Limits, listed: dict[str, object] | None = None
+) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB with the relations of the snapshot, locked: no file outside the lists can be read.
 
     `sightings` and `moments` are listed, but hold nothing until the engine makes them for one statement.
+
+    Args:
+        listed: what its tables were made of is noted here.
     """
     connection = duckdb.connect(":memory:")
     _lock(connection, snapshot, limits)
     connection.execute(f"CREATE SCHEMA {SCHEMA}")
-    _list(connection, snapshot)
+    _list(connection, snapshot, {} if listed is None else listed)
+    for table, columns in STORED_COLUMNS.items():
+        _show_stored(connection, table, columns, snapshot.files.get(table, []))
     for view in _VIEWS:
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
@@ -210,6 +227,7 @@ class Tables:
         self.limits = limits
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lasting: object = None
+        self._listed: dict[str, object] = {}
         self._shown: SnapshotLike | None = None
 
     def of(self, snapshot: SnapshotLike) -> duckdb.DuckDBPyConnection:
@@ -220,12 +238,13 @@ class Tables:
             else:
                 self._shown = None
                 try:
-                    _list(self._connection, snapshot)
+                    _list(self._connection, snapshot, self._listed)
                 except BaseException:
                     self.close()  # some of its tables are those of the last snapshot
                     raise
         if self._connection is None:
-            self._connection = connect(snapshot, self.limits)
+            self._listed = {}
+            self._connection = connect(snapshot, self.limits, self._listed)
             self._lasting = _lasting(snapshot)
         self._shown = snapshot
         return self._connection
@@ -246,25 +265,32 @@ class Tables:
 
 
 def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
-    """What a connection cannot change: folders that it was locked to, and shapes, which macros look up."""
-    return _folders(snapshot), tuple(snapshot.zones)
+    """What a connection cannot change: where files lie, which tables have any, and the macros of shapes."""
+    stored = [table for table in STORED_COLUMNS if snapshot.files.get(table)]
+    return _folders(snapshot), stored, tuple(snapshot.zones)
 
 
 def _folders(snapshot: SnapshotLike) -> list[str]:
     return sorted({f"{file.rpartition('/')[0]}/" for files in snapshot.files.values() for file in files})
 
 
-def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike) -> None:
-    """The tables of the schema, which all views look into, in the place of those of an earlier snapshot."""
-    _copy_table(connection, "videos", snapshot.videos, VIDEO_COLUMNS)
-    _copy_table(connection, "entities", snapshot.entities, ENTITY_COLUMNS)
-    for table, columns in STORED_COLUMNS.items():
-        try:
-            connection.execute(_stored_view(table, columns, snapshot.files.get(table, [])))
-        except duckdb.Error as exc:
-            check_readable(snapshot.files.get(table, []))
-            said = str(exc).split("\n")[0]
-            raise LibraryDamaged(f"a file of the table {table} cannot be read: {said}") from exc
+def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed: dict[str, object]) -> None:
+    """The tables of the schema, which all views look into, in the place of those of an earlier snapshot.
+
+    Args:
+        listed: what those were made of, by name; tables of the same stay.
+    """
+    for name, rows, columns in (
+        ("videos", snapshot.videos, VIDEO_COLUMNS),
+        ("entities", snapshot.entities, ENTITY_COLUMNS),
+    ):
+        if listed.get(name) is not rows:  # a snapshot shares with the last one what did not change
+            _copy_table(connection, name, rows, columns)
+            listed[name] = rows
+    files = {table: snapshot.files.get(table, []) for table in STORED_COLUMNS}
+    if listed.get("files") != files:
+        connection.execute(";".join(_FILES.format(table=t, files=_sql_list(f)) for t, f in files.items()))
+        listed["files"] = files
 
 
 def quote_text(value: str) -> str:
@@ -280,7 +306,7 @@ def quote_name(value: str) -> str:
 def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:
     """Settings that no statement can undo: the configuration is locked last."""
     settings = {
-        "allowed_directories": f"[{', '.join(quote_text(folder) for folder in _folders(snapshot))}]",
+        "allowed_directories": _sql_list(_folders(snapshot)),
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "allow_community_extensions": "false",
@@ -307,20 +333,43 @@ def _copy_table(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, columns: Mapping[str, str]
 ) -> None:
     """A small catalog table, copied so that every cursor sees it."""
-    picks = ", ".join(
-        f"CAST({column if column in rows.column_names else 'NULL'} AS {kind}) AS {column}"
-        for column, kind in columns.items()
-    )
-    connection.register("_panorama_copy", rows)
-    connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS SELECT {picks} FROM _panorama_copy")
+    kinds = pa.schema({column: _ARROW[kind] for column, kind in columns.items()})
+    # In the types of the table: Arrow casts what has them for nothing, DuckDB plans every cast.
+    typed = [
+        rows.column(kind.name).cast(kind.type)
+        if kind.name in rows.column_names
+        else pa.nulls(rows.num_rows, kind.type)
+        for kind in kinds
+    ]
+    connection.register("_panorama_copy", pa.table(typed, schema=kinds))
+    connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS FROM _panorama_copy")
     connection.unregister("_panorama_copy")
 
 
-def _stored_view(table: str, columns: Mapping[str, str], files: list[str]) -> str:
-    """The statement that makes one stored table: its listed files, or no rows of the right types."""
-    make = f"CREATE OR REPLACE VIEW {SCHEMA}.{table} AS"
+def _show_stored(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], files: list[str]
+) -> None:
+    """Make the view of one stored table: whatever files are listed then, or no rows of the right types.
+
+    A connection lasts no longer than a table has files, or has none: see `_lasting`.
+    """
+    shown = f"{', '.join(columns)} FROM read_parquet({SCHEMA}.{table}_files())"
     if not files:
         empty = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in columns.items())
-        return f"{make} SELECT {empty} WHERE false"
-    listed = ", ".join(quote_text(file) for file in files)
-    return f"{make} SELECT {', '.join(columns)} FROM read_parquet([{listed}])"
+        shown = f"{empty} WHERE false"
+    try:
+        connection.execute(f"CREATE VIEW {SCHEMA}.{table} AS SELECT {shown}")
+    except duckdb.Error as exc:
+        check_readable(files)
+        said = str(exc).split("\n")[0]
+        raise LibraryDamaged(f"a file of the table {table} cannot be read: {said}") from exc
+
+
+def _sql_list(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(quote_text, values))}]"
+
+
+def check_files(snapshot: SnapshotLike) -> None:
+    """Raise LibraryDamaged for the first file of the snapshot that cannot be opened."""
+    for table in STORED_COLUMNS:
+        check_readable(snapshot.files.get(table, []))

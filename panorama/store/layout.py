@@ -60,18 +60,24 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(path: Path, *content: bytes | memoryview) -> None:
-    """Write a whole file, in pieces: under its name lies the old content or the new, never a part."""
+def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
+    """Write a whole file, in pieces: under its name lies the old content or the new, never a part.
+
+    Args:
+        durable: False spares waiting for the disk: after a power cut anything may lie there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
     try:
         with temporary.open("wb") as file:
             for piece in content:
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)

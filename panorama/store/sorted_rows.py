@@ -153,7 +153,9 @@ def _read(path: str, table: str, wait: Callable[[], None] = lambda: None) -> Sor
         rows = np.empty(file.metadata.num_rows, kind)
         ids = np.empty(len(rows), np.int64)
         start = 0
-        for batch in file.iter_batches(PIECE_ROWS, columns=list(dict.fromkeys([*key, *names]))):
+        wanted = list(dict.fromkeys([*key, *names]))
+        threads = len(rows) > SMALL_ROWS  # to wake them for less takes longer than reading it
+        for batch in file.iter_batches(PIECE_ROWS, columns=wanted, use_threads=threads):
             stop = start + len(batch)
             found = _numbers(batch, key[0])
             ids[start:stop] = found if len(key) == 1 else frame_ids(found, _numbers(batch, key[1]))

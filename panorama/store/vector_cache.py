@@ -27,10 +27,13 @@ from panorama.store.snapshot import DataFile, Snapshot
 FORMAT = 4
 MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "prints", "vectors")
+_COLUMNS = ["crop_id", "track_id", "vector"]
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
 _MOST_SAMPLES = 1024
 _WEIGHT = 0x9E3779B97F4A7C15
+FEW_ROWS = 4096
+"""So many rows, of a video or a few, are read once and by one thread: handing them to others takes longer."""
 LEAST_USE = 0.8
 """A cache is written anew when less than this share of its rows is still wanted."""
 
@@ -130,7 +133,7 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with held(folder / "lock"):
-                found = _update(folder, snapshot, model_hash, exit, dim, files)
+                found = _update(folder, snapshot, model_hash, exit, dim, files, found)
         except OSError:
             # No room or no permission for a cache: answers do not depend on it.
             found = None
@@ -151,11 +154,21 @@ def _serves(manifest: Manifest, files: Sequence[DataFile], snapshot: Snapshot) -
 
 
 def _update(
-    folder: Path, snapshot: Snapshot, model_hash: str, exit: int, dim: int, files: Sequence[DataFile]
+    folder: Path,
+    snapshot: Snapshot,
+    model_hash: str,
+    exit: int,
+    dim: int,
+    files: Sequence[DataFile],
+    seen: tuple[Manifest, Rows] | None,
 ) -> tuple[Manifest, Rows] | None:
-    """The cache after adding what it lacks; None for a snapshot older than what the cache serves."""
+    """The cache after adding what it lacks; None for a snapshot older than what the cache serves.
+
+    Args:
+        seen: the cache as it was a moment ago.
+    """
     fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
-    found = _open(folder, model_hash, exit, dim)  # again, now that nobody else changes it
+    found = _open(folder, model_hash, exit, dim, seen)  # again, now that nobody else changes it
     none = np.zeros(0, np.int64)
     if found is None:
         return _write(folder, fresh, files, {}, none)
@@ -171,7 +184,10 @@ def _update(
         return _write(folder, fresh, files, known, none)
     newer = replace(manifest, data_version=snapshot.data_version)
     have = np.concatenate([none, *(rows.crop_ids for name, rows in known.items() if name in wanted)])
-    return _write(folder, newer, [file for file in files if file.name not in known], {}, have)
+    added = [file for file in files if file.name not in known]
+    few = sum(file.rows for file in added) <= FEW_ROWS
+    read = {file.name: Rows.concat(list(_read([file])), dim) for file in added} if few else {}
+    return _write(folder, newer, added, read, have)
 
 
 def _write(
@@ -193,7 +209,8 @@ def _write(
     with contextlib.ExitStack() as stack:
         outs = [stack.enter_context(path.open("ab")) for path in paths]
         for out, width in zip(outs, (8, 8, 8, 4 * manifest.dim), strict=True):
-            out.truncate(manifest.rows * width)  # what an append that was killed left behind
+            if out.tell() != manifest.rows * width:
+                out.truncate(manifest.rows * width)  # what an append that was killed left behind
         stop = manifest.rows
         for file in files:
             start = stop
@@ -208,7 +225,8 @@ def _write(
     done = replace(manifest, parts=tuple(parts))
     mapped = _map(folder, done)
     done = replace(done, check=_checksum(mapped))
-    write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode())
+    # Nobody waits for the disk: rows or a manifest that a power cut took are missed when it is opened.
+    write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode(), durable=False)
     for old in folder.glob("g*.*"):
         if old not in paths:
             old.unlink(missing_ok=True)
@@ -219,10 +237,11 @@ def _first_of_each(
     have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[str, Rows]
 ) -> NDArray[np.bool_]:
     """For the rows of `files`, one after the other: whether the crop has not come before."""
-    ids = [have]
-    for file in files:
-        ids.append(known[file.name].crop_ids if file.name in known else _crop_ids(file))
-    whole = np.concatenate(ids)
+    ids = [known[file.name].crop_ids if file.name in known else _crop_ids(file) for file in files]
+    new = np.concatenate([have[:0], *ids])
+    if len(new):
+        have = have[(have >= new.min()) & (have <= new.max())]  # none, of a video that has just come
+    whole = np.concatenate([have, new])
     fresh = np.zeros(len(whole), np.bool_)
     fresh[np.unique(whole, return_index=True)[1]] = True
     return fresh[len(have) :]
@@ -233,13 +252,17 @@ def _crop_ids(file: DataFile) -> NDArray[np.int64]:
         return parquet.read(columns=["crop_id"]).column("crop_id").to_numpy()
 
 
-def _open(folder: Path, model_hash: str, exit: int, dim: int) -> tuple[Manifest, Rows] | None:
-    """The cache, or None where there is none that can be trusted."""
+def _open(
+    folder: Path, model_hash: str, exit: int, dim: int, seen: tuple[Manifest, Rows] | None = None
+) -> tuple[Manifest, Rows] | None:
+    """The cache, or None where there is none that can be trusted; `seen` where that is it still."""
     try:
         raw = json.loads((folder / MANIFEST).read_text())
         manifest = Manifest(**{**raw, "parts": tuple(Part(**part) for part in raw["parts"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
+    if seen is not None and seen[0] == manifest:
+        return seen
     if (manifest.format, manifest.model_hash, manifest.exit, manifest.dim) != (FORMAT, model_hash, exit, dim):
         return None
     try:
@@ -308,7 +331,7 @@ def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
     for file in files:
         with ListedFile(file.path) as parquet:
             for number in range(parquet.num_row_groups):
-                group = parquet.read_row_group(number, columns=["crop_id", "track_id", "vector"])
+                group = parquet.read_row_group(number, columns=_COLUMNS, use_threads=file.rows > FEW_ROWS)
                 vectors = vectors_of(group.column("vector"))
                 crop_ids, track_ids = group.column("crop_id").to_numpy(), group.column("track_id").to_numpy()
                 yield Rows(crop_ids, track_ids, prints_of(vectors), vectors)
