@@ -69,7 +69,7 @@ def read_truth(path: Path) -> dict[str, Truth]:
         UsageError: missing or malformed.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        raw = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_each_once)
         if not isinstance(raw, dict) or not raw:
             raise ValueError(f'it names no entity; as {{"van": {_SHAPE}}}')
         return {name: _truth(name, entry) for name, entry in raw.items()}

@@ -209,7 +209,7 @@ def points_of(
 def read_shapes(path: Path, camera: str) -> list[Zone]:
     """The shapes of a JSON file; `camera` is that of shapes that name none."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except ValueError as exc:

@@ -50,6 +50,13 @@ def test_a_truth_file_that_is_none_says_what_was_expected(tmp_path: Path) -> Non
         read_truth(path)
 
 
+def test_a_truth_that_an_editor_marked_as_utf8_is_read(tmp_path: Path) -> None:
+    """Editors of Windows put a mark before the first character."""
+    path = tmp_path / "truth.json"
+    path.write_text('{"van": {"visible": {"a": [[0, 5]]}}}', encoding="utf-8-sig")
+    assert read_truth(path)["van"].visible == {"a": [(0, 5)]}
+
+
 class Answer:
     def __init__(self, rows: list[tuple[str, int, float]]) -> None:
         self._rows = rows

@@ -250,3 +250,39 @@ def test_who_asks_relations_for_a_band_is_told_where_there_are_bands(engine: Eng
     ):
         engine.query(sql)
     assert engine.query("SELECT tracks, band WHERE score >= 0").fetchall()
+
+
+def test_of_many_names_that_are_not_there_the_first_are_told_and_how_many_more(engine: Engine) -> None:
+    """A list pasted from elsewhere buried the answer under a line for each of its thousands of names."""
+    lacking = [f"red-vam{i}" for i in range(300)]
+    listed = ", ".join(f"'{name}'" for name in [*lacking, "dog"])
+    result = engine.query(f"SELECT * FROM sightings WHERE entity IN ({listed}) AND video IN ({listed})")
+    entities = [told for told in result.warnings if told.startswith("no entity")]
+    videos = [told for told in result.warnings if told.startswith("no video")]
+    assert len(entities) == len(videos) == 6, result.warnings
+    assert "Did you mean 'red-van'" in entities[0]
+    assert entities[-1] == "no entity of 295 more names either, as 'red-vam299'. See: panorama entities"
+    assert "of 296 more names" in videos[-1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "SELECT frames WHERE entity = 'dog' ORDER BY nosuch DESC",
+            "SELECT frames has no column 'nosuch' to order",
+        ),
+        ("SELECT moments WHERE entity = 'dog' ORDER BY start_tme", "aspect, .*Did you mean 'start_time'"),
+        ("SELECT nosuch FROM sightings", "; sightings has end_clock, end_time, entity, score, "),
+        (
+            "SELECT s.vidoe FROM sightings s JOIN tracks USING (track_id)",
+            "; sightings has .*, video; tracks has ",
+        ),
+    ],
+)
+def test_who_names_no_column_is_told_which_there_are(engine: Engine, sql: str, told: str) -> None:
+    """DuckDB names a few that it finds near, of its own liking, and one of them was a column of ours."""
+    with pytest.raises(QueryError, match=told) as caught:
+        engine.query(sql)
+    assert "video_clock" not in str(caught.value)
+    assert caught.value.position is not None

@@ -179,6 +179,13 @@ def test_a_file_without_good_shapes_is_refused(tmp_path: Path, text: str, said: 
         read_shapes(tmp_path / "absent.json", "")
 
 
+def test_shapes_that_an_editor_marked_as_utf8_are_read(tmp_path: Path) -> None:
+    """Editors of Windows put a mark before the first character."""
+    text = '{"shapes": [{"name": "a", "kind": "line", "points": [[0, 0], [1, 1]]}]}'
+    (tmp_path / "shapes.json").write_text(text, encoding="utf-8-sig")
+    assert [shape.name for shape in read_shapes(tmp_path / "shapes.json", "")] == ["a"]
+
+
 def test_show_draws_the_shapes_of_the_camera(run: Any, indexed: Path) -> None:
     run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,120 0,120")
     run("zones", "add", "kerb", "--line", "--points", "0%,25% 100%,25%")

@@ -13,7 +13,7 @@ from panorama.errors import QueryError, QueryTimeout, near
 from panorama.query.dialect import meant_text
 from panorama.query.extensions import TARGETS
 from panorama.query.plan import Query, columns_to_add
-from panorama.query.relations import RELATIONS, SCHEMA
+from panorama.query.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
 from panorama.query.unions import sides_hint
 
 _REFUSED = {
@@ -48,6 +48,10 @@ _SHOWN_SETTINGS = frozenset(
 )
 _PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
 _INTERNAL = re.compile(rf'{SCHEMA}|"(duckdb|pg|sqlite|pragma|information_schema)[_.]')
+_NO_COLUMN = re.compile(
+    r'Referenced column "(?P<alone>[^"]+)" not found in FROM clause!'
+    r'|[\w ]+ "[^"]+" does not have a column named "(?P<of>[^"]+)"'
+)
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
@@ -180,6 +184,8 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
     message = _with_relations(message)
     hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
     hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
+    if not hint:
+        message = _with_columns(message, sql, queries)
     return QueryError(f"{message.rstrip('!') if hint else message}{hint}", sql, position)
 
 
@@ -190,6 +196,25 @@ def _with_relations(message: str) -> str:
     if found is None or (found["guess"] and not _INTERNAL.search(found["guess"])):
         return message
     return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
+
+
+def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
+    """Where a column is not there: those that are, beside the few that DuckDB finds near."""
+    found = _NO_COLUMN.match(message)
+    if found is None:
+        return message
+    name = (found["alone"] or found["of"]).lower()
+    word = rf"\b{re.escape(name)}\b(?!\s*\()"
+    for query in queries:
+        if query.order is not None and re.search(word, query.order, re.IGNORECASE):
+            known = columns_to_add(query.target)
+            guess = near(name, known, 0.7)
+            told = f"SELECT {query.target} has no column {name!r} to order by; it has {', '.join(known)}"
+            return f"{told}{'.' * bool(guess)}{guess}"
+    asked = (word.lower() for word in re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql, re.IGNORECASE))
+    lacking = [word for word in dict.fromkeys(asked) if name not in RELATION_COLUMNS.get(word, {name})]
+    has = [f"{word} has {', '.join(sorted(RELATION_COLUMNS[word]))}" for word in lacking]
+    return "; ".join([message, *has])
 
 
 def _target_hint(message: str, sql: str) -> str:

@@ -26,6 +26,10 @@ from panorama.query.run import Run
 NEAR_AMONG = 2_000
 """Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
 
+TOLD_NAMES = 5
+"""So many names that are not there are told one by one, of entities and of videos: a list from elsewhere may
+have thousands, and what else is to be said would be lost among them."""
+
 _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
 )
@@ -75,15 +79,32 @@ def remarks(
             found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
     for first, second in reversed_ranges(tokens):
         found[f"BETWEEN {first} AND {second} is true of nothing: the smaller number stands first"] = None
+    return [*found, *_names_in_vain(tokens, entities, videos)]
+
+
+def _names_in_vain(
+    tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
+) -> list[str]:
+    """The first names that are not there, with those spelled nearly so, and how many more."""
+    asked_for: dict[str, dict[str, None]] = {}
     for asked in compared(tokens):
-        kind, text = asked.value.token_type, asked.value.text
-        if asked.how in _EQUALS and kind == TokenType.STRING and asked.column in ("entity", "video"):
-            names = entities if asked.column == "entity" else videos()
-            see = "panorama entities" if asked.column == "entity" else "panorama videos"
-            if text not in names:
-                near = names if len(names) <= NEAR_AMONG else ()
-                found[unknown(asked.column, text, near, see)] = None
-    return list(found)
+        names = asked_for.setdefault(asked.column, {})
+        if asked.how in _EQUALS and asked.value.token_type == TokenType.STRING:
+            names[asked.value.text] = None
+    found = []
+    for column, listed in asked_for.items():
+        if not listed or column not in ("entity", "video"):
+            continue
+        held = entities if column == "entity" else videos()
+        see = "panorama entities" if column == "entity" else "panorama videos"
+        lacking = [name for name in listed if name not in held]
+        near = held if len(held) <= NEAR_AMONG else ()
+        found += [unknown(column, name, near, see) for name in lacking[:TOLD_NAMES]]
+        if more := lacking[TOLD_NAMES:]:
+            found.append(
+                f"no {column} of {counted(len(more), 'more name')} either, as {more[-1]!r}. See: {see}"
+            )
+    return found
 
 
 def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
