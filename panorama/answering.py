@@ -25,7 +25,7 @@ from panorama.query.promises import evidence_for
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
-from panorama.sightings import CatalogSightings
+from panorama.sightings import CatalogSightings, Known
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
 from panorama.store.places import PlaceTables
@@ -89,6 +89,7 @@ class Answering:
         self._idle: list[_Idle] = []
         self._left: list[Tables] = []
         self._indexes = KeptIndexes()
+        self._known: dict[str, Known] = {}
 
     def query(
         self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits | None = None
@@ -153,7 +154,7 @@ class Answering:
     def forget(self) -> None:
         """Let go of snapshot, vectors and connections; the next query takes new ones."""
         with self._lock:
-            self._indexes = KeptIndexes()
+            self._indexes, self._known = KeptIndexes(), {}
             self._let_go()
             for tables in self._left:
                 tables.close()
@@ -237,7 +238,7 @@ class Answering:
                 return self._matcher
             source = SnapshotVectors(self._store, known, embedder, self._indexes)
             calibrations = calibrations_for(embedder, snapshot.settings)
-            sightings = CatalogSightings(self._store, known, embedder, calibrations)
+            sightings = CatalogSightings(self._store, known, embedder, calibrations, self._known)
             threads = Threads.here().scan
             matcher = AlbumMatcher(source, embedder, calibrations, sightings, threads=threads)
             if self._snapshot is snapshot:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,12 +71,34 @@ def _rule() -> str:
     return f"{panorama.__version__} {code_of(DECIDING)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found of an entity under a key, in segments (S,) of so many crops and vectors (S, 2)."""
+
+    key: str
+    whole: Whole
+    segments: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+
 class CatalogSightings:
-    """The `Sightings` of one snapshot under one model, kept in the library's catalog."""
+    """The `Sightings` of one snapshot under one model, kept in the library's catalog.
+
+    Args:
+        known: by entity, what this process knows of earlier snapshots; what is found is noted there, too.
+    """
 
     def __init__(
-        self, store: Store, snapshot: Snapshot, embedder: Embedder, calibrations: Sequence[Calibration]
+        self,
+        store: Store,
+        snapshot: Snapshot,
+        embedder: Embedder,
+        calibrations: Sequence[Calibration],
+        known: dict[str, Known] | None = None,
     ) -> None:
+        self._known = {} if known is None else known
+        for gone in self._known.keys() - set(snapshot.entity_names):
+            self._known.pop(gone, None)
         self._store = store
         self._snapshot = snapshot
         self._embedder = embedder
@@ -103,6 +126,11 @@ class CatalogSightings:
         return self._keys.setdefault(name, digest.hexdigest())
 
     def recall(self, name: str) -> Recalled | None:
+        known = self._known.get(name)
+        if known is not None and known.key == self.key(name):
+            added = self._added(known.segments, known.rows)
+            if added is not None:
+                return Recalled(known.whole, added)
         value = self._store.cached_sightings(name, self.key(name))
         if value is None:
             return None
@@ -111,7 +139,10 @@ class CatalogSightings:
         except ValueError:
             return None
         added = self._added(segments, rows)
-        return None if added is None else Recalled(whole, added)
+        if added is None:
+            return None
+        self._known[name] = Known(self.key(name), whole, segments, rows)
+        return Recalled(whole, added)
 
     def _added(self, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """The segments that are new; None where one of the old ones is no longer there as it was."""
@@ -122,6 +153,7 @@ class CatalogSightings:
         return np.setdiff1d(self._segments, segments, assume_unique=True) if same else None
 
     def keep(self, name: str, whole: Whole) -> None:
+        self._known[name] = Known(self.key(name), whole, self._segments, self._rows)
         # A library that cannot be written (full disk, read-only) still answers; it only answers slower.
         with contextlib.suppress(LibraryWriteError):
             self._store.cache_sightings(name, self.key(name), encode(whole, self._segments, self._rows))

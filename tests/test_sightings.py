@@ -13,6 +13,7 @@ import panorama
 from panorama import sightings
 from panorama.calibration import SETTING, measured_with
 from panorama.query.passes import Passes
+from panorama.store import Store
 
 RED = "SELECT tracks WHERE entity = 'red'"
 BLUE_CROP = "SELECT crop_id FROM crops JOIN sightings USING (track_id) WHERE entity = 'blue' LIMIT 1"
@@ -134,6 +135,24 @@ def test_only_what_was_added_is_looked_at(library, passes, tmp_path):
     with library._store._place.catalog.write() as tx:
         tx.run("DELETE FROM sightings_cache")
     assert again(library) == found, "as if everything had been looked at"
+
+
+def test_a_process_that_knows_does_not_read_it_again(library, passes, tmp_path, monkeypatch):
+    library.query(RED)
+    old = set(library.snapshot().live_segments.tolist())
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 30, side=16), Thing("green", 0, 30, top=80)])
+    with panorama.open(library.path) as other:
+        other.index(["b.mp4"])
+    read: list[str] = []
+    with monkeypatch.context() as noticing:
+        noticing.setattr(Store, "cached_sightings", lambda _self, name, _key: read.append(name))
+        found = library.query(RED).fetchall()
+    (new,) = set(library.snapshot().live_segments.tolist()) - old
+    assert not read and [segments for _, segments in passes] == [None, [new]]
+    assert again(library) == found
+    library.drop("red")
+    library.query("SELECT tracks WHERE entity = 'blue'")
+    assert list(library._answerer._known) == ["blue"]
 
 
 def test_a_better_track_than_the_best_of_old_makes_it_anew(library, passes, tmp_path):
