@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import csv
 import datetime
+import gc
 import io
 import json
 from pathlib import Path
@@ -38,6 +39,28 @@ def test_rows_are_tuples_that_know_their_columns() -> None:
         assert row["m"]
     with pytest.raises(AttributeError):
         assert row.m
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_rows_are_made_without_looking_for_garbage_and_looking_goes_on_as_before(collecting: bool) -> None:
+    found: list[int] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        found.append(gc.get_count()[0])
+
+    many = Result(pa.table({"n": pa.array(range(50_000))}), ["BIGINT"])
+    before = gc.isenabled()
+    gc.callbacks.append(note)
+    try:
+        (gc.enable if collecting else gc.disable)()
+        gc.collect()
+        found.clear()
+        rows = many.fetchall()
+        assert len(rows) == 50_000 and len(found) <= 4  # 70 times otherwise, at the least
+        assert gc.isenabled() == collecting
+    finally:
+        gc.callbacks.remove(note)
+        (gc.enable if before else gc.disable)()
 
 
 def test_fetching_goes_on_where_it_stopped() -> None:

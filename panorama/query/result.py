@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gc
 import html
 import json
 import math
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -281,10 +283,23 @@ def _with_durations(table: pa.Table) -> pa.Table:
 def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
     """Rows of Python values, as DuckDB's own fetchall gives them."""
     kind = type("Row", (Row,), {"_columns": tuple(table.column_names), "__slots__": ()})
-    columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
-    if not columns:
-        return [kind() for _ in range(len(table))]
-    return [kind(values) for values in zip(*columns, strict=True)]
+    with _nothing_collected():
+        columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
+        if not columns:
+            return [kind() for _ in range(len(table))]
+        return [kind(values) for values in zip(*columns, strict=True)]
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Within it nobody looks for garbage: rows in the making are none, and looking took most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
