@@ -15,11 +15,12 @@ from store_samples import data_contents
 
 from panorama.indexing.run import index_paths
 from panorama.indexing.settings import IngestSettings
-from panorama.indexing.stages import Indexer
+from panorama.indexing.stages import DECODED_AHEAD, PARCEL_FRAMES, Indexer
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
-from panorama.tracking.sampling import Hold, Rate, Sample, Sampler, Unneeded, tick_of
+from panorama.tracking.sampling import MOST_AHEAD, Hold, Rate, Sample, Sampler, Unneeded, tick_of
 from panorama.video import PassedFrame, VideoFrame, VideoReader, find_videos, open_video, probing, sparing
+from panorama.video.sparing import WARM_UP_PACKETS
 
 RATE = 5.0
 LEAN = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3:scenecut=0"}
@@ -201,11 +202,20 @@ def test_a_frame_is_unneeded_only_where_an_earlier_one_of_its_tick_was_met() -> 
     assert sum(told.values()) > 20
 
 
-def test_all_are_needed_once_told_so() -> None:
+@pytest.mark.parametrize("ahead", [0, 60, MOST_AHEAD - 1])
+def test_all_are_needed_from_the_same_frame_on_however_far_ahead_it_is_asked(ahead: int) -> None:
     unneeded = Unneeded(RATE)
-    assert [unneeded(0.0), unneeded(0.04)] == [False, True]
-    unneeded.stop()
-    assert not unneeded(0.08)
+    told = [unneeded(number / 25) for number in range(30 + ahead)]
+    unneeded.stop(30)
+    unneeded.stop(90)  # told once more, of a later shot
+    told += [unneeded(number / 25) for number in range(30 + ahead, 400)]
+    fifth = [number % 5 != 0 for number in range(400)]
+    assert told == [*fifth[: 30 + MOST_AHEAD], *[False] * (370 - MOST_AHEAD)]
+
+
+def test_decoding_is_never_so_far_ahead_of_the_gate() -> None:
+    # What waits, what the gate and the decoding have in hand, and what a decoder keeps back.
+    assert (DECODED_AHEAD + 3) * PARCEL_FRAMES + WARM_UP_PACKETS // 2 < MOST_AHEAD
 
 
 def test_only_a_rate_in_seconds_tells_what_is_unneeded() -> None:
@@ -264,8 +274,8 @@ def test_a_shot_begins_where_it_does_though_frames_around_it_were_passed_over(
 
 
 @pytest.mark.usefixtures("at_once")
-def test_from_the_first_cut_on_all_is_decoded(tmp_path: Path) -> None:
-    path = two_shots(tmp_path / "film.mp4", 31)
+def test_from_a_while_behind_the_first_cut_on_all_is_decoded(tmp_path: Path) -> None:
+    path = two_shots(tmp_path / "film.mp4", 31, frames=60 + MOST_AHEAD)
     with open_video(path, threads=1) as reader:
         unneeded = Unneeded(RATE)
         sampler = Sampler(reader.info, Rate(RATE), 416, unneeded, reader.again)
@@ -273,8 +283,10 @@ def test_from_the_first_cut_on_all_is_decoded(tmp_path: Path) -> None:
         for frame in reader.frames_but(unneeded):
             list(sampler.look(frame))
             kinds.append(isinstance(frame, PassedFrame))
-    assert any(kinds[:31])
-    assert not any(kinds[45:])  # some that were on their way had been passed over
+    assert any(kinds[:31]) and any(kinds[31 + MOST_AHEAD // 2 : 31 + MOST_AHEAD])
+    assert not any(
+        kinds[35 + MOST_AHEAD + 3 :]
+    )  # the sample that shows the cut is the 35th; three are reordered
 
 
 def test_a_library_holds_the_same_bytes_as_if_all_had_been_decoded(

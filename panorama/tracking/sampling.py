@@ -18,6 +18,10 @@ ONE_STEP = 0.5
 GRACE_SECONDS = 5e-4
 """Times are rounded to the container's time base."""
 
+MOST_AHEAD = 160
+"""Frames that decoding may be ahead of the gate, and some: what the gate decides holds behind these. Sooner,
+it would be chance which frames of a damaged file are decoded, and so which of them count."""
+
 KNOWN_TICKS = 64
 """Ticks of the rate that are remembered: farther apart no codec puts what it decodes and what it shows."""
 
@@ -75,17 +79,20 @@ class Unneeded:
     def __init__(self, samples_per_second: float) -> None:
         self._rate = samples_per_second
         self._first: dict[int, float] = {}
-        self._stopped = False
+        self._asked = 0
+        self._last: int | None = None
 
-    def stop(self) -> None:
-        """From now on all are needed; what is on its way may lack some all the same."""
-        self._stopped = True
+    def stop(self, frame: int) -> None:
+        """All are needed from `MOST_AHEAD` behind a frame on, however far decoding is by now."""
+        if self._last is None:
+            self._last = frame + MOST_AHEAD
 
     def __call__(self, time_seconds: float) -> bool:
+        self._asked += 1
         tick = tick_of(time_seconds, self._rate)
         first = self._first.get(tick)
         if first is not None and first < time_seconds:
-            return not self._stopped
+            return self._last is None or self._asked <= self._last
         self._first[tick] = time_seconds
         if len(self._first) > KNOWN_TICKS:
             del self._first[min(self._first)]
@@ -133,7 +140,8 @@ class Sampler:
         seen = self._gate.update(luma)
         cut_at = self._shots.first_frame() if seen.cut else None
         if seen.cut and self._unneeded is not None:
-            self._unneeded.stop()  # a film: to look again at every cut takes longer than to decode all
+            # A film: to look again at every cut takes longer than to decode all.
+            self._unneeded.stop(frame.index)
         self._shots.clear()
         if cut_at is not None:
             self._motion.reset()
