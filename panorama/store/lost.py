@@ -18,6 +18,8 @@ from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.store.catalog import Catalog, Transaction
 
 SHOWN_VIDEOS = 5
+FEW_ROWS = 4096
+"""Of a video or a few. One thread reads them: to wake others takes longer."""
 
 _LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
 _CONTENTS = """

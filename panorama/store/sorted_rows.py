@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
-from panorama.store.lost import ListedFile
+from panorama.store.lost import FEW_ROWS, ListedFile
 from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 2
@@ -154,7 +154,7 @@ def _read(path: str, table: str, wait: Callable[[], None] = lambda: None) -> Sor
         ids = np.empty(len(rows), np.int64)
         start = 0
         wanted = list(dict.fromkeys([*key, *names]))
-        threads = len(rows) > SMALL_ROWS  # to wake them for less takes longer than reading it
+        threads = len(rows) > FEW_ROWS
         for batch in file.iter_batches(PIECE_ROWS, columns=wanted, use_threads=threads):
             stop = start + len(batch)
             found = _numbers(batch, key[0])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
-from panorama.store.lost import ListedFile
+from panorama.store.lost import FEW_ROWS, ListedFile
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
@@ -32,8 +32,6 @@ _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
 _MOST_SAMPLES = 1024
 _WEIGHT = 0x9E3779B97F4A7C15
-FEW_ROWS = 4096
-"""So many rows, of a video or a few, are read once and by one thread: handing them to others takes longer."""
 LEAST_USE = 0.8
 """A cache is written anew when less than this share of its rows is still wanted."""
 

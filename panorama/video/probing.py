@@ -94,6 +94,11 @@ def open_source(path: Path, threads: int) -> Source:
         raise VideoOpenError(_why_not_opened(path, exc)) from exc
 
 
+def decoder_threads(width: int, height: int, threads: int) -> int:
+    """Threads that decode pictures of that size, of so many that may; 0 is as many as there are cores."""
+    return 1 if width * height <= ALONE_PIXELS else threads
+
+
 def _check_readable(path: Path) -> None:
     if not path.exists():
         raise VideoOpenError(f"there is no file {path}; check the path")
@@ -175,7 +180,7 @@ def _source(
     )
     return Source(
         path=path,
-        threads=1 if first.width * first.height <= ALONE_PIXELS else threads,
+        threads=decoder_threads(first.width, first.height, threads),
         info=info,
         video_number=container.streams.video.index(stream),
         first_pts=first.pts,

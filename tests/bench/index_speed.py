@@ -29,7 +29,7 @@ from footage import copy_packets, fixed_clips, looped, moving_clips, noisy_hd
 from measure import Checkpoint, cores, decode_only, index, machine, say, spread, table
 
 from panorama.video import open_video
-from panorama.video.probing import ALONE_PIXELS
+from panorama.video.probing import decoder_threads
 
 TARGETS = {"hd": 0.6, "fixed": 0.3, "long": 0.3, "moving": 0.15}
 
@@ -45,18 +45,19 @@ def groups_of(footage: Path, work: Path, minutes: float, names: list[str]) -> di
     return out
 
 
-def decoded_alone(file: Path) -> bool:
-    """Whether the index decodes a file with one thread."""
+def own_threads(file: Path) -> int:
+    """Threads that the index decodes a file with."""
     with open_video(file) as video:
-        return video.info.width * video.info.height <= ALONE_PIXELS
+        return decoder_threads(video.info.width, video.info.height, cores())
 
 
 def one_round(files: list[Path], options: list[str]) -> dict[str, Any]:
     """Decode and index a group once; JSON."""
     decoded = decode_only(files, cores())
-    few = [file for file in files if decoded_alone(file)]
-    many = [file for file in files if file not in few]
-    own = [decode_only(some, count) for some, count in ((few, 1), (many, cores())) if some]
+    by_threads: dict[int, list[Path]] = {}
+    for file in files:
+        by_threads.setdefault(own_threads(file), []).append(file)
+    own = [decode_only(some, count) for count, some in by_threads.items()]
     with tempfile.TemporaryDirectory() as folder:
         made = index(files, Path(folder) / "library", options)
     return {
