@@ -19,6 +19,8 @@ from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.evaluate import Truth
+from panorama.query.whole import Whole
+from panorama.sightings import CatalogSightings
 
 BENCH = Path(__file__).parent / "bench"
 FRAMES = 24
@@ -250,6 +252,26 @@ def test_hours_written_again_answer_as_the_first(small, tmp_path, monkeypatch, f
     assert again.start_time == pytest.approx(first.start_time, abs=0.31)
     assert again.end_time == pytest.approx(first.end_time, abs=0.31)
     assert again.score == pytest.approx(first.score, abs=0.05)
+
+
+def test_what_is_forgotten_is_matched_again(small, tmp_path, monkeypatch, fake_proposer) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    scale = importlib.import_module("scale")
+    matched: list[str] = []
+    kept = CatalogSightings.keep
+
+    def keep(self: CatalogSightings, name: str, whole: Whole) -> None:
+        matched.append(name)
+        kept(self, name, whole)
+
+    monkeypatch.setattr(CatalogSightings, "keep", keep)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(small / "video" / "people-one-by-one.mp4", model="color-bands")
+        library.register(ENTITY, small / "eval" / "album" / ENTITY)
+        for forget in (lambda: None, lambda: None, scale.forgetful(library)):
+            forget()
+            library.query("SELECT frames WHERE entity = ?", [ENTITY]).fetchall()
+    assert matched == [ENTITY] * 2, "by the first question, and by the one before which it was forgotten"
 
 
 def test_a_line_spread_and_percentiles_are_what_a_person_computes(monkeypatch) -> None:

@@ -99,6 +99,7 @@ def forgetful(library: Library) -> Callable[[], None]:
 
     def forget() -> None:
         library._answering.matcher()._wholes.clear()
+        library._answering._known.clear()
         with library._store._place.catalog.write() as tx:
             tx.run("DELETE FROM sightings_cache")
 
