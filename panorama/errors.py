@@ -26,6 +26,10 @@ class LibraryNotFound(PanoramaError):
     """There is no library at the path given."""
 
 
+class LibraryClosed(UsageError):
+    """A library was asked after it was closed."""
+
+
 class LibraryVersionError(PanoramaError):
     """The library was made by another schema version."""
 

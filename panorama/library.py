@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, unknown
 from panorama.given_pictures import Image, Images, one_picture
+from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
 from panorama.listed_videos import file_of, names_of
@@ -44,54 +44,21 @@ File = str | Path
 
 
 @checked
-class Library:
+class Library(HeldOpen):
     """Everything Panorama knows of some footage; made by `panorama.open`.
 
     Models are loaded when first needed. Open it in as many processes as you like; several threads may query
-    one of them, everything else belongs into one thread. An argument of a wrong kind is a UsageError.
+    one of them, everything else belongs into one thread. An argument of a wrong kind is a UsageError,
+    anything asked after `close` a LibraryClosed.
     """
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
-        self._path = path
-        self._opened = store
+        super().__init__(path, store)
         self._models = LibraryModels(lambda: self._store)
         self._answerer: Answering | None = None
 
-    @property
-    def path(self) -> Path:
-        """The library's directory."""
-        return self._path
-
-    @property
-    def _store(self) -> Store:
-        if self._opened is None:
-            self._opened = Store.open(self._path)
-        return self._opened
-
-    def close(self) -> None:
-        """Let go of the library's files."""
+    def _let_go(self) -> None:
         self._forget_answers()
-        if self._opened is not None:
-            self._opened.close()
-
-    def __enter__(self) -> Library:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a library yet: the first `index` makes it."""
-        return self._opened is not None or Store.is_at(self._path)
-
-    def __repr__(self) -> str:
-        return f"Library({str(self.path)!r})"
-
-    def __reduce__(self) -> tuple[type[Library], tuple[Path]]:
-        return Library, (self._path,)  # the process that it is sent to opens it anew
 
     @property
     def embedder(self) -> Embedder:

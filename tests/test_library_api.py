@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import pickle
 import shutil
 from fractions import Fraction
@@ -14,6 +15,7 @@ import panorama
 from panorama.errors import (
     BadImage,
     EntityError,
+    LibraryClosed,
     LibraryNotFound,
     MissingExtra,
     ModelError,
@@ -291,3 +293,29 @@ def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, t
         shutil.rmtree(library.path)
         (tmp_path / "away").rename(library.path)
         act()
+
+
+def test_a_closed_library_answers_nothing_of_what_it_offers(library):
+    """It answered some calls as if nothing had been, and opened its files again for it."""
+    zones, answers = library.zones, library.query_each(["SELECT video FROM videos"])
+    numbers, lists = ("exemplar_id", "crop_id", "exit", "seconds"), ("crop_ids", "queries")
+    given = {"result": library.query("SELECT 1"), **dict.fromkeys(numbers, 1), **dict.fromkeys(lists, ())}
+    with library as opened:
+        opened.close()
+    library.close()
+    told = rf"the library at .* is closed; open it again: panorama\.open\('{library.path}'\)"
+    offered = [name for name in dir(type(library)) if not name.startswith("_")]
+    assert len(offered) > 40
+    for name in set(offered) - {"close", "path", "proposer"}:  # the last is the fixture's
+        with pytest.raises(LibraryClosed, match=told):
+            member = getattr(library, name)
+            taken = inspect.signature(member).parameters.values()
+            member(**{one.name: given.get(one.name, "x") for one in taken if one.default is one.empty})
+    with pytest.raises(LibraryClosed, match=told):
+        library.__enter__()
+    for kept in (lambda: list(zones), lambda: list(answers), lambda: zones.drop("door")):
+        with pytest.raises(LibraryClosed, match="is closed; open it again"):
+            kept()
+    assert repr(library) == f"Library({str(library.path)!r})"
+    with panorama.open(library.path) as again:
+        assert again.videos().num_rows == 1

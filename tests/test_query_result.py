@@ -82,6 +82,20 @@ def test_json_has_null_for_what_json_cannot_say() -> None:
     assert json.loads(Result(pa.table({"a": pa.array([], pa.int64())}), ["BIGINT"]).to_json()) == []
 
 
+def test_text_has_no_float_noise_and_keeps_every_digit_that_means_something() -> None:
+    noisy = [48 * (1 / 15), 0.1 + 0.2, 3606.74 - 3600, -(0.1 + 0.2)]
+    meant = [1 / 3, 7.333333333333334, 0.8321080377605283, 1.5e-12, 1772356800.123456, 12.3456789]
+    values = [*noisy, *meant]
+    result = Result(pa.table({"x": values, "l": [[v] for v in values]}), ["DOUBLE", "DOUBLE[]"])
+    told = [3.2, 0.3, 6.74, -0.3, *meant]
+    assert [row["x"] for row in json.loads(result.to_json())] == told
+    assert [row["l"] for row in json.loads(result.to_json())] == [[v] for v in told]
+    rows = list(csv.reader(io.StringIO(result.to_csv())))[1:]
+    assert [float(row[0]) for row in rows] == told and rows[0] == ["3.2", "[3.2]"]
+    # What is computed on with is what queries compare with.
+    assert [row.x for row in result] == result.arrow()["x"].to_pylist() == values
+
+
 def test_csv_can_be_read_back() -> None:
     rows = list(csv.reader(io.StringIO(sample().to_csv())))
     assert rows[0] == ["name", "n", "x", "l"]

@@ -23,6 +23,10 @@ from panorama.lines import cells, counted, one_line, padded
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 40
+WRITTEN_DIGITS = 6
+"""Decimals of a number in text that differs from it only by what computing with floats left: microseconds."""
+FLOAT_NOISE = 1e-10
+"""Sums and differences of some times are this near to what they stand for."""
 
 
 class Row(tuple[Any, ...]):
@@ -140,7 +144,10 @@ class Result:
         return polars.from_arrow(_with_durations(self._table))
 
     def to_json(self) -> str:
-        """An array of objects, one a line; what JSON has no number for is null."""
+        """An array of objects, one a line; what JSON has no number for is null.
+
+        Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999.
+        """
         names = self._table.column_names
         lines = [
             json.dumps(
@@ -373,9 +380,9 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return _without_noise(value) if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
-        return _plain(float(value))
+        return float(value) if value.is_finite() else None
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -387,6 +394,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return str(value)
+
+
+def _without_noise(value: float) -> float:
+    """6.74 for 6.739999999999999; a third, a score and whatever else has more decimals stays as it is.
+
+    So what is written can be read back and compared with, and a number next to 0 is not made 0.
+    """
+    short = round(value, WRITTEN_DIGITS)
+    return short if short and abs(value - short) < FLOAT_NOISE else value
 
 
 def _csv_field(value: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from panorama.errors import (
+    LibraryClosed,
     LibraryDiskFull,
     LibraryNotFound,
     LibraryVersionError,
@@ -108,6 +109,7 @@ class Catalog:
         self.writable = writable
         self._disk_full = disk_full
         self._opened: tuple[int, int] | None = None
+        self._closed = False
         self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
         sa.event.listen(self._engine, "begin", _begin)
 
@@ -139,7 +141,12 @@ class Catalog:
         return not log.exists() and not os.access(self.path.parent, os.W_OK)
 
     def _check_there(self) -> None:
-        """Raise where the file is no more the one opened: its connections go on, in what nobody else sees."""
+        """Raise where the file is no more the one opened: its connections go on, in what nobody else sees.
+
+        Closed, it would be opened again, by what somebody kept of it.
+        """
+        if self._closed:
+            raise LibraryClosed(f"the library at {self.path.parent} is closed; open it again")
         try:
             state = self.path.stat()
         except OSError:
@@ -217,6 +224,7 @@ class Catalog:
 
     def close(self) -> None:
         """Drop the connections; the last process to do so folds the write-ahead log into the file."""
+        self._closed = True
         self._engine.dispose()
 
     def schema_version(self) -> int:

@@ -1,0 +1,97 @@
+"""A library's directory enters; its store leaves, opened when it is first needed, until it is closed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from panorama.errors import LibraryClosed
+from panorama.store import Store
+
+
+class HeldOpen:
+    """What holds a library open; whatever a class made of it offers raises LibraryClosed once it is closed.
+
+    Args:
+        path: the library's directory.
+        store: of it, where it is open already.
+    """
+
+    def __init__(self, path: Path, store: Store | None = None) -> None:
+        self._path = path
+        self._opened = store
+        self._closed = False
+
+    def __init_subclass__(cls) -> None:
+        # Here for all of them: of forty methods one would be forgotten.
+        super().__init_subclass__()
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_"):
+                continue
+            if inspect.isfunction(member):
+                setattr(cls, name, _while_open(member))
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(cls, name, member.getter(_while_open(member.fget)))
+
+    @property
+    def path(self) -> Path:
+        """The library's directory."""
+        return self._path
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a library yet: the first `index` makes it."""
+        self._check_open()
+        return self._opened is not None or Store.is_at(self._path)
+
+    @property
+    def _store(self) -> Store:
+        self._check_open()
+        if self._opened is None:
+            self._opened = Store.open(self._path)
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the library's files; nothing is asked of it any more."""
+        if not self._closed:
+            self._let_go()
+        self._closed = True
+        if self._opened is not None:
+            self._opened.close()
+
+    def _let_go(self) -> None:
+        """Drop what was made of the store, before it is closed."""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LibraryClosed(
+                f"the library at {self._path} is closed; open it again: panorama.open({str(self._path)!r})"
+            )
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._path)!r})"
+
+    def __reduce__(self) -> tuple[Callable[[Path], HeldOpen], tuple[Path]]:
+        return type(self), (self._path,)  # the process that it is sent to opens it anew
+
+
+def _while_open(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def asking(self: HeldOpen, *values: Any, **named: Any) -> Any:
+        self._check_open()
+        return method(self, *values, **named)
+
+    return asking
