@@ -15,6 +15,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 from panorama.cli.asking import shows_uncertain
+from panorama.query.result import Result
 from panorama.video import open_video
 
 RED = "SELECT frames WHERE entity = 'red'"
@@ -79,7 +80,8 @@ def test_formats_and_files_agree(run, asked, tmp_path):
         assert (done.status, done.out) == (0, "")
         assert f"{len(expected)} rows written to {name}" in done.err
     assert json.loads((tmp_path / "x.json").read_text()) == expected
-    assert pq.read_table(tmp_path / "x.parquet").to_pylist() == expected
+    exact = pq.read_table(tmp_path / "x.parquet")
+    assert json.loads(Result(exact, ["DOUBLE"] * exact.num_columns).to_json()) == expected
     assert len((tmp_path / "x.txt").read_text().splitlines()) == len(expected) + 3
     assert run("query", RED, "--format", "parquet").status == 2
     assert run("query", RED, "--format", "parquet", "--out", "y.bin").status == 0
@@ -101,6 +103,21 @@ def test_json_is_asked_for_as_of_other_commands(run, asked):
     assert run("query", sql, "--json").out == run("query", sql, "--format", "json").out
     both = run("query", sql, "--json", "--format", "csv")
     assert both.status == 2 and "--json and --format csv are two things" in both.err
+
+
+def test_a_name_that_contradicts_the_format_is_refused_before_anything_is_written(run, asked, tmp_path):
+    """JSON was written under the name of a Parquet file."""
+    sql = "SELECT video FROM videos"
+    wrong = [("x.parquet", "--json"), ("x.CSV", "--format", "json"), ("x.csv", "--format", "table")]
+    for name, *form in [*wrong, ("x.json", "--format", "parquet"), ("x.txt", "--format", "parquet")]:
+        done = run("query", sql, "--out", name, *form)
+        assert done.status == 2 and not (tmp_path / name).exists()
+        asks = f"{form[-1].removeprefix('--')} is asked for, but {name!r} is the name of a file of another"
+        assert asks in done.err and "leave the format to the name" in done.err
+        assert ("take a name that ends in" in done.err) == (form[-1] != "table")
+    right = [("x.JSON", "--json"), ("x.parquet", "--format", "parquet"), ("x.txt", "--json"), ("x", "--json")]
+    for name, *form in [*right, ("rows.2026", "--format", "csv"), ("x.csv.part", "--format", "csv")]:
+        assert run("query", sql, "--out", name, *form).status == 0 and (tmp_path / name).exists()
 
 
 def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):

@@ -214,6 +214,10 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT frames LIMIT 3 LIMIT 4", "two LIMIT", ""),
         ("SELECT frames WHERE entity = 'dog' ORDER BY nothing", "nothing", "nothing"),
         ("SELECT frames WHERE time < 3 ORDER BY time,  nothing DESC LIMIT 3", "nothing", "nothing"),
+        # With a similarity beside it, the caret stood under the first column of the statement.
+        ("SELECT tracks ORDER BY similarity('d.jpg') DESC, nothing", "to order by", "nothing"),
+        ("SELECT crops ORDER BY lower(nothing), similarity('a.jpg') DESC", "to order by", "nothing"),
+        ("SELECT video FROM tracks UNION SELECT video FROM crops ORDER BY nothing", "UNION", "nothing"),
         ("SELECT frames WHERE entity = 5", "entity is a name in single quotes: entity = '5'", "entity"),
         ("SELECT frames WHERE entity IN ('dog', 7)", "entity = '7'", "entity"),
         ("SELECT tracks WHERE entity = 'dog' AND band = 'acepted'", "Did you mean 'accepted'", "band"),

@@ -278,6 +278,12 @@ def test_of_many_names_that_are_not_there_the_first_are_told_and_how_many_more(e
             "SELECT s.vidoe FROM sightings s JOIN tracks USING (track_id)",
             "; sightings has .*, video; tracks has ",
         ),
+        ("SELECT nosuch FROM tracks t, crops AS c, (SELECT frames)", "; tracks has .*; crops has "),
+        (
+            "SELECT 1, lower(nosuch) FROM (SELECT video, time FROM frames, zones)",
+            "; frames has .*; zones has",
+        ),
+        ("SELECT nosuch FROM crops WHERE video IN ('a', tracks)", "; crops has [^;]*$"),
     ],
 )
 def test_who_names_no_column_is_told_which_there_are(engine: Engine, sql: str, told: str) -> None:

@@ -286,12 +286,21 @@ def statements(text: str) -> list[Statement]:
 
 _OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
+_ANY_TEXT = ("", ".txt")
 
 
 def _format(form: str | None, out: str | None) -> str:
-    if form is not None:
-        return form
+    """The format asked for, else that of the name; UsageError where they contradict each other."""
     suffix = Path(out).suffix.lower() if out else ""
+    if form is not None:
+        # Text of any form may be called .txt, and other suffixes say nothing.
+        if form == _FORMS.get(suffix, form) or (suffix in _ANY_TEXT and form != "parquet"):
+            return form
+        other = f", or take a name that ends in .{form}" if f".{form}" in _FORMS else ""
+        raise click.UsageError(
+            f"{form} is asked for, but {out!r} is the name of a file of another format;"
+            f" leave the format to the name{other}"
+        )
     if suffix not in _FORMS:
         raise click.UsageError(
             f"--out takes a name that ends in .csv, .json, .parquet or .txt, got {out!r}; "

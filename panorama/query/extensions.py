@@ -117,7 +117,7 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
         if before is not None and (
             before.token_type in _OPENS_QUERY
             or before.text.upper() in _WORDS_BEFORE_QUERY
-            or (before.token_type == TokenType.COMMA and _lists_tables(tokens, opened - 1))
+            or (before.token_type == TokenType.COMMA and lists_tables(tokens, opened - 1))
         ):
             return True
         around = _opening(tokens, opened)
@@ -132,7 +132,7 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
     return opened < 0 or tokens[opened].token_type == TokenType.SEMICOLON
 
 
-def _lists_tables(tokens: list[Token], comma: int) -> bool:
+def lists_tables(tokens: list[Token], comma: int) -> bool:
     """Whether a comma stands between what a FROM reads, and not between values."""
     depth = 0
     for j in range(comma - 1, -1, -1):

@@ -10,8 +10,8 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout, near
-from panorama.query.dialect import meant_text
-from panorama.query.extensions import TARGETS
+from panorama.query.dialect import meant_text, tokenize
+from panorama.query.extensions import TARGETS, lists_tables
 from panorama.query.plan import Query, columns_to_add
 from panorama.query.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
 from panorama.query.unions import sides_hint
@@ -52,6 +52,7 @@ _NO_COLUMN = re.compile(
     r'Referenced column "(?P<alone>[^"]+)" not found in FROM clause!'
     r'|[\w ]+ "[^"]+" does not have a column named "(?P<of>[^"]+)"'
 )
+_OF_UNION = re.compile(r'Could not ORDER BY column "+([^"]+)"')
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
@@ -167,6 +168,9 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
     if found:
         text = text[: found.start()]
         position = _place(sql, int(found.group(1)), found.group(2), len(found.group(3)))
+    elif unplaced := _OF_UNION.search(text):
+        ordered = [at.start() for at in re.finditer(rf"(?<!\w){re.escape(unplaced[1])}(?!\w)", sql)]
+        position = ordered[-1] if ordered else None
     message = re.sub(r"\s*\n\s*", " ", text).strip()
     message = re.sub(
         r"^\w+ Error: ", lambda m: m.group(0) if m.group(0) == "Permission Error: " else "", message
@@ -211,10 +215,21 @@ def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
             guess = near(name, known, 0.7)
             told = f"SELECT {query.target} has no column {name!r} to order by; it has {', '.join(known)}"
             return f"{told}{'.' * bool(guess)}{guess}"
-    asked = (word.lower() for word in re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql, re.IGNORECASE))
-    lacking = [word for word in dict.fromkeys(asked) if name not in RELATION_COLUMNS.get(word, {name})]
+    lacking = [word for word in _read_names(sql) if name not in RELATION_COLUMNS.get(word, {name})]
     has = [f"{word} has {', '.join(sorted(RELATION_COLUMNS[word]))}" for word in lacking]
     return "; ".join([message, *has])
+
+
+def _read_names(sql: str) -> list[str]:
+    """The names that a statement reads from, each once: behind FROM, JOIN and the commas between tables."""
+    tokens = tokenize(sql)
+    named = (
+        token.text.lower()
+        for i, token in enumerate(tokens[1:])
+        if tokens[i].token_type in (TokenType.FROM, TokenType.JOIN)
+        or (tokens[i].token_type == TokenType.COMMA and lists_tables(tokens, i))
+    )
+    return list(dict.fromkeys(named))
 
 
 def _target_hint(message: str, sql: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -90,9 +91,23 @@ def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None
             if 0 <= at <= position < at + len(leaf.text):
                 same = typed.strip() == leaf.text.strip()
                 return leaf.start + skipped + (position - at if same else 0)
-        for clause, start in query.clause_at:
-            # Behind the rows that it orders or limits: the last one is the clause.
-            at = text.rfind(clause, 0, position + len(clause))
-            if clause and at <= position < at + len(clause):
-                return start + (position - at if query.sql.startswith(clause, start) else 0)
+        for rendered, start in query.clause_at:
+            # What is shown as a column is ordered by its name.
+            named = rendered.replace(query.similarity, "similarity") if query.similarity else rendered
+            for clause in dict.fromkeys((rendered, named)):
+                # Behind the rows that it orders or limits: the last one is the clause.
+                at = text.rfind(clause, 0, position + len(clause))
+                if clause and 0 <= at <= position < at + len(clause):
+                    same = query.sql.startswith(clause, start)
+                    return start + (
+                        position - at if same else _word_place(query.sql[start:], text[position:])
+                    )
     return None
+
+
+def _word_place(clause: str, text: str) -> int:
+    """Where the word that `text` begins with stands in a clause as typed, of which more was rewritten."""
+    word = re.match(r'"[^"]*"|\w+', text)
+    typed = re.sub(r"'[^']*'", lambda quoted: " " * len(quoted[0]), clause)
+    found = re.search(rf"(?<![\w.]){re.escape(word[0])}(?!\w)", typed) if word else None
+    return found.start() if found else 0
