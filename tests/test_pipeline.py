@@ -4,12 +4,70 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from panorama.indexing import pipeline
 from panorama.indexing.pipeline import Line, Stage
+
+PATIENCE = 60.0
+"""Seconds after which what waits in vain fails instead of hanging; nothing that is right waits for them."""
+
+
+class Clock:
+    """Time that passes where a stage works and nowhere else, so that meters have numbers to be equal to."""
+
+    def __init__(self) -> None:
+        self.wall = self.processor = 0.0
+
+    def working(self, name: str, seconds: float, first: Callable[[int], None] = lambda item: None) -> Stage:
+        """A stage that works so long on each item, half of it with a core, after what it does `first`."""
+
+        def run(items: Iterator[int]) -> Generator[int, None, None]:
+            for item in items:
+                first(item)
+                self.wall += seconds
+                self.processor += seconds / 2
+                yield item
+
+        return Stage(name, run, 2)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    told = SimpleNamespace(perf_counter=lambda: made.wall, thread_time=lambda: made.processor)
+    monkeypatch.setattr(pipeline, "time", told)
+    return made
+
+
+class Watched(threading.Condition):
+    """Of a queue: knows that a thread waits at it, which then has looked at the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waiting += 1
+        return super().wait(timeout)
+
+    def notify_all(self) -> None:
+        self.waiting = 0  # who still cannot go on waits anew
+        super().notify_all()
+
+    def until_somebody_waits(self) -> None:
+        since = time.monotonic()
+        while True:
+            with self:
+                if self.waiting:
+                    return
+            assert time.monotonic() - since < PATIENCE, "nobody waits"
+            time.sleep(0.001)
 
 
 def doubled(items: Iterator[int]) -> Generator[int, None, None]:
@@ -62,44 +120,40 @@ def test_an_error_of_any_stage_reaches_the_caller_and_ends_all_threads(
     assert threading.active_count() == before
 
 
-def test_stages_that_join_share_the_thread_of_the_one_before_and_keep_meters_of_their_own() -> None:
+def test_stages_that_join_share_the_thread_of_the_one_before_and_keep_meters_of_their_own(
+    clock: Clock,
+) -> None:
     threads: dict[str, set[int]] = {}
+    before, behind = Watched(), Watched()
 
     def noting(name: str, seconds: float, joins: bool = False) -> Stage:
-        def run(items: Iterator[int]) -> Generator[int, None, None]:
-            for item in items:
-                threads.setdefault(name, set()).add(threading.get_ident())
-                time.sleep(seconds)
-                yield item
+        def first(item: int) -> None:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            if name == "b":
+                behind.until_somebody_waits()
+                if item < 7:  # then all are made and lie in the queue, but for what this thread has
+                    before.until_somebody_waits()
 
-        return Stage(name, run, joins=joins)
+        return replace(clock.working(name, seconds, first), joins=joins)
 
-    stages = [noting("a", 0.0), noting("b", 0.03), noting("c", 0.01, joins=True), noting("d", 0.02, True)]
+    stages = [noting("a", 0.0), noting("b", 3.0), noting("c", 1.0, joins=True), noting("d", 2.0, True)]
     line = Line(range(10), [*stages, Stage("pair", in_pairs), noting("e", 0.0, joins=True)])
+    line._queues[0].changed, line._queues[1].changed = before, behind
     assert list(line) == [1, 5, 9, 13, 17]
     assert threads["b"] == threads["c"] == threads["d"] and len(set.union(*threads.values())) == 3
     a, b, c, d, pair, e = line.meters
     assert [m.items for m in line.meters] == [10, 10, 10, 10, 5, 5]
-    assert 0.3 <= b.busy < 0.45 and 0.1 <= c.busy < 0.25 and 0.2 <= d.busy < 0.35
-    assert a.blocked > 0.1 and b.starved < 0.1 < c.starved and pair.starved > 0.5 and e.busy < 0.1
-    assert b.blocked == c.blocked == 0.0
+    assert [m.busy for m in line.meters] == [0.0, 30.0, 10.0, 20.0, 0.0, 0.0]
+    assert (a.starved, b.starved, c.starved, d.starved, pair.starved, e.starved) == (0, 0, 30, 40, 60, 60)
+    assert [m.blocked for m in line.meters] == [7 * 6.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 
-def test_the_processor_time_of_stages_in_one_thread_is_told_apart() -> None:
-    def busy(seconds: float) -> Stage:
-        def run(items: Iterator[int]) -> Generator[int, None, None]:
-            for item in items:
-                until = time.thread_time() + seconds
-                while time.thread_time() < until:
-                    pass
-                yield item
-
-        return Stage(f"{seconds}", run, joins=True)
-
-    line = Line(range(5), [busy(0.02), busy(0.04)])
+def test_the_processor_time_of_stages_in_one_thread_is_told_apart(clock: Clock) -> None:
+    line = Line(range(5), [replace(clock.working("x", seconds), joins=True) for seconds in (2.0, 4.0)])
     list(line)
     first, second = line.meters
-    assert 0.1 <= first.processor < 0.15 and 0.2 <= second.processor < 0.25
+    assert (first.processor, second.processor) == (5.0, 10.0)
+    assert (first.busy, second.busy) == (10.0, 20.0)
 
 
 def test_an_error_of_a_stage_that_joins_reaches_the_caller_and_closes_those_before_it() -> None:
@@ -167,35 +221,45 @@ def test_no_more_is_made_than_the_queues_hold() -> None:
         assert len(made) < 20
 
 
-def test_stages_work_at_the_same_time_and_the_meters_tell_who_waited() -> None:
-    def slow(seconds: float) -> Stage:
+def test_stages_work_at_the_same_time() -> None:
+    all_at_work = threading.Barrier(3)
+
+    def meeting(place: int) -> Stage:
         def run(items: Iterator[int]) -> Generator[int, None, None]:
             for item in items:
-                time.sleep(seconds)
+                if item % 3 == 2 - place:  # the third item of one meets the second and the first of others
+                    all_at_work.wait(PATIENCE)
                 yield item
 
-        return Stage(f"{seconds}", run, 2)
+        return Stage(f"{place}", run, 1)
 
-    started = time.perf_counter()
-    line = Line(range(20), [slow(0.01), slow(0.03), slow(0.01)])
+    assert list(Line(range(12), [meeting(0), meeting(1), meeting(2)])) == list(range(12))
+
+
+def test_the_meters_tell_who_waited(clock: Clock) -> None:
+    before, behind = Watched(), Watched()
+
+    def first(item: int) -> None:
+        behind.until_somebody_waits()
+        if item < 17:  # two lie in the queue, and a third is held
+            before.until_somebody_waits()
+
+    line = Line(
+        range(20), [clock.working("a", 0.0), clock.working("slow", 3.0, first), clock.working("c", 0.0)]
+    )
+    line._queues[0].changed, line._queues[1].changed = before, behind
     assert list(line) == list(range(20))
-    took = time.perf_counter() - started
-    first, slowest, last = line.meters
-    assert took < 20 * 0.05 * 0.95  # one after the other it would be the sum
-    assert first.blocked > 0.1 and last.starved > 0.3
-    assert slowest.busy > 0.55 and slowest.busy > 2 * last.busy and slowest.depth > last.depth
+    ahead, slowest, last = line.meters
+    assert (ahead.blocked, slowest.busy, last.starved) == (17 * 3.0, 20 * 3.0, 20 * 3.0)
+    assert ahead.busy == last.busy == ahead.starved == slowest.starved == slowest.blocked == last.blocked == 0
+    assert slowest.depth > 1.8 and last.depth < 1.1
     assert [m.items for m in line.meters] == [20, 20, 20]
 
 
-def test_one_after_the_other_each_stage_is_timed_without_those_before_it() -> None:
-    def slow(items: Iterator[int]) -> Generator[int, None, None]:
-        for item in items:
-            time.sleep(0.02)
-            yield item
-
-    line = Line(range(10), [Stage("slow", slow), Stage("double", doubled)], side_by_side=False)
+def test_one_after_the_other_each_stage_is_timed_without_those_before_it(clock: Clock) -> None:
+    line = Line(range(10), [clock.working("slow", 2.0), Stage("double", doubled)], side_by_side=False)
     list(line)
-    assert line.meters[0].busy >= 0.2 and line.meters[1].busy < 0.1
+    assert (line.meters[0].busy, line.meters[1].busy) == (20.0, 0.0)
 
 
 def test_a_closed_gate_holds_every_stage() -> None:
