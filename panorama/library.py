@@ -21,7 +21,7 @@ from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
-from panorama.listed_videos import file_of, names_of
+from panorama.listed_videos import file_of, gone_remarks, names_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
@@ -116,7 +116,8 @@ class Library(HeldOpen):
         from panorama.library_indexing import found_for, index_found
         from panorama.recording import check_fits
 
-        found = found_for(self._store if self.exists else None, paths, self._path)
+        named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+        found = found_for(self._store if self.exists else None, named, self._path)
         if not found.videos and not self.exists:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(os.fspath(model))
@@ -137,7 +138,8 @@ class Library(HeldOpen):
         report = index_found(
             self._store, proposer, self.embedder, found, settings, depth, recording, redo, hooks
         )
-        return replace(report, embedded=report.embedded + embedded)
+        warnings = (*report.warnings, *gone_remarks(named, self.videos()))
+        return replace(report, embedded=report.embedded + embedded, warnings=warnings)
 
     @property
     def recording(self) -> RecordingRule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ LOOKED_AT = 100
 """Of so many files it is asked whether they are new, before anything else is done."""
 
 
-def found_for(store: Store | None, paths: Sequence[Path | str] | Path | str, library: Path) -> Found:
+def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -> Found:
     """What there is to index at some paths, the library's own folder passed over.
 
     Args:
@@ -35,7 +34,7 @@ def found_for(store: Store | None, paths: Sequence[Path | str] | Path | str, lib
     def known(folder: Path) -> bool:
         return store is not None and store.known_file(str(folder.resolve())) is not None
 
-    return find_videos([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), library, known)
+    return find_videos(paths, library, known)
 
 
 def index_found(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -14,6 +15,14 @@ import pyarrow as pa
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.lines import composed, counted
 from panorama.video import file_state
+
+GONE = (
+    "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
+    " `panorama remove` it"
+)
+"""What it means that the file of a video is missing, and what to do."""
+SHOWN_GONE = 5
+"""Of more videos whose files are gone the first are named."""
 
 
 def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> list[str]:
@@ -84,12 +93,20 @@ def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[
     """The names of the videos that a folder or a pattern means."""
     is_folder = not glob.has_magic(given) or given.endswith("/")
     below = ("**", "*") if is_folder else ()
-    for pattern, texts in ((PurePath(given), names), (Path(given).resolve(), uris)):
-        parts = (*pattern.parts, *below)
+    for pattern, texts in ((PurePath(given).parts, names), (_resolved(Path(given), False), uris)):
+        parts = (*pattern, *below)
         fits = (_fits(PurePath(text).parts, parts) for text in texts)
         if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
             return fitting
     return ()
+
+
+def _resolved(path: Path, is_folder: bool) -> tuple[str, ...]:
+    """The parts of a path or pattern as paths of files have them; what is no pattern stands for itself."""
+    plain = path.parts
+    if not is_folder:
+        plain = tuple(takewhile(lambda part: not glob.has_magic(part), plain))
+    return (*map(glob.escape, Path(*plain).resolve().parts), *path.parts[len(plain) :])
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -146,6 +163,36 @@ def missing(videos: pa.Table) -> list[bool]:
         videos: with the column uri.
     """
     return [not Path(uri).exists() for uri in videos.column("uri").to_pylist()]
+
+
+def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
+    """The videos that were indexed from folders and patterns, and whose files are no more there.
+
+    Args:
+        paths: as `index` is given them; files are passed over, since they are looked for by name.
+        videos: with the columns video and uri.
+    """
+    patterns = []
+    for path in map(Path, paths):
+        if not path.is_file():
+            is_folder = path.is_dir() or not glob.has_magic(str(path))
+            patterns.append((*_resolved(path, is_folder), *(("**", "*") if is_folder else ())))
+    named = zip(*(videos.column(name).to_pylist() for name in ("video", "uri")), strict=True)
+    return [
+        name
+        for name, uri in named
+        if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and not Path(uri).exists()
+    ]
+
+
+def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ...]:
+    """One line about the videos that are gone from where they were indexed, none where all are there."""
+    gone = gone_from(paths, videos)
+    if not gone:
+        return ()
+    more = f" and {len(gone) - SHOWN_GONE} more" if gone[SHOWN_GONE:] else ""
+    many = counted(len(gone), "video that was indexed there is", "videos that were indexed there are")
+    return (f"{many} missing now, {', '.join(gone[:SHOWN_GONE])}{more}: {GONE}",)
 
 
 def replaced(videos: pa.Table) -> list[bool]:

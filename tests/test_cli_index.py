@@ -119,6 +119,40 @@ def test_a_video_whose_file_is_gone_is_marked_until_it_is_found_again(run, tmp_p
     assert [row["missing"] for row in run("videos", "--json").json] == [False, False]
 
 
+def test_index_tells_of_videos_that_are_gone_from_the_folder(run, tmp_path, monkeypatch):
+    """`index` of a folder said nothing of them; only `videos` did."""
+    for number in range(7):
+        write_film(tmp_path / "[v]" / f"{number}.mp4", [Thing("red", 2, 12, left=9 * number)], frames=12)
+    write_film(tmp_path / "other" / "x.mp4", [Thing("blue", 2, 12)], frames=12)
+    monkeypatch.chdir(tmp_path / "[v]")  # that brackets make no pattern of what stands before one
+    run("index", ".", tmp_path / "other", "--model", "color-bands")
+    (tmp_path / "other" / "x.mp4").unlink()
+    (tmp_path / "[v]" / "6.mp4").rename(tmp_path / "[v]" / "six.mp4")
+    moved = run("index", tmp_path / "[v]")
+    assert moved.status == 0 and "missing" not in moved.err
+    (tmp_path / "[v]" / "1.mp4").unlink()
+    for words in ((".",), ("*.mp4",), (tmp_path,), (tmp_path / "[v]", "--json")):
+        told = run("index", *words).err
+        others = "2 videos that were indexed there are missing now, 1.mp4, x.mp4"
+        one = "1 video that was indexed there is missing now, 1.mp4"
+        assert f"{others if words == (tmp_path,) else one}: queries answer as before" in told
+        assert (
+            told.count("missing") == 1
+            and "index a moved file where it is now, or `panorama remove` it" in told
+        )
+    assert "missing" not in run("index", "2.mp4").err
+    for number in (0, 2, 3, 4, 5):
+        (tmp_path / "[v]" / f"{number}.mp4").unlink()
+    told = run("index", tmp_path / "[v]").err
+    assert (
+        "6 videos that were indexed there are missing now, 0.mp4, 1.mp4, 2.mp4, 3.mp4, 4.mp4 and 1 more"
+        in told
+    )
+    assert len(run("videos", "--json").json) == 8  # nothing is removed by itself
+    (tmp_path / "other").rmdir()
+    assert f"1 {one[2:].replace('1.mp4', 'x.mp4')}: queries" in run("index", tmp_path / "other").err
+
+
 def test_a_video_that_was_replaced_is_told_where_its_pictures_are_shown(run, tmp_path):
     """Sheets and clips drew the boxes of the old file on pictures of the new one, without a word."""
     write_film(tmp_path / "v" / "a.mp4", [Thing("red", 2, 12)], frames=12)

@@ -11,7 +11,7 @@ from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.indexing import recording_options, recording_rule
 from panorama.library import Library
 from panorama.lines import counted
-from panorama.listed_videos import Meant, meant, missing, replaced
+from panorama.listed_videos import GONE, Meant, meant, missing, replaced
 
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""
@@ -31,10 +31,7 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
         row["missing"] = absent if as_json else "missing" if absent else ""
     print_rows([*names, "missing"], [list(row.values()) for row in rows], as_json)
     if any(gone):
-        say(
-            f"{counted(sum(gone), 'file is', 'files are')} missing: queries answer as before, clips and"
-            " sheets do not; index a moved file where it is now, or `panorama remove` it"
-        )
+        say(f"{counted(sum(gone), 'file is', 'files are')} missing: {GONE}")
     for row, changed in zip(rows, other, strict=True):
         if changed:
             say(f"the file of {row['video']} has changed since it was indexed; index it again")
