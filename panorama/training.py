@@ -37,6 +37,19 @@ class TrainingOptions:
     minutes: float | None = None
     threads: int | None = None
 
+    def __post_init__(self) -> None:
+        """Check the numbers before hours of work.
+
+        Raises:
+            UsageError: one that cannot be.
+        """
+        for name, least in (("steps", 1), ("seed", 0), ("threads", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"--{name} is a whole number from {least} on, got {value}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise UsageError(f"--minutes is more than 0, got {self.minutes}")
+
 
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panorama.errors import BadImage, UsageError
+from panorama.errors import BadImage, UsageError, VideoOpenError
 from panorama.indexing.outcomes import FAILED
 from panorama.lines import counted
+from panorama.models.device import choose_device
 from panorama.models.weights import WEIGHTS, open_model
-from panorama.own_training.pictures import from_folders, from_library, passed_over
+from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
-from panorama.video import find_videos
+from panorama.video import content_hash, find_videos
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -118,6 +119,7 @@ def fine_tune(
         )
     if not (options.resume and recipe.is_file()):
         _trainable(start)  # before an hour of indexing, not after it
+        choose_device(options.device)
         with filled(out):
             _begin(lambda: _gathered(own, out, library, scratch, say), out, options, start, say)
     done = replace(options, seed=None)  # it divides the pictures, which is done
@@ -178,7 +180,10 @@ def _gathered(
                 say(f"failed: {file.note}")
             say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / LIBRARY}")
             parts.append(from_library(made, out))
-    return [_of_source(i, picture) for i, part in enumerate(parts) for picture in part]
+    pictures, copies = without_copies(parts)
+    if copies:
+        say(f"left out: {counted(copies, 'copy', 'copies')} of pictures that show another thing")
+    return pictures
 
 
 def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
@@ -189,22 +194,25 @@ def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
     """
     files = {video.path.resolve() for video in find_videos(videos).videos} if videos else set()
     for row in asked.query("SELECT video, uri FROM videos").fetchall():
-        if row["video"] in clips and Path(row["uri"]).resolve() in files:
+        if row["video"] not in clips:
+            continue
+        if other := next((file for file in files if _same_video(Path(row["uri"]), file)), None):
+            copied = "" if other == Path(row["uri"]).resolve() else f", as {other}"
             raise UsageError(
-                f"{row['uri']} comes with --videos and with --query: what it shows would be learned from and "
-                "judge what was learned; leave it away from one of them"
+                f"{row['uri']} comes with --videos{copied} and with --query: what it shows would be learned "
+                "from and judge what was learned; leave it away from one of them"
             )
 
 
-def _of_source(number: int, picture: Picture) -> Picture:
-    """Things of two sources are never taken for one, whatever their names are."""
-
-    def named(name: str) -> str:
-        return f"{number}/{name}" if name else ""
-
-    return replace(
-        picture, identity=named(picture.identity), clip=named(picture.clip), track=named(picture.track)
-    )
+def _same_video(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, or to a file and its copy."""
+    if one.resolve() == other.resolve():
+        return True
+    try:
+        same_kind = one.is_dir() == other.is_dir() and one.stat().st_size == other.stat().st_size
+        return same_kind and content_hash(one) == content_hash(other)
+    except (OSError, VideoOpenError):  # it was moved or deleted since: nothing to compare with
+        return False
 
 
 def _trainable(start: str) -> Mapping[str, Any]:

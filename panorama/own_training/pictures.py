@@ -6,7 +6,9 @@ OUT/crops/query/    those that a query named
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
+from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
@@ -142,6 +144,39 @@ def from_library(library: Library, out: Path, sql: str | None = None) -> list[Pi
             Picture(str(path), name, guessed, row["video"], track, row["start_time"], row["end_time"])
         )
     return pictures
+
+
+def without_copies(parts: Sequence[Sequence[Picture]]) -> tuple[list[Picture], int]:
+    """The pictures of several sources, and how many were left out as copies of what shows another thing.
+
+    A copy in another folder, or under another name, counts as another thing: it would be learned from while
+    it judges, and be wrong where it is found. Crops of one library are told apart by their tracks and stay.
+    Things of two sources are never taken for one, whatever their names are.
+    """
+    shown: dict[bytes, tuple[int, str]] = {}
+    pictures = []
+    for number, part in enumerate(parts):
+        for picture in part:
+            thing = (number, "" if picture.track else picture.identity)
+            if shown.setdefault(_digest(Path(picture.file)), thing) == thing:
+                pictures.append(_of_source(number, picture))
+    return pictures, sum(map(len, parts)) - len(pictures)
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError as exc:
+        raise BadImage(f"{path} cannot be read: {exc.strerror}; remove it from the training data") from exc
+
+
+def _of_source(number: int, picture: Picture) -> Picture:
+    def named(name: str) -> str:
+        return f"{number}/{name}" if name else ""
+
+    return replace(
+        picture, identity=named(picture.identity), clip=named(picture.clip), track=named(picture.track)
+    )
 
 
 def _asked(library: Library, sql: str) -> tuple[NDArray[np.int64], list[str | None] | None]:

@@ -24,6 +24,7 @@ from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.losses import LossWeights, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
+from panorama.models.training.recipe import table_of
 
 LOG = "log.jsonl"
 LOG_EVERY = 25
@@ -59,21 +60,39 @@ class Settings:
         """From the recipe's table, with some values replaced.
 
         Raises:
-            UsageError: a setting is unknown.
+            UsageError: a setting is unknown, or of a kind that it cannot be.
         """
         values = {**table, **{key: value for key, value in changes.items() if value is not None}}
-        if strange := sorted(set(values) - set(cls.__dataclass_fields__)):
-            known = ", ".join(cls.__dataclass_fields__)
-            raise UsageError(f"[training] has no setting {strange[0]!r}; it has {known}")
         if "sides" in values:
-            values["sides"] = tuple((int(a), int(b)) for a, b in values["sides"])
+            values["sides"] = _sides(values["sides"])
         if "loss" in values:
-            values["loss"] = LossWeights(**values["loss"])
-        return cls(**values)
+            values["loss"] = table_of(LossWeights, values["loss"], "training.loss")
+        settings = table_of(cls, values, "training")
+        for name in ("steps", "batch", "measure_every"):
+            if not getattr(settings, name):
+                raise UsageError(f"{name} in [training] is a whole number from 1 on, got 0")
+        return settings
 
     def side_at(self, step: int) -> int:
         """The input side at a step."""
         return [side for first, side in self.sides if first <= step][-1]
+
+
+def _sides(value: Any) -> tuple[tuple[int, int], ...]:
+    """The entry `sides` of [training].
+
+    Raises:
+        UsageError: it is none, or leaves the first step without a side.
+    """
+    try:
+        sides = tuple((int(a), int(b)) for a, b in value)
+    except (TypeError, ValueError):
+        sides = ()
+    if not sides or sides[0][0] != 0 or min(side for _, side in sides) < 1:
+        raise UsageError(
+            f"sides in [training] are pairs of a step and a side, the first of step 0; got {value!r}"
+        )
+    return sides
 
 
 @dataclass(frozen=True, slots=True)

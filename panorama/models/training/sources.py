@@ -93,15 +93,14 @@ def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[n
 def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Pictures listed in a CSV with file, source, class and identity; held-out classes are left out."""
     items = []
-    with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            if row["source"] != table["name"]:
-                continue
-            by_class = row["identity"] in ("class", "iconic")
-            if by_class and row_held_out(row):
-                continue
-            label = f"{row['source']}/{row['class']}" if by_class else ""
-            items.append(Item(row["source"], label, row["file"], root / row["file"]))
+    for row in _read_csv(table, root):
+        if row["source"] != table["name"]:
+            continue
+        by_class = row["identity"] in ("class", "iconic")
+        if by_class and row_held_out(row):
+            continue
+        label = f"{row['source']}/{row['class']}" if by_class else ""
+        items.append(Item(row["source"], label, row["file"], root / row["file"]))
     return items
 
 
@@ -126,20 +125,19 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
     """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
-    with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
-        for number, row in enumerate(csv.DictReader(lines)):
-            if table.get("without") and table["without"] in row["file"]:
-                continue
-            if row["class"] in table.get("without_classes", ()):
-                continue
-            box = (float(row["x1"]), float(row["y1"]), float(row["x2"]), float(row["y2"]))
-            if min(box[2] - box[0], box[3] - box[1]) < table.get("min_side", 16):
-                continue
-            if row["file"] not in loaded:
-                loaded.clear()
-                loaded[row["file"]] = read_picture(root / row["file"])
-            crop = shrink(crop_with_margin(loaded[row["file"]], box))
-            items.append(Item(table["name"], "", f"{row['file']}#{number}", pixels=crop.copy()))
+    for number, row in enumerate(_read_csv(table, root)):
+        if table.get("without") and table["without"] in row["file"]:
+            continue
+        if row["class"] in table.get("without_classes", ()):
+            continue
+        box = (float(row["x1"]), float(row["y1"]), float(row["x2"]), float(row["y2"]))
+        if min(box[2] - box[0], box[3] - box[1]) < table.get("min_side", 16):
+            continue
+        if row["file"] not in loaded:
+            loaded.clear()
+            loaded[row["file"]] = read_picture(root / row["file"])
+        crop = shrink(crop_with_margin(loaded[row["file"]], box))
+        items.append(Item(table["name"], "", f"{row['file']}#{number}", pixels=crop.copy()))
     return items
 
 
@@ -168,6 +166,29 @@ def clips(table: Mapping[str, Any], root: Path, read_frames: ReadFrames | None) 
                 crop = shrink(frame[top : top + h, left : left + w]).copy()
                 items.append(Item(table["name"], "", f"{file}#{window}", pixels=crop))
     return items
+
+
+def _read_csv(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
+    """The rows of a source's table.
+
+    Raises:
+        UsageError: the file is not there.
+    """
+    path = root / table["csv"]
+    if not path.is_file():
+        raise UsageError(
+            f"source {table['name']!r} needs {path}, which is not there; mend csv or the data folder"
+        )
+    with path.open(newline="", encoding="utf-8") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _named(table: Mapping[str, Any], root: Path) -> str:
+    """Of a labelled table, the sources that it does name."""
+    if table["kind"] != "labelled-csv":
+        return ""
+    names = sorted({row["source"] for row in _read_csv(table, root)})
+    return f": {table['csv']} has pictures of {', '.join(names) or 'nothing'}"
 
 
 def data_folder(data: Mapping[str, Path], name: str, who: str) -> Path:
@@ -204,5 +225,9 @@ def gather(
                 raise UsageError(
                     f"a source's kind is labelled-csv, folders, boxes-csv or clips, got {kind!r}"
                 )
+        if not found:
+            raise UsageError(
+                f"source {table['name']!r} finds no pictures to learn from in {root}{_named(table, root)}"
+            )
         items.extend(found * int(table.get("repeat", 1)))
     return items

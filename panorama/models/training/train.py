@@ -23,6 +23,7 @@ from panorama.models.training.export import color_axes, whiten_heads, write_mode
 from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
 from panorama.models.training.plot import plot_log
+from panorama.models.training.recipe import check_recipe, table_of
 from panorama.models.training.sources import Item, ReadFrames, data_folder, gather
 from panorama.models.training.teacher import LiteTeacher, SelfTeacher, Teacher
 from panorama.models.weights import RESULT, open_model, read_recipe
@@ -80,7 +81,8 @@ def train(
     began = time.monotonic()
     _use_threads(threads)
     plan = read_recipe(recipe)
-    settings = Settings.of(_table(plan, recipe, "training"), steps=steps, seed=seed)
+    check_recipe(plan, recipe)
+    settings = Settings.of(plan["training"], steps=steps, seed=seed)
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     out.mkdir(parents=True, exist_ok=True)
     if not resume:
@@ -91,7 +93,7 @@ def train(
     say(f"{len(items)} pictures; views go to {views}")
     _view(items, plan, data, views, processes=threads or 2)
     run = _begin(plan, recipe, views, settings, place)
-    mean, std, side = _preprocessing(plan, recipe)
+    mean, std, side = _preprocessing(plan)
     measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
     result = {} if measure is None or resume else _told("before", measure(run.average))
     if resume:
@@ -116,13 +118,13 @@ def _view(
     items: list[Item], plan: dict[str, Any], data: Mapping[str, Path], views: Path, processes: int
 ) -> None:
     """Make the views of the pictures that are not there yet, with what the teacher sees in them."""
-    bank_plan = BankPlan(**plan.get("bank", {}))
+    bank_plan = table_of(BankPlan, plan.get("bank", {}), "bank")
     build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, processes=processes)
 
 
 def _begin(plan: dict[str, Any], recipe: Path, views: Path, settings: Settings, place: str) -> Run:
     """A training at its first step, with random weights or those of the model that the recipe starts from."""
-    learned = int(_table(plan, recipe, "network")["learned_dim"])
+    learned = int(plan["network"]["learned_dim"])
     shrinkage = float(plan.get("teacher", {}).get("shrinkage", 2.0))
     run = Run(Lessons.read(views, learned, shrinkage), learned, settings, place)
     if start := plan.get("start"):
@@ -153,7 +155,7 @@ def export(
 ) -> dict[str, float]:
     """Write the averaged weights as a model folder; returns after_ scores."""
     plan = read_recipe(recipe)
-    mean, std, _ = _preprocessing(plan, recipe)
+    mean, std, _ = _preprocessing(plan)
     trunk = Trunk(run.average.dim)
     trunk.load_state_dict({key: value.cpu() for key, value in run.average.state_dict().items()})
     sample = np.concatenate([shard.views for shard in read_shards(views)[:4]])[:SAMPLE]
@@ -165,16 +167,9 @@ def export(
     return {} if measure is None else _told("after", measure(trunk))
 
 
-def _table(plan: dict[str, Any], recipe: Path, name: str) -> dict[str, Any]:
-    """A table that the recipe must have."""
-    if not isinstance(plan.get(name), dict):
-        raise ModelError(f"the recipe {recipe} has no [{name}] table; see embeddings/panoramanet/recipe.toml")
-    return dict(plan[name])
-
-
-def _preprocessing(plan: dict[str, Any], recipe: Path) -> tuple[Tensor, Tensor, int]:
+def _preprocessing(plan: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
     """Channel means, deviations and the input side."""
-    table = _table(plan, recipe, "preprocess")
+    table = plan["preprocess"]
     return torch.tensor(table["mean"]), torch.tensor(table["std"]), int(table["side"])
 
 

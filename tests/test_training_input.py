@@ -1,0 +1,179 @@
+"""What a training is given and cannot be made from: told before any work; and copies, which would leak."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.errors import BadImage, ModelError, UsageError
+from panorama.models.training.sources import gather
+from panorama.models.training.train import train
+from panorama.own_training import OwnData, fine_tune
+from panorama.own_training.pictures import from_folders, without_copies
+from panorama.own_training.split import Picture
+from panorama.training import TrainingOptions
+
+RECIPE = """
+name = "small"
+kind = "embedder"
+[preprocess]
+side = 32
+mean = [0.5, 0.5, 0.5]
+std = [0.25, 0.25, 0.25]
+[network]
+learned_dim = 192
+color_dim = 64
+[teacher]
+data = "d"
+path = "no-teacher.tflite"
+[bank]
+rounds = 1
+[training]
+steps = 2
+batch = 4
+sides = [[0, 32]]
+[training.loss]
+imitate = 4.0
+[[source]]
+name = "zoo"
+kind = "labelled-csv"
+data = "d"
+csv = "labels.csv"
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    rows = ["file,source,class,identity"]
+    for number in range(4):
+        write_picture(folder / f"{number}.png", thing_picture("red", 32 + number))
+        rows.append(f"{number}.png,zoo,{number},instance")
+    (folder / "labels.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "told"),
+    [
+        ("steps = 2", 'steps = "two"', UsageError, r"steps in \[training\] is a whole number.*'two'"),
+        ("steps = 2", "steps = 0", UsageError, r"steps in \[training\] is a whole number from 1 on, got 0"),
+        ("batch = 4", "batch = 4.5", UsageError, r"batch in \[training\] is a whole number.*4\.5"),
+        ("batch = 4", "learning_rate = nan", UsageError, r"learning_rate in \[training\].*nan"),
+        ("imitate", "imitat", UsageError, r"\[training\.loss\] has no setting 'imitat'; it has imitate"),
+        ("rounds", "round", UsageError, r"\[bank\] has no setting 'round'; it has side, rounds"),
+        ("[[0, 32]]", "[[5, 32]]", UsageError, r"sides in \[training\].*the first of step 0"),
+        ("[[0, 32]]", "32", UsageError, r"sides in \[training\]"),
+        ("learned_dim", "learned_dims", ModelError, r"\[network\] in the recipe .* lacks learned_dim"),
+        ("std", "stds", ModelError, r"\[preprocess\] in the recipe .* lacks std"),
+        ("csv =", "csw =", ModelError, r"\[\[source\]\] 'zoo' in the recipe .* lacks csv"),
+        ("labels.csv", "label.csv", UsageError, r"'zoo' needs .*label\.csv, which is not there"),
+        ('"zoo"', '"zo"', UsageError, r"'zo' finds no pictures .*labels\.csv has pictures of zoo"),
+    ],
+)
+def test_what_is_wrong_in_a_recipe_is_told_before_any_view_is_made(
+    data: Path, tmp_path: Path, before: str, after: str, error: type[Exception], told: str
+) -> None:
+    """Some was an error of Python's own, after the half hour that views of many pictures take."""
+    assert before in RECIPE
+    (tmp_path / "recipe.toml").write_text(RECIPE.replace(before, after))
+    with pytest.raises(error, match=told):
+        train(tmp_path / "recipe.toml", {"d": data}, tmp_path / "out")
+    assert not (tmp_path / "out" / "bank").exists()
+
+
+def test_a_source_that_finds_nothing_is_refused(tmp_path: Path) -> None:
+    """A training went on with the pictures of the others, and nobody knew."""
+    with pytest.raises(UsageError, match=r"source 'zoo' finds no pictures to learn from"):
+        gather([{"name": "zoo", "kind": "folders", "data": "d"}], {"d": tmp_path})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"seed": -1}, "--seed is a whole number from 0 on, got -1"),
+        ({"threads": 0}, "--threads is a whole number from 1 on, got 0"),
+        ({"steps": 0}, "--steps is a whole number from 1 on, got 0"),
+        ({"minutes": 0.0}, "--minutes is more than 0, got 0"),
+        ({"minutes": float("nan")}, "--minutes is more than 0, got nan"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        TrainingOptions(**given)
+
+
+def unused(_: Path | None = None) -> panorama.Library:
+    raise AssertionError("no library is opened")
+
+
+def test_a_device_that_is_not_there_is_told_before_pictures_are_gathered(tmp_path: Path) -> None:
+    own = OwnData(query="SELECT crop_id FROM crops")
+    with pytest.raises(ModelError, match="a device is auto"):
+        fine_tune(
+            own,
+            tmp_path / "net",
+            TrainingOptions(device="cuda:99"),
+            start="panoramanet",
+            library=unused,
+            scratch=unused,
+        )
+
+
+# ---- copies
+
+
+def named(count: int, folder: Path) -> Path:
+    for number in range(count):
+        write_picture(folder / f"animal{number}" / "0.png", thing_picture("red", 32 + number))
+    return folder
+
+
+def test_a_copy_of_a_picture_does_not_count_as_another_thing(tmp_path: Path) -> None:
+    """The copy was another thing: learned from while its original judged."""
+    zoo = named(3, tmp_path / "zoo")
+    shutil.copytree(zoo, tmp_path / "again")
+    pictures = from_folders([zoo, tmp_path / "again"])
+    assert len(pictures) == 6
+    kept, copies = without_copies([pictures])
+    assert copies == 3 and [p.identity for p in kept] == [f"0/zoo/animal{n}" for n in range(3)]
+    shutil.copyfile(zoo / "animal0" / "0.png", zoo / "animal0" / "same.png")  # of one thing, so in one part
+    assert without_copies([from_folders([zoo])])[1] == 0
+    shutil.copyfile(zoo / "animal0" / "0.png", zoo / "animal1" / "same.png")
+    assert without_copies([from_folders([zoo])])[1] == 1
+
+
+def test_crops_of_another_source_count_once_and_those_of_one_library_stay(tmp_path: Path) -> None:
+    path = str(write_picture(tmp_path / "0.png", thing_picture("red")))
+    shutil.copyfile(path, tmp_path / "1.png")
+    crops = [Picture(path, "a", True, "v", "v#1"), Picture(str(tmp_path / "1.png"), "b", True, "v", "v#2")]
+    kept, copies = without_copies([crops, crops])
+    assert copies == 2 and [p.track for p in kept] == ["0/v#1", "0/v#2"]
+
+
+def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadImage, match=r"gone\.png cannot be read: No such file"):
+        without_copies([[Picture(str(tmp_path / "gone.png"), "a")]])
+
+
+def test_a_copy_of_a_video_that_the_query_brings_is_refused(tmp_path: Path, fake_proposer: Any) -> None:
+    film = write_film(tmp_path / "films" / "one.mp4", [Thing("red", 0, 20)])
+    (tmp_path / "other").mkdir()
+    shutil.copyfile(film, tmp_path / "other" / "renamed.mp4")
+    own = OwnData(videos=(tmp_path / "other",), query="SELECT crop_id FROM crops")
+    with panorama.open(tmp_path / "library") as library:
+        library.index(film, model="color-bands")
+        with pytest.raises(UsageError, match=r"one\.mp4 comes with --videos, as .*renamed\.mp4 and with"):
+            fine_tune(
+                own,
+                tmp_path / "net",
+                TrainingOptions(),
+                start="panoramanet",
+                library=lambda: library,
+                scratch=unused,
+            )
