@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import csv
 import datetime
+import errno
 import gc
 import io
 import json
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from panorama.errors import MissingExtra, UsageError
+from panorama.errors import LibraryWriteError, MissingExtra, UsageError
 from panorama.query.result import Result
 
 
@@ -94,6 +95,32 @@ def test_text_has_no_float_noise_and_keeps_every_digit_that_means_something() ->
     assert [float(row[0]) for row in rows] == told and rows[0] == ["3.2", "[3.2]"]
     # What is computed on with is what queries compare with.
     assert [row.x for row in result] == result.arrow()["x"].to_pylist() == values
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the rows of before were lost, and OSError told of it."""
+
+    def full(path: Path, text: str, **_: str) -> int:
+        path.write_bytes(text[:3].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sample().write(tmp_path / "a.csv")
+    before = (tmp_path / "a.csv").read_bytes()
+    monkeypatch.setattr(Path, "write_text", full)
+    for name in ("a.csv", "b.json"):
+        with pytest.raises(LibraryWriteError, match=f"{name} cannot be written: No space left on device"):
+            sample().write(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert (tmp_path / "a.csv").read_bytes() == before
+
+
+def test_the_format_may_be_named_beside_the_suffix(tmp_path: Path) -> None:
+    assert json.loads(sample().write(tmp_path / "rows", "json").read_text())[0]["name"] == "a"
+    assert sample().write(tmp_path / "x.txt", "table").read_text().endswith("(3 rows)\n")
+    with pytest.raises(UsageError, match="written as csv, json, parquet or table, got 'xml'"):
+        sample().write(tmp_path / "x.csv", "xml")
 
 
 def test_csv_can_be_read_back() -> None:

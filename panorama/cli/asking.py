@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -312,20 +312,11 @@ def _format(form: str | None, out: str | None) -> str:
 def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
     if out is not None:
         path = Path(out)
-        # The suffix of the file may be another than the format asked for.
-        partial = path.with_name(f".{path.name}.{'csv' if form == 'table' else form}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if form == "table":
-                partial.write_text(result.to_table(None) + "\n", encoding="utf-8")
-            else:
-                result.write(partial)
-            partial.replace(path)
         except OSError as exc:
             raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
-        finally:
-            with suppress(OSError):  # of a folder that is none
-                partial.unlink(missing_ok=True)
+        result.write(path, form)
         say(f"{counted(len(result), 'row')} written to {out}")
     elif form == "csv":
         click.echo(result.to_csv(), nl=False)

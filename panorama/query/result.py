@@ -10,7 +10,7 @@ import json
 import math
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from panorama.errors import MissingExtra, UsageError
+from panorama.errors import LibraryWriteError, MissingExtra, UsageError
 from panorama.lines import cells, counted, one_line, padded
 
 SHOWN_ROWS = 20
@@ -159,20 +159,35 @@ class Result:
         ]
         return "[" + ",\n ".join(lines) + "]"
 
-    def write(self, path: str | Path) -> Path:
-        """Write the rows to a .csv, .json or .parquet file; a file that is there is replaced.
+    def write(self, path: str | Path, form: str | None = None) -> Path:
+        """Write the rows to a file; one that is there is replaced once all is written, else kept.
+
+        Args:
+            path: its suffix says the format: .csv, .json or .parquet.
+            form: the format instead of that: csv, json, parquet, or table for text as it is printed.
 
         Raises:
-            UsageError: another suffix, or no such folder.
+            UsageError: another suffix or format, or no such folder.
+            LibraryWriteError: the disk is full, or it may not be written there.
         """
         path = Path(path)
         if not path.parent.is_dir():
             raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
-        writers = {".csv": self._write_csv, ".json": self._write_json, ".parquet": self._write_parquet}
-        writer = writers.get(path.suffix.lower())
+        writers = {"csv": self._write_csv, "json": self._write_json, "parquet": self._write_parquet}
+        if form is None and path.suffix.lower().removeprefix(".") not in writers:
+            raise UsageError(f"a result is written as .{', .'.join(writers)}, got {path.name!r}")
+        writer = (writers | {"table": self._write_table}).get(form or path.suffix.lower().removeprefix("."))
         if writer is None:
-            raise UsageError(f"a result is written as {', '.join(writers)}, got {path.name!r}")
-        writer(path)
+            raise UsageError(f"a result is written as {', '.join(writers)} or table, got {form!r}")
+        partial = path.with_name(f".{path.name}.part")
+        try:
+            writer(partial)
+            partial.replace(path)
+        except OSError as exc:
+            raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
         return path
 
     def _write_csv(self, path: Path) -> None:
@@ -180,6 +195,9 @@ class Result:
 
     def _write_json(self, path: Path) -> None:
         path.write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def _write_table(self, path: Path) -> None:
+        path.write_text(self.to_table(None) + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
         pyarrow.parquet.write_table(_with_durations(self._table), path)
