@@ -58,7 +58,7 @@ class Tensors:
         gain, shift, mean, variance = (
             self.take(f"{norm}.{part}", outputs) for part in ("weight", "bias", "running_mean", "running_var")
         )
-        scale = gain / np.sqrt(variance + np.float32(EPSILON))
+        scale = np.asarray(gain / np.sqrt(variance + np.float32(EPSILON)), np.float32)
         return weight * scale[:, None, None, None], shift - mean * scale
 
     def check_all_used(self) -> None:

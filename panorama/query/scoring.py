@@ -239,7 +239,7 @@ class Sought:
 
     def near(self, floor: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Queries of unit length (P, dim), and how similar to each a crop worth `floor` is at least."""
-        length = np.maximum(np.linalg.norm(self.positive, axis=1), 1e-9)
+        length = np.asarray(np.maximum(np.linalg.norm(self.positive, axis=1), 1e-9), np.float32)
         limits = least_similarity(floor, self.level[: len(self.positive)])
         return self.positive / length[:, None], np.asarray(limits / length, np.float32)
 

@@ -61,7 +61,7 @@ def centres_of(vectors: NDArray[np.float32], lists: int, wait: Callable[[], None
         empty = np.flatnonzero(counts == 0)
         sums[empty] = vectors[rng.integers(0, len(vectors), len(empty))]
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        centres = sums / np.maximum(norms, np.finfo(np.float32).tiny)
+        centres = np.asarray(sums / np.maximum(norms, np.finfo(np.float32).tiny), np.float32)
     return centres
 
 
