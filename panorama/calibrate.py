@@ -75,13 +75,16 @@ class _Pairs:
     crops: int
 
 
-def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> list[ExitReport]:
+def calibrate(
+    library: Library, precision: float = 0.95, slack: float = 0.0, recall: float | None = None
+) -> list[ExitReport]:
     """Set the bands of every exit from the library's own tracks, and keep them in the library.
 
     Args:
         precision: of the entities that are not in a library like this one, the share for which nothing at
             all may be accepted.
         slack: widens the uncertain band on both sides, in units of score.
+        recall: aimed at instead of a precision: the share of examples by which their own track is accepted.
 
     Raises:
         UsageError: a target out of range, or too few tracks to learn from.
@@ -90,6 +93,8 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
     if not 0.5 <= precision < 1:
         meant = f"; {precision:g} % is written {precision / 100:g}" if 50 <= precision < 100 else ""
         raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}{meant}")
+    if recall is not None and not 0.5 <= recall < 1:
+        raise UsageError(f"a recall to aim at is between 0.5 and 1, got {recall}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
     rules = rules_for(library.embedder)
@@ -107,16 +112,18 @@ def calibrate(library: Library, precision: float = 0.95, slack: float = 0.0) -> 
         vectors = library.vectors_of(crops.crop_ids, exit)
         cohort = library.embedder.cohort()[exit - 1]
         pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
-        reports.append(_report(exit, pairs, rule, precision, slack))
+        reports.append(_report(exit, pairs, rule, precision, slack, recall))
     measured = measured_with(library.embedder)
     library.put_setting(EVIDENCE + measured, [r.evidence.as_dict() for r in reports])
     library.put_setting(SETTING + measured, [r.calibration.as_dict() for r in reports])
     return reports
 
 
-def _report(exit: int, pairs: _Pairs, rules: Calibration, precision: float, slack: float) -> ExitReport:
+def _report(
+    exit: int, pairs: _Pairs, rules: Calibration, precision: float, slack: float, recall: float | None
+) -> ExitReport:
     """The bands of one exit; see `calibrate` and `fit`."""
-    calibration = fit(pairs.same, pairs.stranger, precision, rules).widened(slack)
+    calibration = fit(pairs.same, pairs.stranger, precision, rules, recall).widened(slack)
     threshold = calibration.normalised(calibration.high)
     return ExitReport(
         exit,
@@ -132,12 +139,17 @@ def _report(exit: int, pairs: _Pairs, rules: Calibration, precision: float, slac
 
 
 def fit(
-    same: NDArray[np.float32], stranger: NDArray[np.float32], precision: float, rules: Calibration
+    same: NDArray[np.float32],
+    stranger: NDArray[np.float32],
+    precision: float,
+    rules: Calibration,
+    recall: float | None = None,
 ) -> Calibration:
     """Bands from sure pairs and best strangers.
 
     The score is a logistic curve that gives 0.5 at the border of acceptance: the value that only a share
-    1 - precision of best strangers reaches. Rejected is what half of the best strangers reach.
+    1 - precision of best strangers reaches, or, for a recall, that such a share of sure pairs reaches.
+    Rejected is what half of the best strangers reach.
 
     Args:
         rules: the calibration of this exit before, see `rules_for`. Pairs of single tracks say nothing
@@ -145,7 +157,10 @@ def fit(
             nothing goes on accepting nothing.
     """
     # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
-    high = max(float(np.quantile(stranger, precision)), 0.0)
+    border = np.quantile(stranger, precision)
+    if recall is not None:
+        border = np.quantile(same, 1 - recall, method="lower")
+    high = max(float(border), 0.0)
     low = min(float(np.median(stranger)), high)
     # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
     spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2

@@ -34,6 +34,13 @@ def test_the_border_lets_the_stated_share_of_best_strangers_through() -> None:
     assert accepted.mean() == pytest.approx(0.05, abs=0.01)
 
 
+def test_a_recall_accepts_the_stated_share_of_sure_pairs() -> None:
+    for recall in (0.6, 0.9):
+        calibration = fit(SAME, STRANGER, precision=0.95, rules=PLAIN, recall=recall)
+        accepted = bands(SAME, calibration, best=0.0) == ACCEPTED
+        assert accepted.mean() == pytest.approx(recall, abs=0.01)
+
+
 def test_what_is_far_above_strangers_is_accepted_and_the_typical_one_rejected() -> None:
     calibration = fit(SAME, STRANGER, precision=0.99, rules=PLAIN)
     values = np.array([0.9, float(np.quantile(STRANGER, 0.8)), 0.0], np.float32)

@@ -51,20 +51,29 @@ def models_command(as_json: bool) -> None:
 
 @click.command("calibrate")
 @click.option("--precision", type=float, default=0.95, show_default=True, help="What to aim at.")
+@click.option(
+    "--recall", type=float, help="Aim at this share of a thing's tracks instead, by examples of it."
+)
 @click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write it here as well, as models ship it.")
 @click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
 @json_option
 @click.pass_context
 def calibrate_command(
-    ctx: click.Context, precision: float, slack: float, out: str | None, reset: bool, as_json: bool
+    ctx: click.Context,
+    precision: float,
+    recall: float | None,
+    slack: float,
+    out: str | None,
+    reset: bool,
+    as_json: bool,
 ) -> None:
     """Set the bands of accept, uncertain and reject from the library's own tracks."""
     library = opened(ctx)
     if reset:
         given = [
             name
-            for name in ("precision", "slack", "out")
+            for name in ("precision", "recall", "slack", "out")
             if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
         ]
         if given:
@@ -75,7 +84,9 @@ def calibrate_command(
                 library.put_setting(key, None)
         say("the model's own calibration applies again")
         return
-    reports = calibrate(library, precision, slack)
+    if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
+        raise click.UsageError("one target sets the border: --precision or --recall")
+    reports = calibrate(library, precision, slack, recall)
     if out is not None:
         write_calibration(Path(out), [r.calibration for r in reports])
         say(f"written to {out}")
