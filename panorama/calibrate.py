@@ -90,11 +90,10 @@ def calibrate(
         UsageError: a target out of range, or too few tracks to learn from.
         ModelError: the model ships with a malformed calibration.
     """
-    if not 0.5 <= precision < 1:
-        meant = f"; {precision:g} % is written {precision / 100:g}" if 50 <= precision < 100 else ""
-        raise UsageError(f"a precision to aim at is between 0.5 and 1, got {precision}{meant}")
-    if recall is not None and not 0.5 <= recall < 1:
-        raise UsageError(f"a recall to aim at is between 0.5 and 1, got {recall}")
+    for name, aim in (("precision", precision), ("recall", recall)):
+        if aim is not None and not 0.5 <= aim < 1:
+            meant = f"; {aim:g} % is written {aim / 100:g}" if 50 <= aim < 100 else ""
+            raise UsageError(f"a {name} to aim at is between 0.5 and 1, got {aim}{meant}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
     rules = rules_for(library.embedder)

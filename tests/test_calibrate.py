@@ -170,3 +170,5 @@ def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran
     write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
     run("index", "a.mp4", "--model", "color-bands")
     assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err
+    assert "a recall to aim at is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
+    assert "one target sets the border" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
