@@ -79,7 +79,8 @@ class IndexReport:
         pictures: folders whose pictures were passed over, and would be a video if the folder were named.
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
-        warnings: remarks for people: registered pictures that have not all vectors of this model, and why.
+        warnings: remarks for people: registered pictures that have not all vectors of this model, and why;
+            videos that were indexed from a folder that was named, and whose files are gone.
     """
 
     files: tuple[FileOutcome, ...]
