@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
 from panorama.hit_frames import NoFrame, Stamps, file_of_hit, frames_of
 from panorama.lines import clock, counted, one_line
+from panorama.store.layout import whole_file
 from panorama.track_boxes import Box, TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
@@ -185,15 +186,8 @@ def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:
         LibraryWriteError: the file cannot be written.
     """
     _, data = cv2.imencode(out.suffix.lower(), rgb[:, :, ::-1])
-    partial = out.with_name(f".{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(out) as partial:
         partial.write_bytes(data.tobytes())
-        partial.replace(out)
-    except OSError as exc:
-        with suppress(OSError):  # the folder may be none
-            partial.unlink(missing_ok=True)
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:

@@ -10,19 +10,19 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panorama.errors import LibraryWriteError, UsageError
+from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame
 from panorama.lines import clock, counted, one_line
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
 from panorama.sheet import stamps_of
+from panorama.store.layout import whole_file
 from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:
@@ -101,15 +101,8 @@ def write_page(
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     text = _document(result, hits, tiles, frames, crops, command)
     data = text.encode("utf-8")
-    partial = out.with_name(f".{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(out) as partial:
         partial.write_bytes(data)
-        partial.replace(out)
-    except OSError as exc:
-        with suppress(OSError):  # the folder may be none
-            partial.unlink(missing_ok=True)
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
     failed = dict.fromkeys(frame.error for frame in frames if isinstance(frame, NoFrame))
     return PageReport(len(tiles), hits, len(data), tuple(failed))
 

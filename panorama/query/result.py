@@ -10,7 +10,7 @@ import json
 import math
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from panorama.errors import LibraryWriteError, MissingExtra, UsageError
+from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, one_line, padded
+from panorama.store.layout import whole_file
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 40
@@ -174,20 +175,14 @@ class Result:
         if not path.parent.is_dir():
             raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
         writers = {"csv": self._write_csv, "json": self._write_json, "parquet": self._write_parquet}
-        if form is None and path.suffix.lower().removeprefix(".") not in writers:
+        suffix = path.suffix.lower().removeprefix(".")
+        if form is None and suffix not in writers:
             raise UsageError(f"a result is written as .{', .'.join(writers)}, got {path.name!r}")
-        writer = (writers | {"table": self._write_table}).get(form or path.suffix.lower().removeprefix("."))
+        writer = (writers | {"table": self._write_table}).get(form or suffix)
         if writer is None:
             raise UsageError(f"a result is written as {', '.join(writers)} or table, got {form!r}")
-        partial = path.with_name(f".{path.name}.part")
-        try:
+        with whole_file(path) as partial:
             writer(partial)
-            partial.replace(path)
-        except OSError as exc:
-            raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
         return path
 
     def _write_csv(self, path: Path) -> None:

@@ -1,11 +1,14 @@
-"""Where a library's files lie: a directory enters, paths and lock names leave."""
+"""Where a library's files lie: a directory enters, paths and lock names leave; and files written whole."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from panorama.errors import LibraryWriteError
 from panorama.store.catalog import Catalog
 from panorama.store.schema import TABLES
 
@@ -81,3 +84,24 @@ def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = T
         raise
     if durable:
         sync_folder(path.parent)
+
+
+@contextmanager
+def whole_file(out: Path) -> Iterator[Path]:
+    """Where to write what becomes `out`, a file for users; until all of it is there what was there stays.
+
+    Its folder is made. Nobody waits for the disk.
+
+    Raises:
+        LibraryWriteError: the file cannot be written.
+    """
+    partial = out.with_name(f".{out.name}.part")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        partial.replace(out)
+    except OSError as exc:
+        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        with suppress(OSError):  # the folder may be none
+            partial.unlink(missing_ok=True)
