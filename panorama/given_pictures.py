@@ -19,6 +19,7 @@ from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.margins import margin_remark
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
+from panorama.store import SeenAt
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8
@@ -44,12 +45,14 @@ class Picture:
         first: whether it is the first of several, in a file that moves.
         corner_xy: its corner in the picture as given, of which transparent margins were cut off. Boxes count
             in pixels of that.
+        seen: where, if it is a crop of a video of the library.
     """
 
     rgb: NDArray[np.uint8]
     source: str
     first: bool = False
     corner_xy: tuple[int, int] = (0, 0)
+    seen: SeenAt | None = None
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:

@@ -24,7 +24,7 @@ from panorama.lines import composed
 from panorama.listed_videos import file_of, gone_remarks, names_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.store import Exemplar, LibraryInfo, Snapshot, Store
+from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
 from panorama.zones import Zones
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -308,6 +308,14 @@ class Library(HeldOpen):
     def exemplars(self, name: str) -> list[Exemplar]:
         """The pictures of an entity, in order of registration."""
         return self._store.exemplars(name)
+
+    def reviewed(self, video: File) -> list[Reviewed]:
+        """Answers from a file that somebody said yes or no to (`register_seen`), in order of time.
+
+        They hold for its content: for all of its copies, however it is indexed since.
+        """
+        known = self._store.known_file(str(Path(video).resolve()))
+        return self._store.reviewed(known.content_hash) if known else []
 
     def rename(self, name: str, new: str) -> None:
         """Give an entity another name; EntityError if it is taken."""

@@ -25,7 +25,7 @@ from panorama.given_pictures import (
 )
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
-from panorama.store import NewExemplar
+from panorama.store import NewExemplar, SeenAt, segment_of
 from panorama.store.schema import BEST_FIRST
 from panorama.video import open_video
 
@@ -195,9 +195,18 @@ def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence
                 raise UsageError(f"no {kind} {number}{stored}; a query over crops lists them")
             chosen.append(rows[int(number)])
     return [
-        Picture(library.crop(row["crop_id"]), f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}")
+        Picture(
+            library.crop(row["crop_id"]),
+            f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}",
+            seen=_seen_at(row),
+        )
         for row in chosen
     ]
+
+
+def _seen_at(row: Mapping[str, Any]) -> SeenAt:
+    box = row["x1"], row["y1"], row["x2"], row["y2"]
+    return SeenAt(int(segment_of(row["crop_id"])), row["frame"], row["time"], box)
 
 
 def crops_taken(library: Library, kind: str, ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
@@ -234,6 +243,7 @@ def exemplars(
             vectors={(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)},
             width=picture.rgb.shape[1],
             height=picture.rgb.shape[0],
+            seen=picture.seen,
         )
         for i, (picture, jpeg) in enumerate(zip(pictures, jpegs, strict=True))
     ]

@@ -6,6 +6,7 @@ from panorama.store.crops import CropBatch
 from panorama.store.priority import PauseGate
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
+from panorama.store.seen import Reviewed, SeenAt
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Album, DataFile, Snapshot
@@ -30,6 +31,8 @@ __all__ = [
     "PauseGate",
     "Recorded",
     "RecordedRow",
+    "Reviewed",
+    "SeenAt",
     "SegmentWriter",
     "Snapshot",
     "Store",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, unknown
-from panorama.store import settings
+from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place, write_atomically
 
@@ -73,6 +73,7 @@ class NewExemplar:
             kept out, and nothing else.
         vectors: by (model_hash, exit).
         width, height: of the picture in pixels.
+        seen: where, if it is a crop of a video of this library.
     """
 
     picture: bytes
@@ -83,6 +84,7 @@ class NewExemplar:
     width: int = 0
     height: int = 0
     denied: bool = False
+    seen: seen.SeenAt | None = None
 
     def __post_init__(self) -> None:
         if not self.picture:
@@ -210,6 +212,8 @@ def _add(
             )
         )
     _put_vectors(tx, exemplar, item.vectors)
+    if item.seen is not None:
+        seen.put(tx, exemplar, item.seen)
     return exemplar
 
 

@@ -175,7 +175,22 @@ CATEGORY = (
     "UPDATE videos SET mtime_ns = 0 WHERE content_sample IS NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY)
+SEEN = (
+    # By content, so that it holds for every copy of a video and however it is indexed later.
+    """CREATE TABLE seen (
+        exemplar_id INTEGER NOT NULL REFERENCES exemplars (exemplar_id) ON DELETE CASCADE,
+        content_hash TEXT NOT NULL,
+        frame INTEGER NOT NULL,
+        time REAL NOT NULL,
+        x1 REAL NOT NULL, y1 REAL NOT NULL, x2 REAL NOT NULL, y2 REAL NOT NULL,
+        PRIMARY KEY (exemplar_id, content_hash, frame)
+    )""",
+    "CREATE INDEX seen_by_content ON seen (content_hash)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN,
+)  # fmt: skip
 """Step i (from 0) takes version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

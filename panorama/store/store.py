@@ -22,6 +22,7 @@ from panorama.store import (
     priority,
     recorded,
     rewrite,
+    seen,
     settings,
     sightings,
     sweep,
@@ -307,6 +308,11 @@ class Store:
         """Pictures of an entity; UnknownEntity with near names."""
         with self._place.catalog.read() as tx:
             return album.exemplars(tx, self.path, entity)
+
+    def reviewed(self, content_hash: str) -> list[seen.Reviewed]:
+        """What somebody said of answers from a video's content, in order of time."""
+        with self._place.catalog.read() as tx:
+            return seen.reviewed(tx, content_hash)
 
     def rename_entity(self, entity: str, new: str) -> None:
         """Give an entity another name."""

@@ -146,13 +146,15 @@ class Trial:
     Attributes:
         predicted_speed: before it was run; None for the runs that the prediction is made of.
         measured_speed: seconds of video a second.
-        loss: share of the answers of the densest setting that it does not give.
+        loss: share of the answers of the densest setting that it does not give, see `sample.loss_between`.
+        otherwise: share of reviewed answers that it tells otherwise; None where there are too few of them.
     """
 
     settings: IngestSettings
     predicted_speed: float | None
     measured_speed: float
     loss: float
+    otherwise: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -165,6 +167,7 @@ class Trial:
             "predicted_speed": predicted,
             "measured_speed": round(self.measured_speed, 3),
             "loss": round(self.loss, 4),
+            "reviewed_otherwise": None if self.otherwise is None else round(self.otherwise, 4),
         }
 
 

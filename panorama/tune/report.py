@@ -10,9 +10,12 @@ from panorama.indexing.profile import Profile, describe
 from panorama.indexing.settings import Work
 from panorama.lines import counted
 from panorama.tune.choice import USUAL, CostModel, Trial, on_the_front
+from panorama.tune.reviewed import LEAST_REVIEWED, Review
 from panorama.tune.sample import Decoded, Stretch
 
 HEAD = "   a second  pixels  crops  exits  predicted  measured   loss"
+REVIEWED = "  reviewed"
+"""One column more where reviewed answers are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class TuneReport:
         trials: every setting that was run, slowest first.
         things: how many things the loss is the mean of.
         profile: what was chosen; its speeds are those of a run of its own.
+        review: the reviewed answers in the sample.
     """
 
     stretches: tuple[Stretch, ...]
@@ -53,6 +57,7 @@ class TuneReport:
     trials: tuple[Trial, ...]
     things: int
     profile: Profile
+    review: Review
 
     @property
     def ratio(self) -> float:
@@ -77,6 +82,7 @@ class TuneReport:
             "embed_seconds": {str(n): round(s, 6) for n, s in self.networks.embed_seconds.items()},
             "stage_seconds": {name: round(seconds, 6) for name, seconds in stages.items()},
             "things": self.things,
+            "reviewed": len(self.review.marks),
             "trials": [{**trial.as_dict(), "front": trial in front} for trial in self.trials],
             "profile": self.profile.as_dict(),
             "ratio": round(self.ratio, 4),
@@ -89,7 +95,7 @@ class TuneReport:
         return [
             *self._measured(),
             "",
-            HEAD,
+            HEAD + (REVIEWED if self.review.counts else ""),
             *(_row(trial, trial in on_the_front(self.trials)) for trial in self.trials),
             "",
             f"chosen: {describe(profile.settings)}",
@@ -149,8 +155,23 @@ class TuneReport:
             f"embedder: ms a crop {deeper}, in batches of {work.embed_batch}; "
             f"threads of each network: {work.threads.network}",
             f"loss: 1 - average precision of the frames in which the densest setting finds {self.things} "
-            "things",
+            "things"
+            + (
+                ", or the share of reviewed answers told otherwise beyond it, if that is larger"
+                * self.review.counts
+            ),
+            *self._reviewed(),
         ]
+
+    def _reviewed(self) -> Iterator[str]:
+        """What somebody had said of answers from the sample."""
+        marks = self.review.marks
+        if not marks:
+            return
+        yes = sum(mark.said.right for mark in marks)
+        things = counted(len({mark.said.entity for mark in marks}), "entity", "entities")
+        few = "" if self.review.counts else f": too few to judge by, {LEAST_REVIEWED} are needed"
+        yield f"reviewed answers in the sample: {yes} yes and {len(marks) - yes} no, of {things}{few}"
 
 
 def _row(trial: Trial, is_front: bool) -> str:
@@ -161,4 +182,5 @@ def _row(trial: Trial, is_front: bool) -> str:
         f" {'*' if is_front else ' '} {settings.samples_per_second:8g}  {settings.proposal_side:6}"
         f"  {settings.crops_per_track:5}  {settings.depth or 'all':>5}  {predicted:>9}"
         f"  {trial.measured_speed:7.1f}x  {trial.loss:5.1%}"
+        + ("" if trial.otherwise is None else f"  {trial.otherwise:8.1%}")
     )

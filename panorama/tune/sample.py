@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,11 @@ from panorama.models.base import Embedder, Image
 from panorama.query.relations import Limits
 from panorama.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
 from panorama.registering import exemplars
-from panorama.store import ModelRow, NewExemplar, Store, VideoRow
+from panorama.store import ModelRow, NewExemplar, Reviewed, Store, VideoRow
 from panorama.store.schema import BEST_FIRST
 from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
+from panorama.tune.reviewed import Mark, Review, moments_together, start_around
 from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
 
 MOST_FILES = 4
@@ -63,10 +64,12 @@ class Answers:
     Attributes:
         found: by entity, the frames in which it was accepted.
         scores: by entity, the best score of every frame in which anything was to be seen.
+        otherwise: share of reviewed answers that it tells otherwise; None where there are too few.
     """
 
     found: Mapping[str, frozenset[Frame]]
     scores: Mapping[str, Mapping[Frame, float]]
+    otherwise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,28 @@ class Stretch:
 
     Attributes:
         name: under which the scratch library lists it.
+        marks: answers from it that somebody said yes or no to.
     """
 
     name: str
     path: Path
     start_seconds: float
     seconds: float
+    marks: tuple[Mark, ...] = ()
 
     def open(self, threads: int) -> StretchReader:
         """A reader to which this is all."""
         return StretchReader(open_video(self.path, threads=threads), self.start_seconds, self.seconds)
 
 
-def choose_stretches(found: Found, seconds: float) -> tuple[list[Stretch], list[str]]:
-    """Stretches of `seconds` in all from the middle of some of the videos; and why others cannot be read.
+def choose_stretches(
+    found: Found, seconds: float, said: Mapping[Path, Sequence[Reviewed]] | None = None
+) -> tuple[list[Stretch], list[str]]:
+    """Stretches of `seconds` in all from some of the videos; and why others cannot be read.
+
+    Args:
+        said: what somebody said of answers, by file. Where most of these lie stretches are taken first,
+            several of one file where it has several such places; of other files the middle is taken.
 
     Raises:
         VideoError: no video was found, or none of those tried can be read.
@@ -96,14 +107,23 @@ def choose_stretches(found: Found, seconds: float) -> tuple[list[Stretch], list[
     if not found.videos:
         named = ", ".join([*found.missing, *found.empty, *(path for path, _ in found.unreadable)])
         raise VideoError(f"no video to try settings on: {named or 'nothing was named'}")
+    said = said or {}
     stretches: list[Stretch] = []
     unread: list[str] = []
-    wanted = min(MOST_FILES, len(found.videos))
-    for video in _spread(found.videos):
+    groups = moments_together(said, seconds / MOST_FILES, MOST_FILES)
+    by_path = {video.path: video for video in found.videos}
+    plain = [video for video in _spread(found.videos) if video.path not in {path for path, _ in groups}]
+    asked: list[tuple[FoundVideo, list[float]]] = [(by_path[path], moments) for path, moments in groups]
+    asked += [(video, []) for video in plain]
+    wanted = min(MOST_FILES, len(asked))
+    for video, moments in asked:
         if len(stretches) == wanted or len(unread) >= 2 * MOST_FILES:
             break
         try:
-            stretches.append(_stretch(video, len(stretches), seconds / wanted))
+            stretch = _stretch(video, len(stretches), seconds / wanted, moments)
+            known = {mark.said for other in stretches for mark in other.marks}
+            left = [one for one in said.get(video.path, ()) if one not in known]
+            stretches.append(replace(stretch, marks=_marks(stretch, left)) if left else stretch)
         except VideoError as exc:
             unread.append(str(exc))
     if not stretches:
@@ -118,7 +138,7 @@ def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
     return [videos[i] for i in first] + [video for i, video in enumerate(videos) if i not in first]
 
 
-def _stretch(video: FoundVideo, number: int, seconds: float) -> Stretch:
+def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[float]) -> Stretch:
     start = 0.0
     with open_video(video.path, threads=1) as reader:
         next(iter(reader.frames()))  # one that opens may still not decode
@@ -126,7 +146,17 @@ def _stretch(video: FoundVideo, number: int, seconds: float) -> Stretch:
         small = video.path.is_dir() or video.path.stat().st_size <= SCANNED_BYTES
         if duration is not None and small:
             start = max(0.0, (duration - seconds) / 2)
+            if moments:
+                start = start_around(moments, seconds, duration)
     return Stretch(f"{number}-{video.path.name}", video.path, start, seconds)
+
+
+def _marks(stretch: Stretch, said: Sequence[Reviewed]) -> tuple[Mark, ...]:
+    """Those of the reviewed answers that lie in the stretch, with frames counted from its first."""
+    with stretch.open(threads=1) as reader:
+        first, count = reader.first_frame, len(reader.times())
+    inside = [one for one in said if 0 <= one.frame - first < count]
+    return tuple(Mark(stretch.name, one.frame - first, one) for one in inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +230,26 @@ class Scratch:
                 found.update(zip(batch.crop_ids.tolist(), batch.jpegs, strict=True))
         return [decode_picture(found[crop_id]) for crop_id in ids]
 
-    def answers(self, album: dict[str, list[NewExemplar]]) -> Answers:
-        """In which frames each entity of an album, which is registered here, is found, and how surely."""
-        if album:
-            self.store.add_album(album)
+    def answers(self, album: Mapping[str, Sequence[NewExemplar]], review: Review | None = None) -> Answers:
+        """In which frames each entity of an album, which is registered here, is found, and how surely.
+
+        Args:
+            review: told, too, is how many of these answers this library gives otherwise.
+        """
+        registered = {**album, **(review.album if review else {})}
+        if registered:
+            self.store.add_album(registered)
         asked = Answering(self.store, lambda: self.embedder)
         try:
             found = {name: _rows(asked, ENTITY_FRAMES, name) for name in album}
             ranked = {name: _rows(asked, RANKED_FRAMES, name) for name in album}
+            otherwise = review.otherwise(asked) if review else None
         finally:
             asked.forget()
         return Answers(
             {name: frozenset((row[0], row[1]) for row in rows) for name, rows in found.items()},
             {name: {(video, frame): s for video, frame, s in rows} for name, rows in ranked.items()},
+            otherwise,
         )
 
 
@@ -227,7 +264,11 @@ def album_of(pictures: Sequence[NDArray[np.uint8]], embedder: Embedder) -> dict[
 
 
 def loss_between(dense: Answers, other: Answers) -> float:
-    """What the other answers lose: 1 - average precision, the mean over entities that the dense ones find.
+    """What the other answers lose beside the dense ones.
+
+    It is 1 - average precision, the mean over entities that the dense ones find, or the share of reviewed
+    answers that are told otherwise beyond those that the dense ones tell otherwise too, if that is larger:
+    what was reviewed had been found once, so it alone would not tell of what is found only by looking closer.
 
     The frames that the dense answers accept are the truth; the other ones rank frames. What both accept is
     not compared: what lies at the border falls to one side or the other by chance.
@@ -246,7 +287,8 @@ def loss_between(dense: Answers, other: Answers) -> float:
             "nothing was found in the sample that could be followed and found again, so settings cannot be "
             "judged and stay as they are; name footage in which something happens, or try --seconds 300"
         )
-    return float(np.mean(losses))
+    beyond = (other.otherwise or 0.0) - (dense.otherwise or 0.0)
+    return max(float(np.mean(losses)), beyond)
 
 
 @dataclass(slots=True)

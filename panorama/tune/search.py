@@ -31,6 +31,7 @@ from panorama.tune.choice import (
     fast_enough,
 )
 from panorama.tune.report import Networks, TuneReport
+from panorama.tune.reviewed import Review, review_of, said_of
 from panorama.tune.sample import (
     LEAST_SECONDS,
     Answers,
@@ -93,7 +94,7 @@ def tune(
     if least_speed is not None and not 0 < least_speed < 1e6:
         raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
     found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths), library.path)
-    stretches, unread = choose_stretches(found, seconds)
+    stretches, unread = choose_stretches(found, seconds, said_of(library, found))
     with Threads.here().lent() as threads:
         decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
         tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
@@ -103,7 +104,8 @@ def tune(
             beside(library.proposer, embedder) as (proposer, embedder),
         ):
             networks = time_networks(proposer, embedder, decoded.pictures)
-            bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, tell)
+            review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
+            bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, review, tell)
             if least_speed is not None:
                 chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
             elif most_loss is not None:
@@ -113,8 +115,9 @@ def tune(
             profile = bench.confirm(chosen)
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(
-        tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile
-    )
+        tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile,
+        review,
+    )  # fmt: skip
 
 
 class _Bench:
@@ -128,6 +131,7 @@ class _Bench:
         embedder: Embedder,
         proposer: Proposer,
         networks: Networks,
+        review: Review,
         tell: Callable[[str], None],
     ) -> None:
         self._folder = folder
@@ -140,6 +144,7 @@ class _Bench:
         self._runs = 0
         self.trials: dict[IngestSettings, Trial] = {}
         self._networks = networks
+        self._review = review if review.counts else None
         self._best: dict[IngestSettings, Timed] = {}
         dense, sparse = self._index(DENSEST), self._index(SPARSEST)
         self._album: dict[str, list[NewExemplar]] = album_of(dense.examples(), embedder)
@@ -197,13 +202,13 @@ class _Bench:
 
     def _answers(self, scratch: Scratch) -> Answers:
         try:
-            return scratch.answers(self._album)
+            return scratch.answers(self._album, self._review)
         finally:
             scratch.store.close()
 
     def _keep(self, timed: Timed, predicted: float | None, answers: Answers) -> None:
         loss = loss_between(self._dense, answers)
-        self.trials[timed.settings] = Trial(timed.settings, predicted, timed.speed, loss)
+        self.trials[timed.settings] = Trial(timed.settings, predicted, timed.speed, loss, answers.otherwise)
 
 
 def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Image]) -> Networks:

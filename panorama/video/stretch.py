@@ -31,6 +31,11 @@ class StretchReader(VideoReader):
             before = np.flatnonzero(table.keyframes & (table.times.seconds <= start_seconds))
             self._first = int(before[-1]) if len(before) else 0
 
+    @property
+    def first_frame(self) -> int:
+        """Where the stretch begins in the video, a number of a frame."""
+        return self._first
+
     def _scan(self) -> FrameTable:
         table = self._video._scan()
         seconds = table.times.seconds

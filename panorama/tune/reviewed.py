@@ -1,0 +1,136 @@
+"""Answers that somebody said yes or no to enter; the share that a library of a sample tells otherwise leaves.
+
+A yes is told as it was said where the entity is accepted in that frame and at that place, a no where it is
+not. The entity is asked for by its other pictures, those that were not cut from the sample, as long as there
+are any: a picture finds the track that it was cut from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.answering import Answering
+from panorama.crops import decode_picture
+from panorama.given_pictures import Picture
+from panorama.models.base import Embedder
+from panorama.query.kinship import SAME_PLACE, shared
+from panorama.query.relations import Limits
+from panorama.registering import exemplars
+from panorama.store import Exemplar, NewExemplar, Reviewed
+from panorama.video import Found
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+LEAST_REVIEWED = 5
+"""So many reviewed answers in a sample say something about settings; fewer are left out."""
+
+_ACCEPTED = "SELECT video, frame, x1, y1, x2, y2 FROM (SELECT frames WHERE entity = ?) WHERE video = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A reviewed answer where it lies in the sample.
+
+    Attributes:
+        stretch: the name of its stretch.
+        frame: counted from the stretch's first.
+        said: what was said, with the place in pixels.
+    """
+
+    stretch: str
+    frame: int
+    said: Reviewed
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """All reviewed answers in a sample, and the pictures that are asked by.
+
+    Attributes:
+        album: by entity, as it is registered in libraries of the sample.
+    """
+
+    marks: tuple[Mark, ...]
+    album: Mapping[str, Sequence[NewExemplar]]
+
+    @property
+    def counts(self) -> bool:
+        """Whether there are enough of them to judge by."""
+        return len(self.marks) >= LEAST_REVIEWED
+
+    def otherwise(self, asked: Answering) -> float:
+        """Share of the answers that a library in which the album is registered tells otherwise."""
+        wrong = sum(_accepted(asked, mark) != mark.said.right for mark in self.marks)
+        return wrong / len(self.marks)
+
+
+def _accepted(asked: Answering, mark: Mark) -> bool:
+    """Whether the entity is accepted in the frame, at the same place."""
+    rows = asked.query(_ACCEPTED, [name_of(mark.said.entity), mark.stretch], None, Limits()).fetchall()
+    boxes = np.array([row[2:6] for row in rows if row[1] == mark.frame], np.float32).reshape(-1, 4)
+    said = np.tile(np.array(mark.said.box_xyxy, np.float32), (len(boxes), 1))
+    return bool((shared(boxes, said) >= SAME_PLACE).any())
+
+
+def name_of(entity: str) -> str:
+    """Under which an entity is registered in a library of the sample, apart from what that is asked for."""
+    return f"reviewed {entity}"
+
+
+def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
+    """By file, what somebody said of answers from it; files of which nothing was said are left out."""
+    if not library.exists:
+        return {}
+    told = {video.path: library.reviewed(video.path) for video in found.videos}
+    return {path: said for path, said in told.items() if said}
+
+
+def moments_together(
+    said: Mapping[Path, Sequence[Reviewed]], seconds: float, most: int
+) -> list[tuple[Path, list[float]]]:
+    """Moments of answers that lie within `seconds` of one file, at most so many groups, the largest first."""
+    left = {path: np.sort([one.seconds for one in some]) for path, some in said.items()}
+    groups: list[tuple[Path, list[float]]] = []
+    while len(groups) < most and any(len(times) for times in left.values()):
+        spans = {path: _densest(times, seconds) for path, times in left.items() if len(times)}
+        path = max(spans, key=lambda path: spans[path].stop - spans[path].start)
+        groups.append((path, left[path][spans[path]].tolist()))
+        left[path] = np.delete(left[path], spans[path])
+    return groups
+
+
+def _densest(times: NDArray[np.float64], seconds: float) -> slice:
+    """Which of some sorted times (N,), at least one, are the most within `seconds`."""
+    counts = np.searchsorted(times, times + seconds, side="right") - np.arange(len(times))
+    first = int(np.argmax(counts))
+    return slice(first, first + int(counts[first]))
+
+
+def start_around(moments: Sequence[float], seconds: float, duration: float) -> float:
+    """When a stretch of `seconds` begins that has some moments in its middle, within the video."""
+    start = (min(moments) + max(moments) - seconds) / 2
+    return max(0.0, min(start, duration - seconds))
+
+
+def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Review:
+    """What the marks of a sample are judged by."""
+    inside = {mark.said.exemplar_id for mark in marks}
+    album = {}
+    for entity in sorted({mark.said.entity for mark in marks}):
+        every = library.exemplars(entity)
+        apart = [one for one in every if one.exemplar_id not in inside]
+        kept = apart if any(not one.negative for one in apart) else every
+        album[name_of(entity)] = [_registered(one, embedder) for one in kept]
+    return Review(tuple(marks), album)
+
+
+def _registered(one: Exemplar, embedder: Embedder) -> NewExemplar:
+    picture = Picture(decode_picture(one.picture.read_bytes(), str(one.picture)), one.source)
+    return exemplars([picture], embedder, one.negative, one.denied)[0]

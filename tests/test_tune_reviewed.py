@@ -1,0 +1,200 @@
+"""`panorama tune` by reviewed answers: where they lie in a sample, and which settings tell them otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.answering import Answering
+from panorama.indexing.settings import IngestSettings
+from panorama.store import Reviewed, Store
+from panorama.tune import tune
+from panorama.tune.choice import SPARSEST
+from panorama.tune.reviewed import (
+    LEAST_REVIEWED,
+    Mark,
+    Review,
+    moments_together,
+    name_of,
+    review_of,
+    said_of,
+    start_around,
+)
+from panorama.tune.sample import Answers, choose_stretches, loss_between
+from panorama.video import find_videos
+
+COLORS = ("red", "green", "blue")
+
+
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
+    """A film of red, green and blue things, one after the other, indexed; red is registered by a picture."""
+    library = panorama.open(tmp_path / "library", create=True)
+    library.use_model("color-bands")
+    things = [Thing(COLORS[i % 3], 20 * i, 20 * i + 15) for i in range(6)]
+    library.index(write_film(tmp_path / "films" / "a.mp4", things, frames=120))
+    library.register("red thing", write_picture(tmp_path / "red.png", thing_picture("red")))
+    return library
+
+
+def track_at(library: panorama.Library, seconds: float) -> int:
+    """The longest track in sight at a time."""
+    sql = (
+        "SELECT track_id FROM tracks WHERE start_time <= ? AND end_time > ? "
+        "ORDER BY end_time - start_time DESC, track_id LIMIT 1"
+    )
+    return int(library.query(sql, [seconds, seconds]).fetchall()[0][0])
+
+
+def test_what_was_said_of_an_answer_is_kept_with_its_place_until_it_is_unsaid(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    assert library.reviewed(film) == [], "a picture from elsewhere is no answer"
+    right, wrong = track_at(library, 1), track_at(library, 3)
+    library.register_seen("red thing", track_ids=[right])
+    library.register_seen("red thing", track_ids=[wrong], look_alike=True)
+    said = library.reviewed(film)
+    assert [(one.entity, one.right) for one in said] == [("red thing", True), ("red thing", False)]
+    crop = library.query("SELECT * FROM crops WHERE track_id = ?", [right]).arrow().to_pylist()
+    assert (said[0].frame, said[0].seconds) in {(row["frame"], row["time"]) for row in crop}
+    assert said[0].box_xyxy in {(row["x1"], row["y1"], row["x2"], row["y2"]) for row in crop}
+
+    library.index(
+        film, settings=IngestSettings(10.0), redo=True
+    )  # its rows are others, its content is the same
+    assert library.reviewed(film) == said
+    library.remove_exemplar(said[0].exemplar_id)
+    assert library.reviewed(film) == said[1:]
+    library.forget("red thing")
+    assert library.reviewed(film) == []
+
+
+def test_stretches_are_laid_where_most_of_the_answers_are() -> None:
+    box = (0.0, 0.0, 1.0, 1.0)
+
+    def at(*moments: float) -> list[Reviewed]:
+        return [Reviewed(1, "x", True, round(10 * t), t, box) for t in moments]
+
+    a, b = Path("a.mp4"), Path("b.mp4")
+    said = {a: at(2.0, 30.0, 31.0, 90.0), b: at(5.0, 4.0, 6.5)}
+    together = [(b, [4.0, 5.0, 6.5]), (a, [30.0, 31.0]), (a, [2.0])]
+    assert moments_together(said, 4.0, 3) == together
+    assert moments_together(said, 4.0, 9) == [*together, (a, [90.0])], "no more than there are"
+    assert moments_together({}, 4.0, 4) == []
+    assert start_around([30.0, 31.0], 4.0, 100.0) == 28.5
+    assert start_around([0.5], 4.0, 100.0) == 0.0, "no sooner than the video"
+    assert start_around([99.5], 4.0, 100.0) == 96.0, "and no later"
+    assert start_around([1.0], 4.0, 2.0) == 0.0, "a video that is shorter is taken whole"
+
+
+def test_two_places_of_one_file_are_two_stretches_and_no_answer_counts_twice(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    library.register_seen("red thing", track_ids=[track_at(library, 1)])
+    library.register_seen("blue thing", track_ids=[track_at(library, 11)])
+    found = find_videos([tmp_path / "films"])
+    stretches, _ = choose_stretches(found, 8.0, said_of(library, found))
+    assert [len(stretch.marks) for stretch in stretches] == [1, 1]
+    assert {stretch.path.name for stretch in stretches} == {"a.mp4"}
+    long, _ = choose_stretches(found, 24.0, said_of(library, found))
+    assert sum(len(stretch.marks) for stretch in long) == 2
+
+
+def test_files_with_answers_are_sampled_first_and_the_answers_lie_in_their_stretch(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    for number in range(5):
+        write_film(tmp_path / "films" / f"{number}.mp4", [], frames=40)
+    library.register_seen("red thing", track_ids=[track_at(library, 7)])
+    found = find_videos([tmp_path / "films"])
+    said = said_of(library, found)
+    assert list(said) == [film]
+    stretches, _ = choose_stretches(found, 8.0, said)
+    assert [s.path.name for s in stretches[:1]] == ["a.mp4"] and len(stretches) == 4
+    (mark,) = stretches[0].marks
+    with stretches[0].open(threads=1) as reader:
+        frames = list(reader.frames())
+        assert reader.first_frame + mark.frame == mark.said.frame
+        seconds = frames[0].time_seconds + reader.first_frame / 10 + frames[mark.frame].time_seconds
+    assert seconds == pytest.approx(mark.said.seconds, abs=0.01)
+    assert not any(stretch.marks for stretch in stretches[1:])
+    assert all(stretch.path != film for stretch in choose_stretches(found, 8.0)[0][:2])
+
+
+def test_an_answer_is_told_otherwise_where_the_entity_is_not_accepted_at_its_place(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    name = name_of("red thing")
+    library.rename("red thing", name)
+    library.register_seen(name, track_ids=[track_at(library, 1)])
+    (said,) = library.reviewed(tmp_path / "films" / "a.mp4")
+    here = Reviewed(said.exemplar_id, "red thing", True, said.frame, said.seconds, said.box_xyxy)
+    x1, y1, x2, y2 = said.box_xyxy
+    aside = x1 + 2 * (x2 - x1), y1 + 2 * (y2 - y1), x2 + 2 * (x2 - x1), y2 + 2 * (y2 - y1)
+    denied = Reviewed(said.exemplar_id, "red thing", False, said.frame, said.seconds, said.box_xyxy)
+    elsewhere = Reviewed(said.exemplar_id, "red thing", True, said.frame, said.seconds, aside)
+    never = Reviewed(said.exemplar_id, "red thing", True, said.frame + 18, said.seconds, said.box_xyxy)
+    with Store.open(library.path) as store:
+        asked = Answering(store, lambda: library.embedder)
+
+        def otherwise(*some: Reviewed) -> float:
+            return Review(tuple(Mark("a.mp4", one.frame, one) for one in some), {}).otherwise(asked)
+
+        assert otherwise(here) == 0
+        assert otherwise(denied) == 1
+        assert otherwise(elsewhere) == 1
+        assert otherwise(never) == 1
+        assert otherwise(here, denied) == 0.5
+        asked.forget()
+
+
+def test_an_entity_is_asked_for_by_pictures_from_elsewhere_while_it_has_any(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    library.register_seen("red thing", track_ids=[track_at(library, 1)])
+    library.register_seen("red thing", track_ids=[track_at(library, 3)], look_alike=True)
+    marks = [Mark("a.mp4", one.frame, one) for one in library.reviewed(film)]
+    (asked,) = review_of(library, marks, library.embedder).album.values()
+    assert [one.source for one in asked] == [str(tmp_path / "red.png")]
+    library.remove_exemplar(next(e.exemplar_id for e in library.exemplars("red thing") if not e.denied))
+    marks = [Mark("a.mp4", one.frame, one) for one in library.reviewed(film)]
+    (asked,) = review_of(library, marks, library.embedder).album.values()
+    assert len(asked) == 2 and [one.denied for one in asked] == [False, True], "all there is"
+
+
+def test_reviewed_answers_count_where_they_tell_more_than_agreement(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    wrong = [track_at(library, seconds) for seconds in (3, 5, 9, 11)]
+    library.register_seen("red thing", track_ids=[track_at(library, 1), track_at(library, 7)])
+    few = tune(library, film, seconds=12.0)
+    assert len(few.review.marks) == 2 < LEAST_REVIEWED
+    assert {trial.otherwise for trial in few.trials} == {None}
+    assert any("2 yes and 0 no, of 1 entity: too few to judge by" in line for line in few.lines())
+
+    library.register_seen("red thing", track_ids=wrong, look_alike=True)
+    report = tune(library, film, seconds=12.0)
+    assert len(report.review.marks) == 6
+    assert any("2 yes and 4 no, of 1 entity" in line for line in report.lines())
+    assert all(trial.otherwise == 0 for trial in report.trials if trial.settings != SPARSEST)
+    assert report.as_dict()["reviewed"] == 6
+    assert "reviewed_otherwise" in report.as_dict()["trials"][0]
+
+
+def test_reviewed_answers_are_lost_beyond_those_that_the_densest_setting_tells_otherwise_too() -> None:
+    truth = frozenset({("a", 0), ("a", 1)})
+    scores = {"x": {("a", 0): 0.9, ("a", 2): 0.5, ("a", 1): 0.4}}  # 1 - average precision: 1/6
+
+    def loss(dense: float | None, other: float | None) -> float:
+        return loss_between(Answers({"x": truth}, {"x": {}}, dense), Answers({}, scores, other))
+
+    assert loss(None, None) == loss(0.25, 0.25) == loss(0.5, 0.25) == pytest.approx(1 / 6)
+    assert loss(0.25, 0.75) == pytest.approx(0.5)
+    assert loss(0.0, 0.1) == pytest.approx(1 / 6)
