@@ -25,6 +25,7 @@ from panorama.query.promises import evidence_for
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
 from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
+from panorama.quick_looks import quick_segments
 from panorama.sightings import CatalogSightings, Known
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
 from panorama.store import Snapshot, Store
@@ -197,6 +198,7 @@ class Answering:
                 read_picture=lambda given: one_picture(given, "the array").rgb,
                 limits=limits,
                 tables=self._tables_of(limits),
+                quick=quick_segments(snapshot),
             )
         try:
             yield engine, snapshot

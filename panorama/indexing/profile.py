@@ -10,6 +10,7 @@ from panorama.errors import UsageError
 from panorama.indexing.settings import IngestSettings, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
+from panorama.quick_looks import note_quick_look
 from panorama.store import Store
 from panorama.threads import cores_here
 
@@ -139,6 +140,8 @@ def prepare(
     if depth is not None:
         settings = replace(settings, depth=depth)  # not a way of looking: it decides over no video
     indexer = Indexer(embedder, proposer, settings, profile.work_here)
+    if settings.keyframes_only:
+        note_quick_look(store, settings.hash(indexer.proposer.hash))
     if asked is not None and not asked.keyframes_only:
         past = store.setting(PAST, [])
         if (kept := _with(asdict(replace(asked, depth=None)), past)) != past:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import PanoramaError, QueryError, QueryTimeout
 from panorama.lines import composed
 from panorama.query.by_entity import ByEntity
 from panorama.query.by_example import ByExample
+from panorama.query.coarse import OF_TRACKS, Asked, coarse_remark
 from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, explain_text
@@ -53,6 +56,7 @@ class Engine:
         read_picture: reads one picture file, or one in memory, as RGB.
         limits: of every query.
         tables: what an engine of an earlier snapshot left; it had the same limits.
+        quick: (Q,) segments of which keyframes alone were looked at.
     """
 
     def __init__(
@@ -64,12 +68,14 @@ class Engine:
         read_picture: Callable[[Path | Image], Image],
         limits: Limits | None = None,
         tables: Tables | None = None,
+        quick: NDArray[np.int32] | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._matcher = matcher
         self._by_example = ByExample(matcher, picture_root, read_picture)
         self._limits = limits or Limits()
         self._tables = tables or Tables(self._limits)
+        self._quick = quick
         self._running: Stopper | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
         self._by_entity = ByEntity(snapshot, matcher, self._entities)
@@ -111,7 +117,7 @@ class Engine:
     def _looked_for(self, tokens: list[Token], parameters: Parameters, run: Run) -> Iterator[str]:
         """The entities whose matches a statement needs."""
         explained = tokens[0].text.upper() == "EXPLAIN"
-        wanted = _matched_relations(tokens)
+        wanted = _named(tokens, MATCHED_COLUMNS)
         if explained or not (find_extensions(tokens) or wanted):
             return
         run.dry = True
@@ -197,11 +203,16 @@ class Engine:
 
     def _answer(self, tokens: list[Token], parameters: Parameters, run: Run, started: float) -> Result:
         sql = run.sql
+
+        def reader() -> Rewriter:
+            verify = self._by_example.verifier(run)
+            return Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
+
         run.explained = tokens[0].text.upper() == "EXPLAIN"
         analyze = run.explained and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
         run.dry = run.explained and not analyze
         self._remark(tokens, parameters, run)
-        wanted = _matched_relations(tokens)
+        wanted = _named(tokens, MATCHED_COLUMNS)
         if not find_extensions(tokens) and not wanted:
             parsed = check_single_select(run.cursor, sql, tokens)
             check_parameters(parameter_places(tokens), parameters)
@@ -209,10 +220,8 @@ class Engine:
             rewritten = Rewritten(sql, parameters, (), (), ())
             if analyze:
                 return self._explain(rewritten, tokens, run, started)
-            return self._execute(rewritten, run, started)
-        rewriter = Rewriter(
-            sql, tokens, parameters, self._entities, run.cursor, self._by_example.verifier(run)
-        )
+            return self._told_coarse(self._execute(rewritten, run, started), rewritten, tokens, reader, run)
+        rewriter = reader()
         rewritten = rewriter.rewrite()
         try:
             parsed = check_single_select(run.cursor, rewritten.text, tokens)
@@ -229,7 +238,25 @@ class Engine:
             self._by_example.similarity(call, request, run)
         if run.explained:
             return self._explain(rewritten, tokens, run, started)
-        return self._execute(rewritten, run, started)
+        answer = self._execute(rewritten, run, started)
+        return self._told_coarse(answer, rewritten, tokens, lambda: rewriter, run)
+
+    def _told_coarse(
+        self,
+        answer: Result,
+        rewritten: Rewritten,
+        tokens: list[Token],
+        reader: Callable[[], Rewriter],
+        run: Run,
+    ) -> Result:
+        """The answer, saying where it is about videos that were looked at quickly."""
+        if self._quick is not None and len(self._quick) and not run.explained:
+            asked = Asked.of_shorthands(rewritten.queries)
+            if named := _named(tokens, OF_TRACKS):
+                asked += Asked.of_plain(run.sql, reader(), named)
+            segments = asked.segments(self._snapshot.videos.column("segment").to_numpy(), run.cursor)
+            answer.warnings += coarse_remark(segments, self._quick)
+        return answer
 
     def _remark(self, tokens: list[Token], parameters: Parameters, run: Run) -> None:
         """Note what a statement asks for in vain, and refuse what would be misunderstood."""
@@ -293,13 +320,13 @@ class Engine:
         return Plan(table, ["VARCHAR"], **run.account(started))
 
 
-def _matched_relations(tokens: list[Token]) -> set[str]:
-    """The matched relations that the tokens may name; the target of a shorthand is none."""
+def _named(tokens: list[Token], relations: Collection[str]) -> set[str]:
+    """Those of some relations that the tokens may name; the target of a shorthand is none."""
     targets = {e.first + 1 for e in find_extensions(tokens) if e.kind == "shorthand"}
     return {
         token.text.lower()
         for i, token in enumerate(tokens)
         if i not in targets
         and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
-        and token.text.lower() in MATCHED_COLUMNS
+        and token.text.lower() in relations
     }

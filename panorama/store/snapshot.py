@@ -73,7 +73,7 @@ JOIN file_segments fs ON fs.file_id = f.file_id JOIN segments s ON s.segment_id 
 WHERE f.retired_version IS NULL AND f.table_name IN ('crops', 'embeddings') AND s.state = 'live'
 GROUP BY f.model_hash, f.exit, fs.segment_id ORDER BY f.model_hash, f.exit, fs.segment_id
 """
-_LIVE = "SELECT segment_id FROM segments WHERE state = 'live' ORDER BY segment_id"
+_LIVE = "SELECT segment_id, settings_hash FROM segments WHERE state = 'live' ORDER BY segment_id"
 _FILES_WITH_DEAD_ROWS = """
 SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
 WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
@@ -217,6 +217,7 @@ class Snapshot:
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
         live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
             `has_dead_rows`: join with `videos` on segment, or filter by this.
+        looks: the hash of the settings that each live segment was made with.
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
         zones: named shapes of cameras.
@@ -238,6 +239,7 @@ class Snapshot:
     albums: Mapping[tuple[str, int], Album] = field(repr=False)
     lease: FileLock | None = field(default=None, repr=False, compare=False)
     zones: tuple[Zone, ...] = ()
+    looks: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -298,12 +300,14 @@ class Snapshots:
         if same_data and last is not None:
             videos, files, embeddings = last.videos, last.files, last.embeddings
             holdings = last.holdings
-            live, dead = last.live_segments, last.has_dead_rows
+            live, looks, dead = last.live_segments, last.looks, last.has_dead_rows
         else:
             videos = _read_videos(tx)
             files, embeddings, dead = _read_files(tx, self._place.root)
             holdings = _read_holdings(tx)
-            live = np.array([row[0] for row in tx.tuples(_LIVE)], np.int32)
+            segments = tx.tuples(_LIVE)
+            live = np.array([segment for segment, _ in segments], np.int32)
+            looks = tuple(look for _, look in segments)
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
         else:
@@ -325,6 +329,7 @@ class Snapshots:
             albums,
             lease,
             last.zones if last is not None and last.settings_version == setting else shapes.zones(tx),
+            looks,
         )
 
     def forget(self) -> None:
