@@ -11,6 +11,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -95,6 +96,33 @@ def test_text_has_no_float_noise_and_keeps_every_digit_that_means_something() ->
     assert [float(row[0]) for row in rows] == told and rows[0] == ["3.2", "[3.2]"]
     # What is computed on with is what queries compare with.
     assert [row.x for row in result] == result.arrow()["x"].to_pylist() == values
+
+
+def test_boxes_are_written_with_the_digits_of_32_bits(tmp_path: Path) -> None:
+    """141.3333282470703 is all that 64 bits say of what 32 know as 141.33333."""
+    stored = [float(np.float32(value)) for value in (424 / 3, 16.2, 0.1, -3.7)]
+    between = [241.6828358968099, 0.0, float("nan"), 7.0]  # between samples it is computed
+    columns = {"x1": stored, "Y2": between, "score": stored, "f": pa.array([0.1] * 4, pa.float32())}
+    result = Result(pa.table(columns), ["DOUBLE", "DOUBLE", "DOUBLE", "FLOAT"])
+    told = [141.33333, 16.2, 0.1, -3.7]
+    for rows in (json.loads(result.to_json()), json.loads(result.write(tmp_path / "a.json").read_text())):
+        assert [row["x1"] for row in rows] == told
+        assert [row["Y2"] for row in rows] == [241.68283, 0.0, None, 7.0]
+        # A score is compared with when it has been read back.
+        assert [row["score"] for row in rows] == stored and {row["f"] for row in rows} == {0.1}
+    lines = result.write(tmp_path / "a.csv").read_text().splitlines()
+    assert lines[1] == f"141.33333,241.68283,{stored[0]!r},0.1" == result.to_csv().splitlines()[1]
+    assert (
+        [row.x1 for row in result]
+        == stored
+        == pq.read_table(result.write(tmp_path / "a.parquet"))["x1"].to_pylist()
+    )
+    assert result.to_table().splitlines()[2].split()[0] == "141.333"
+
+
+def test_what_is_no_box_keeps_its_digits_whatever_its_name() -> None:
+    result = Result(pa.table({"x1": [1772356811.25, 1e300], "y1": [2**30 + 1, 1]}), ["DOUBLE", "BIGINT"])
+    assert result.to_csv().splitlines()[1:] == ["1772356811.25,1073741825", "1e+300,1"]
 
 
 def test_a_file_that_cannot_be_written_whole_stays_as_it_was(

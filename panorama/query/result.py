@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -28,6 +29,10 @@ WRITTEN_DIGITS = 6
 """Decimals of a number in text that differs from it only by what computing with floats left: microseconds."""
 FLOAT_NOISE = 1e-10
 """Sums and differences of some times are this near to what they stand for."""
+BOXED = frozenset(("x1", "y1", "x2", "y2"))
+"""Columns whose numbers are measured with 24 bits, whatever computes on with more."""
+LARGEST_PIXEL = 1 << 17
+"""A number beyond it in a column of such a name is somebody's own."""
 
 
 class Row(tuple[Any, ...]):
@@ -147,16 +152,13 @@ class Result:
     def to_json(self) -> str:
         """An array of objects, one a line; what JSON has no number for is null.
 
-        Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999.
+        Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999. Boxes
+        and numbers of type FLOAT have the digits of 32 bits: 141.33333, not 141.3333282470703.
         """
         names = self._table.column_names
         lines = [
-            json.dumps(
-                {name: _plain(value) for name, value in zip(names, row, strict=True)},
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-            for row in self._all()
+            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+            for row in self._plain_rows()
         ]
         return "[" + ",\n ".join(lines) + "]"
 
@@ -200,8 +202,20 @@ class Result:
     def to_csv(self) -> str:
         """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
         lines = [",".join(_csv_field(name) for name in self._table.column_names)]
-        lines += [",".join(_csv_field(_plain(value)) for value in row) for row in self._all()]
+        lines += [",".join(_csv_field(value) for value in row) for row in self._plain_rows()]
         return "\n".join(lines) + "\n"
+
+    def _plain_rows(self) -> Iterator[list[Any]]:
+        """Every row as JSON can hold it."""
+        kinds = zip(self._names, self.types, strict=True)
+        short = [
+            _shortest if kind == "FLOAT" else _pixel if _is_box(name, kind) else None for name, kind in kinds
+        ]
+        for row in self._all():
+            yield [
+                _plain(value if fix is None or value is None else fix(value))
+                for value, fix in zip(row, short, strict=True)
+            ]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self._all())
@@ -416,6 +430,19 @@ def _without_noise(value: float) -> float:
     """
     short = round(value, WRITTEN_DIGITS)
     return short if short and abs(value - short) < FLOAT_NOISE else value
+
+
+def _shortest(value: float) -> float:
+    """The number of fewest digits that is the same with 32 bits."""
+    return float(str(np.float32(value)))
+
+
+def _is_box(name: str, kind: str) -> bool:
+    return kind == "DOUBLE" and name.lower() in BOXED
+
+
+def _pixel(value: float) -> float:
+    return _shortest(value) if abs(value) <= LARGEST_PIXEL else value
 
 
 def _csv_field(value: Any) -> str:
