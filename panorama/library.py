@@ -66,6 +66,11 @@ class Library(HeldOpen):
         return self._models.embedder
 
     @property
+    def embedder_folder(self) -> Path | None:
+        """Where the model that this library is searched with lies, None for one that ships with Panorama."""
+        return self._models.embedder_folder
+
+    @property
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
         return self._models.proposer

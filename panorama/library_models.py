@@ -35,6 +35,12 @@ class LibraryModels:
         return self._embedder
 
     @property
+    def embedder_folder(self) -> Path | None:
+        """Where the embedder lies, None for one that can be loaded by name."""
+        name = self._store().setting(_EMBEDDER_SETTING)
+        return None if name is None or name in embedder_names() else Path(name)
+
+    @property
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
         _tell_threads()

@@ -13,6 +13,10 @@ import pytest
 from clips import cut_off, write_audio, write_video
 from fakes import Thing, thing_picture, write_film, write_picture
 
+import panorama
+from panorama.content import content_dir
+from panorama.models.color import ColorEmbedder
+
 FILM = [Thing("red", 5, 35)]
 
 
@@ -346,6 +350,26 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
     assert f"{picture}, registered for red from red.png, is missing: it has no vectors of " in done.err
     embeddings = run("info", "--json").json["embeddings"]
     assert embeddings["0ther0ther0t exit 1"] > max(n for key, n in embeddings.items() if "0ther" not in key)
+
+
+def test_info_says_with_which_embedder_the_library_is_searched(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    told = run("info", "--json").json["embedder"]
+    assert told == {"name": "color-bands", "hash": ColorEmbedder().hash[:12], "folder": None}
+    assert "\nembedder: color-bands\n" in run("info").out
+    mine = tmp_path / "mine"
+    shutil.copytree(content_dir("embeddings") / "panoramanet", mine)
+    with panorama.open("panorama-library") as library:
+        library.put_setting("embedder", str(mine))  # as `index --model mine` does, without its vectors
+        assert library.embedder_folder == mine
+    told = run("info", "--json").json["embedder"]
+    assert (told["name"], told["folder"]) == ("panoramanet", str(mine))
+    assert f"\nembedder: panoramanet in {mine}\n" in run("info").out
+    shutil.rmtree(mine)
+    told = run("info", "--json").json["embedder"]
+    assert told == {"name": None, "hash": None, "folder": str(mine)}
+    assert f"\nembedder: unknown in {mine}\ncalibration: unknown: no embedder" in run("info").out
 
 
 def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):

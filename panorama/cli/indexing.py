@@ -361,6 +361,16 @@ def _calibration(library: Library) -> str:
         return f"unknown: {exc}"
 
 
+def _embedder(library: Library) -> dict[str, str | None]:
+    """The model that the library is searched with; of one that is not to be had only where it was."""
+    folder = library.embedder_folder
+    facts: dict[str, str | None] = {"folder": None if folder is None else str(folder)}
+    try:
+        return {"name": library.embedder.name, "hash": library.embedder.hash[:12], **facts}
+    except ModelError:
+        return {"name": None, "hash": None, **facts}
+
+
 @click.command("info")
 @json_option
 @click.pass_context
@@ -376,6 +386,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
         "models": {m.name: m.hash[:12] for m in info.models},
+        "embedder": _embedder(library),
         "calibration": _calibration(library),
         "profile": profile.as_dict() if as_json else profile.line(),
     }
@@ -384,6 +395,8 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         return
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
     facts["total"] = size(sum(info.bytes.values()))
+    model = facts["embedder"]
+    facts["embedder"] = " in ".join(filter(None, (model["name"] or "unknown", model["folder"])))
     for key, value in facts.items():
         shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         click.echo(f"{key}: {shown}")
