@@ -34,7 +34,7 @@ def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -
     def known(folder: Path) -> bool:
         return store is not None and store.known_file(str(folder.resolve())) is not None
 
-    return find_videos(paths, library, known)
+    return find_videos(paths, library, known, Store.own_files)
 
 
 def index_found(

@@ -11,6 +11,7 @@ import pytest
 from clips import number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
+from panorama.store import Store
 from panorama.video import content_hash, find_videos, open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
@@ -164,6 +165,24 @@ def test_a_folder_to_leave_out_is_not_looked_into(tmp_path: Path) -> None:
     (tmp_path / "inner").symlink_to("panorama-library/crops")
     found = find_videos([tmp_path], leave_out=tmp_path / "panorama-library")
     assert ([v.name for v in found.videos], found.ignored) == (["a.mp4"], {".txt": 1})
+
+
+def test_the_own_files_of_a_library_are_passed_over_and_footage_beside_them_is_not(tmp_path: Path) -> None:
+    """An album of examples was said to be a video if it were named."""
+    for name in ("x/lib/catalog.sqlite", "x/lib/data/crops/c.parquet", "x/lib/album/1/fox.jpg", "notes.txt"):
+        touch(tmp_path / name)
+    touch(tmp_path / "x" / "album" / "owl.jpg")  # of no library
+
+    def find(path: Path) -> tuple[list[str], dict[str, int], dict[str, int], list[str]]:
+        found = find_videos([path, path], library_parts=Store.own_files)
+        return [v.name for v in found.videos], found.ignored, found.pictures, found.libraries
+
+    library, album = str(tmp_path / "x" / "lib"), str(tmp_path / "x" / "album")
+    assert find(tmp_path) == ([], {".txt": 2, ".jpg": 2}, {album: 1}, [library])
+    assert find(tmp_path / "x" / "lib") == ([], {}, {}, [library])
+    assert find(tmp_path / "x" / "lib" / "album" / "1")[0] == ["1"]  # who names it means it
+    touch(tmp_path / "x" / "lib" / "gate" / "a.mp4")
+    assert find(tmp_path)[0] == ["x/lib/gate/a.mp4"] and find(tmp_path)[3] == []
 
 
 def test_an_empty_path_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

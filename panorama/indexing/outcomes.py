@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class IndexReport:
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
         warnings: remarks for people: registered pictures that have not all vectors of this model, and why;
-            videos that were indexed from a folder that was named, and whose files are gone.
+            videos that were indexed from a folder that was named, and whose files are gone; libraries in it.
     """
 
     files: tuple[FileOutcome, ...]
@@ -97,7 +98,8 @@ class IndexReport:
         """Nothing was found to index."""
         unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
         empty, pictures = tuple(found.empty), tuple(found.pictures)
-        return cls(unreadable, found.ignored, tuple(found.missing), empty, pictures=pictures)
+        told = _libraries(found.libraries)
+        return cls(unreadable, found.ignored, tuple(found.missing), empty, warnings=told, pictures=pictures)
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
         """The outcomes with one status."""
@@ -112,6 +114,18 @@ class IndexReport:
     def complete(self) -> bool:
         """Whether every path gave a segment."""
         return not self.missing and not self.empty and not self.of(FAILED)
+
+
+def _libraries(folders: Sequence[str]) -> tuple[str, ...]:
+    """One line about libraries that were found where footage was looked for."""
+    if not folders:
+        return ()
+    first, more = shlex.quote(folders[0]), len(folders) - 1
+    are = f"and {more} more are libraries" if more else "is a library"
+    return (
+        f"{folders[0]} {are} of Panorama, not footage: nothing in its own files is indexed; ask it with:"
+        f' panorama --library {first} query "SELECT ..."',
+    )
 
 
 @dataclass(slots=True)

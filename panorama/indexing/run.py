@@ -84,8 +84,8 @@ def index_paths(
     ):
         outcomes = _Run(store, indexer, found, hooks, gate, claims, kept).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
-    files, unread = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
-    return replace(nothing, files=files, embedded=embedded, warnings=unread)
+    files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
+    return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:

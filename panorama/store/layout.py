@@ -12,7 +12,7 @@ from panorama.errors import LibraryWriteError
 from panorama.store.catalog import Catalog
 from panorama.store.schema import TABLES
 
-DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
+FOLDERS = DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
 TEMPORARY = ".tmp-"
 
 

@@ -33,7 +33,7 @@ from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
-from panorama.store.layout import Place
+from panorama.store.layout import DATA, FOLDERS, Place
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
@@ -163,6 +163,14 @@ class Store:
         with contextlib.suppress(PermissionError):
             return (path / CATALOG_NAME).is_file()
         return True  # one that may not be looked into: opening it says so
+
+    @staticmethod
+    def own_files(path: Path) -> tuple[str, ...]:
+        """The names in a folder that are a library's, none where there is no library."""
+        with contextlib.suppress(PermissionError):
+            if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
+                return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
+        return ()
 
     @staticmethod
     def is_taken(path: Path) -> bool:
@@ -479,7 +487,7 @@ def _folder_bytes(folder: Path) -> int:
 
 def _is_remains(root: Path) -> bool:
     """Whether a folder is empty or holds only what a `create` that was killed had made."""
-    return all(path.name in ("data", "album", "index", "locks") for path in root.iterdir())
+    return all(path.name in FOLDERS for path in root.iterdir())
 
 
 def _can_write(root: Path) -> bool:

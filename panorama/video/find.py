@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -49,6 +49,7 @@ class Found:
         empty: folders that were named and hold no video.
         unreadable: paths that may not be looked into, and why.
         pictures: how many were passed over in each folder that would be one video if it were named itself.
+        libraries: folders without a video of which parts were passed over, since they are a library's.
     """
 
     videos: list[FoundVideo] = field(default_factory=list)
@@ -57,12 +58,14 @@ class Found:
     empty: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     pictures: dict[str, int] = field(default_factory=dict)
+    libraries: list[str] = field(default_factory=list)
 
 
 def find_videos(
     paths: Sequence[Path | str],
     leave_out: Path | None = None,
     known: Callable[[Path], bool] = lambda folder: False,
+    library_parts: Callable[[Path], Collection[str]] = lambda folder: (),
 ) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
@@ -74,6 +77,8 @@ def find_videos(
     Args:
         leave_out: a folder that is passed over in others, as the library's own.
         known: whether a folder of pictures, whatever they are called, is a video already: it was named once.
+        library_parts: names in a folder that are passed over, since they are those of a library's own files:
+            an album would pass for pictures of a trap. Footage may lie beside them.
     """
     found = Found()
     out = None if leave_out is None else leave_out.resolve()
@@ -90,7 +95,7 @@ def find_videos(
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found, out, known))
+            videos = list(_videos_at(path, found, out, known, library_parts))
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -106,7 +111,8 @@ def find_videos(
                     found.videos[place] = video
     holding = {folder for video in found.videos for folder in (video.path, *video.path.parents)}
     pictures = {name: count for name, count in found.pictures.items() if Path(name) not in holding}
-    return replace(found, pictures=pictures)
+    libraries = [name for name in found.libraries if Path(name) not in holding]
+    return replace(found, pictures=pictures, libraries=libraries)
 
 
 def _through_link(video: FoundVideo) -> bool:
@@ -129,20 +135,25 @@ def _why(path: Path | str, exc: OSError) -> str:
 
 
 def _videos_at(
-    path: Path, found: Found, out: Path | None, known: Callable[[Path], bool]
+    path: Path,
+    found: Found,
+    out: Path | None,
+    known: Callable[[Path], bool],
+    library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
     if not path.is_dir():
         yield FoundVideo(path, path.parent, path.name)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
     among = Found()
-    videos = list(_Search(path, path.resolve(), among, out, set(), known).videos_of(whole))
+    videos = list(_Search(path, path.resolve(), among, out, set(), known, library_parts).videos_of(whole))
     if not videos and not among.unreadable and among.pictures.pop(str(path), 0):
         videos = [whole]
         for picture in pictures_in(path):
             among.ignored[picture.suffix.lower()] -= 1
     found.unreadable.extend(among.unreadable)
     found.pictures.update(among.pictures)
+    found.libraries.extend(name for name in among.libraries if name not in found.libraries)
     for suffix, count in among.ignored.items():
         if count:
             found.ignored[suffix] = found.ignored.get(suffix, 0) + count
@@ -160,6 +171,7 @@ class _Search:
         out: a folder that is passed over with all that is in it, links followed; None where there is none.
         entered: what was searched outside of the root, links followed.
         known: whether a folder of pictures is known to be a video.
+        library_parts: names that are passed over in a folder.
     """
 
     root: Path
@@ -168,6 +180,7 @@ class _Search:
     out: Path | None
     entered: set[Path]
     known: Callable[[Path], bool]
+    library_parts: Callable[[Path], Collection[str]]
 
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
         """A folder as the one video that it is, or the videos in it, named from the root."""
@@ -183,8 +196,11 @@ class _Search:
         yield from self._videos_below(whole.path, folders_only=pictures)
 
     def _videos_below(self, folder: Path, folders_only: bool) -> Iterator[FoundVideo]:
+        own = self.library_parts(folder)
+        if own:
+            self.found.libraries.append(str(folder))
         for path in sorted(folder.iterdir()):
-            if path.name.startswith("."):
+            if path.name.startswith(".") or path.name in own:
                 continue
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
             try:
