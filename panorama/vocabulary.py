@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
 from panorama.given_pictures import passed_over, picture_files
+from panorama.query.by_example import ELSEWHERE
 from panorama.query.decide import least_similarity
 from panorama.query.result import Result
 from panorama.query.scoring import Sought
@@ -117,12 +118,15 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
         fixed = Path(*[part for part in path.parts if not set(part) & set("*?[")])
         if not fixed.resolve().is_relative_to(base):
             raise QueryError(
-                f"the picture {picture!r} lies outside {base}; only pictures below it may be named"
+                f"the picture {picture!r} lies outside {base}, where pictures must be; {ELSEWHERE}"
             )
     files = picture_files(paths)
     for file in files:
         if not file.resolve().is_relative_to(base):
-            raise QueryError(f"the picture {file.relative_to(base)} is a link that leads out of {base}")
+            raise QueryError(
+                f"the picture {file.relative_to(base)} is a link that leads out of {base}, where pictures"
+                f" must be; {ELSEWHERE}"
+            )
     return files
 
 

@@ -23,6 +23,9 @@ from panorama.query.rewritten import Named, SimilarityCall, Verify
 from panorama.query.run import Run
 from panorama.query.stopping import check_stopped
 
+ELSEWHERE = "ask from a folder that it lies below, or Library.query(..., picture_root=FOLDER)"
+"""What to do about a picture that lies outside the picture root."""
+
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
 SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
@@ -80,8 +83,7 @@ class ByExample:
         place = self._place(self._root / named)
         if not place.is_relative_to(self._root):
             raise QueryError(
-                f"picture {named!r} lies outside {self._root}, where pictures must be; ask from a folder"
-                " that it lies below, or Library.query(..., picture_root=FOLDER)",
+                f"picture {named!r} lies outside {self._root}, where pictures must be; {ELSEWHERE}",
                 run.sql,
                 position,
             )
