@@ -102,3 +102,41 @@ def test_a_library_without_videos_says_why_nothing_is_found(run: Callable[..., A
     for sql in (asked, "SELECT tracks ORDER BY start_time", "SELECT count(*) FROM (SELECT moments)"):
         assert run("query", sql).err == "no video is indexed in this library; see: panorama index --help\n"
     assert run("query", "SELECT count(*) FROM videos").err == ""  # which says so itself
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("remove", "-x.mp4"), "remove -- -x.mp4"),
+        (("remove", "x/gate", "-it's.mp4"), "remove -- '-it'\"'\"'s.mp4'"),
+        (("clock", "-x.mp4"), "clock -- -x.mp4"),
+        (("index", "-vx.mp4"), "index -- -vx.mp4"),
+        (("register", "-van", "a.jpg"), "register -- -van"),
+        (("exemplars", "-van"), "exemplars -- -van"),
+        (("rename", "-van", "van"), "rename -- -van"),
+        (("drop", "-van"), "drop -- -van"),
+        (("forget", "-van", "--yes"), "forget -- -van"),
+        (("why", "-van"), "why -- -van"),
+        (("zones", "rename", "-gate", "gate"), "zones rename -- -gate"),
+    ],
+)
+def test_a_name_with_a_dash_before_it_is_told_how_it_is_given(
+    run: Callable[..., Any], words: tuple[str, ...], advice: str
+) -> None:
+    done = run(*words)
+    assert done.status == 2
+    assert done.err.endswith(f"A name that begins with a dash stands behind --, as in: panorama {advice}\n")
+
+
+def test_what_is_no_name_is_not_taken_for_one(run: Callable[..., Any]) -> None:
+    for words in (("remove", "--yse", "-y"), ("remove", "a.mp4", "--x.mp4"), ("info", "-x")):
+        assert "behind --" not in run(*words).err
+
+
+def test_a_video_whose_name_begins_with_a_dash_is_removed_as_the_error_says(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_film(tmp_path / "-x.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "--model", "color-bands", "--", "-x.mp4").status == 0
+    assert run("remove", "-x.mp4").status == 2 and videos(run) == ["-x.mp4"]
+    assert run("remove", "--", "-x.mp4").status == 0 and videos(run) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
+import shlex
 import signal
 import sys
 import threading
@@ -55,6 +57,10 @@ OF_ITS_OWN = "demo"
 """A command that makes a library of its own and takes none."""
 
 
+_WORDS = "panorama.words"
+"""Where the words of the command line are kept: an option that there is not is told by its first letter."""
+
+
 class ReaderGoneError(Exception):
     """Who reads our output has left (head, less): not an error of ours."""
 
@@ -67,6 +73,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as exc:
             raise ReaderGoneError from exc  # click itself would leave with status 1
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -155,7 +165,7 @@ def run(state: dict[str, Any]) -> int:
         click.echo("panorama: interrupted", err=True)
         status = INTERRUPTED
     except click.ClickException as exc:
-        exc.show()
+        (_of_a_name(exc) or exc).show()
         status = exc.exit_code
     except PanoramaError as exc:
         status = _report(exc, exc.exit_status, state)
@@ -178,6 +188,19 @@ def run(state: dict[str, Any]) -> int:
     except Exception as exc:
         status = _report(exc, FAILED, state)
     return status if isinstance(status, int) else 0
+
+
+def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
+    """The error where a name was taken for options: how what has that name is given."""
+    if not isinstance(exc, click.NoSuchOption) or exc.ctx is None:
+        return None
+    ctx, letter = exc.ctx, exc.option_name[1:]
+    words = [word for word in ctx.meta.get(_WORDS, ()) if re.match("-[^-]", word) and letter in word]
+    takes_names = any(isinstance(taken, click.Argument) for taken in ctx.command.params)
+    if letter.startswith("-") or not words or not takes_names:  # behind two dashes: an option, misspelled
+        return None
+    told = f"{exc.format_message().rstrip('.')}. A name that begins with a dash stands behind --, as in:"
+    return click.UsageError(one_line(f"{told} {ctx.command_path} -- {shlex.quote(words[0])}"), ctx)
 
 
 def _interrupts_raise() -> None:
