@@ -46,7 +46,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.Duck
 
 def rewrite(sql: str, connection: duckdb.DuckDBPyConnection) -> Rewritten:
     names = tuple(sorted(ENTITIES))
-    return Rewriter(sql, tokenize(sql), None, names, connection, lambda a, b, at: None).rewrite()
+    return Rewriter(sql, tokenize(sql), None, names, connection, lambda *_: None).rewrite()
 
 
 def planned(sql: str, connection: duckdb.DuckDBPyConnection) -> str:

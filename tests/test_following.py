@@ -33,7 +33,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def planned(sql: str, connection: duckdb.DuckDBPyConnection) -> Query:
-    rewriter = Rewriter(sql, tokenize(sql), None, NAMES, connection, lambda a, b, at: None)
+    rewriter = Rewriter(sql, tokenize(sql), None, NAMES, connection, lambda *_: None)
     return rewriter.rewrite().queries[0]
 
 

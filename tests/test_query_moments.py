@@ -161,6 +161,32 @@ def test_verify_says_yes_no_or_nothing(engine: Engine) -> None:
     assert "undecided" in undecided.warnings[0]
 
 
+def test_score_and_band_of_two_pictures_are_those_of_one_comparison(engine: Engine) -> None:
+    asked = "SELECT verify_score('a.jpg', ?), verify_band('a.jpg', ?), verify('a.jpg', ?)"
+    for other, gap, band, same in (
+        ("b.jpg", 5, "accepted", True),
+        ("c.jpg", 40, "uncertain", None),
+        ("d.jpg", 180, "rejected", False),
+    ):
+        answer = engine.query(asked, [other] * 3)
+        assert answer.columns == ["verify_score", "verify_band", "verify"]
+        assert answer.types == ["DOUBLE", "VARCHAR", "BOOLEAN"]
+        assert answer.fetchall() == [(pytest.approx(1 - gap / 255), band, same)]
+        assert len(answer.warnings) == (same is None)
+    # NULL is remarked on; what is told in full needs no remark.
+    assert not engine.query("SELECT verify_band('a.jpg', 'c.jpg')").warnings
+    assert str(engine.query(f"EXPLAIN ANALYZE {asked}", ["b.jpg"] * 3)).count("accepted at exit 3") == 1
+    assert "verify_score('a.jpg', 'b.jpg')" in str(engine.query(f"EXPLAIN {asked}", ["b.jpg"] * 3))
+
+
+def test_score_and_band_stand_wherever_a_value_does(engine: Engine) -> None:
+    dogs = "SELECT tracks WHERE entity = 'dog' AND verify_score('a.jpg', 'b.jpg') > {}"
+    assert [len(engine.query(dogs.format(least))) for least in (0.98, 0.99)] == [1, 0]
+    assert engine.query("SELECT verify_band FROM (SELECT 1 AS verify_band)").fetchall() == [(1,)]
+    with pytest.raises(QueryError, match="verify_score takes two pictures in single quotes: verify_score"):
+        engine.query("SELECT verify_score('a.jpg')")
+
+
 def test_an_error_of_verify_points_into_the_statement(engine: Engine) -> None:
     with pytest.raises(QueryError) as caught:
         engine.query("SELECT 1, verify('../a.jpg', 'b.jpg')")

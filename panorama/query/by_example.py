@@ -105,20 +105,28 @@ class ByExample:
         return (apart if not _is_file(path) and _is_file(apart) else path).resolve()
 
     def verifier(self, run: Run) -> Verify:
-        """What answers verify(a, b), given two pictures and the place of the call; NULL where undecided."""
+        """What answers verify(a, b) and its like; two pictures are compared once, whatever is asked."""
+        compared: dict[tuple[Named, Named], tuple[float, int]] = {}
 
-        def verify(first: Named, second: Named, position: int) -> bool | None:
-            call = f"verify({first!r}, {second!r})"
+        def verify(name: str, first: Named, second: Named, position: int) -> bool | float | str | None:
+            call = f"{name}({first!r}, {second!r})"
             if run.dry:
                 run.pictures.append(PictureStep(call, "", 0.0))
                 return None
-            started = time.perf_counter()
-            images = [self.picture(path, run, position) for path in (first, second)]
-            score, band, exit = self._matcher.verify(images[0], images[1])
-            told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
-            run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
+            if (first, second) not in compared:
+                started = time.perf_counter()
+                images = [self.picture(path, run, position) for path in (first, second)]
+                score, band, exit = self._matcher.verify(images[0], images[1])
+                told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
+                run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
+                compared[first, second] = float(score), band
+            score, band = compared[first, second]
+            if name == "verify_score":
+                return score
+            if name == "verify_band":
+                return BAND_NAMES[band]
             if band == UNCERTAIN:
-                run.warnings.append(f"verify({first!r}, {second!r}) is undecided at score {score:.3f}: NULL")
+                run.warnings.append(f"{call} is undecided at score {score:.3f}: NULL")
                 return None
             return band == ACCEPTED
 

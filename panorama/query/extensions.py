@@ -9,7 +9,9 @@ from sqlglot.tokens import Token, TokenType
 from panorama.query.space import PREDICATES
 
 TARGETS = ("frames", "moments", "tracks", "crops")
-CALLS = ("similarity", "verify", *PREDICATES)
+VERDICTS = {"verify": "BOOLEAN", "verify_score": "DOUBLE", "verify_band": "VARCHAR"}
+"""What is said of two pictures, and its type."""
+CALLS = ("similarity", *VERDICTS, *PREDICATES)
 
 # What may stand after SELECT frames and the names behind it; anything else (FROM, an operator) makes `frames`
 # a column.
@@ -33,7 +35,7 @@ class Extension:
     """A piece of a statement that DuckDB does not know.
 
     Attributes:
-        kind: 'shorthand', 'similarity', 'verify' or a predicate of space.
+        kind: 'shorthand', 'similarity', one of VERDICTS or a predicate of space.
         first, last: its tokens, [first, last).
         start, stop: its text, in characters.
         alone: for a shorthand, whether it is the whole statement, so that it has a default order.

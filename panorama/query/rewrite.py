@@ -14,7 +14,7 @@ from sqlglot.tokens import Token, TokenType
 from panorama.errors import QueryError
 from panorama.query.compile import compile_query
 from panorama.query.dialect import parse_shorthand
-from panorama.query.extensions import Extension, find_extensions
+from panorama.query.extensions import VERDICTS, Extension, find_extensions
 from panorama.query.guard import readable
 from panorama.query.parameters import (
     GivenPicture,
@@ -46,7 +46,7 @@ class Rewriter:
         parameters: values for ? and $name.
         entities: every name of the album.
         connection: where conditions on the album's names are tried.
-        verify: answers verify(a, b) given two pictures and the place of the call.
+        verify: answers verify(a, b) and its like, given which, two pictures and the place of the call.
     """
 
     def __init__(
@@ -357,12 +357,13 @@ class Rewriter:
         )
 
     def _verified(self, extension: Extension) -> str:
-        usage = "verify takes two pictures in single quotes: verify('a.jpg', 'b.jpg')"
+        name = extension.kind
+        usage = f"{name} takes two pictures in single quotes: {name}('a.jpg', 'b.jpg')"
         first, second = self._arguments(extension, 2, usage)
         if not isinstance(first, (str, GivenPicture)) or not isinstance(second, (str, GivenPicture)):
             raise QueryError(usage, self._sql, extension.start)
-        same = self._verify(first, second, extension.start)
-        return "CAST(NULL AS BOOLEAN)" if same is None else f"CAST({str(same).lower()} AS BOOLEAN)"
+        said = literal(self._verify(name, first, second, extension.start), self._sql, extension.start)
+        return f"CAST({said} AS {VERDICTS[name]})"
 
     def _names_a_column(self, extension: Extension) -> bool:
         """Whether a call is a whole item of the outermost SELECT, which then bears its name."""
