@@ -11,6 +11,7 @@ import panorama
 from panorama.answering import Answering
 from panorama.indexing.settings import IngestSettings
 from panorama.store import Reviewed, Store
+from panorama.store.album import LONGEST_NAME, check_name
 from panorama.tune import tune
 from panorama.tune.choice import SPARSEST
 from panorama.tune.reviewed import (
@@ -198,3 +199,18 @@ def test_reviewed_answers_are_lost_beyond_those_that_the_densest_setting_tells_o
     assert loss(None, None) == loss(0.25, 0.25) == loss(0.5, 0.25) == pytest.approx(1 / 6)
     assert loss(0.25, 0.75) == pytest.approx(0.5)
     assert loss(0.0, 0.1) == pytest.approx(1 / 6)
+
+
+def test_an_entity_of_a_long_name_or_without_its_files_is_no_obstacle(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    library.rename("red thing", "r" * LONGEST_NAME)
+    library.register_seen("r" * LONGEST_NAME, track_ids=[track_at(library, 1)])
+    marks = [Mark("a.mp4", one.frame, one) for one in library.reviewed(film)]
+    (name,) = review_of(library, marks, library.embedder).album
+    assert check_name(name) == name
+    for exemplar in library.exemplars("r" * LONGEST_NAME):
+        exemplar.picture.unlink()
+    review = review_of(library, marks, library.embedder)
+    assert (review.marks, dict(review.album)) == ((), {})

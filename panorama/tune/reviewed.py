@@ -7,6 +7,7 @@ are any: a picture finds the track that it was cut from.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from panorama.answering import Answering
 from panorama.crops import decode_picture
+from panorama.errors import BadImage
 from panorama.given_pictures import Picture
 from panorama.models.base import Embedder
 from panorama.query.kinship import SAME_PLACE, shared
@@ -80,8 +82,8 @@ def _accepted(asked: Answering, mark: Mark) -> bool:
 
 
 def name_of(entity: str) -> str:
-    """Under which an entity is registered in a library of the sample, apart from what that is asked for."""
-    return f"reviewed {entity}"
+    """Under which an entity is registered in a library of the sample: no name of that, and never too long."""
+    return f"reviewed-{hashlib.sha256(entity.encode()).hexdigest()[:32]}"
 
 
 def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
@@ -127,10 +129,15 @@ def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Re
         every = library.exemplars(entity)
         apart = [one for one in every if one.exemplar_id not in inside]
         kept = apart if any(not one.negative for one in apart) else every
-        album[name_of(entity)] = [_registered(one, embedder) for one in kept]
-    return Review(tuple(marks), album)
+        album[name_of(entity)] = [ready for one in kept for ready in _registered(one, embedder)]
+    album = {name: some for name, some in album.items() if some}
+    return Review(tuple(mark for mark in marks if name_of(mark.said.entity) in album), album)
 
 
-def _registered(one: Exemplar, embedder: Embedder) -> NewExemplar:
-    picture = Picture(decode_picture(one.picture.read_bytes(), str(one.picture)), one.source)
-    return exemplars([picture], embedder, one.negative, one.denied)[0]
+def _registered(one: Exemplar, embedder: Embedder) -> list[NewExemplar]:
+    """A picture as it is registered in a library of the sample; none where its file is lost."""
+    try:
+        picture = Picture(decode_picture(one.picture.read_bytes(), str(one.picture)), one.source)
+    except (OSError, BadImage):
+        return []
+    return exemplars([picture], embedder, one.negative, one.denied)
