@@ -1,7 +1,8 @@
-"""`panorama index` of folders of pictures: which are videos, at which rate, and what is told of others."""
+"""`panorama index` of folders: which of pictures are videos, at which rate, and what is told of others."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 
 from fakes import Thing, scene, thing_picture, write_film, write_picture
@@ -107,3 +108,22 @@ def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
         catalog.execute(CATEGORY[-1])
     assert "1 indexed, 1 skipped" in index(run, "trap", "film.mp4").err
     assert "0 indexed, 2 skipped" in index(run, "trap", "film.mp4").err
+
+
+def test_another_library_in_a_folder_is_called_what_it_is(run, tmp_path):
+    write_film(tmp_path / "a.mp4", FILM)
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    for words in (("index", "a.mp4", "--model", "color-bands"), ("register", "red", "red.png")):
+        assert run("--library", "old/other lib", *words).status == 0
+    for named in ("old", "old/other lib"):
+        done = index(run, named)
+        assert done.status == 3 and "album" not in done.err and "ignored" not in done.err
+        assert "old/other lib is a library of Panorama, not footage: " in done.err
+        assert "panorama --library 'old/other lib' query" in done.err
+        assert not (tmp_path / "panorama-library").exists()
+    shutil.copytree(tmp_path / "old" / "other lib", tmp_path / "old" / "third")
+    write_film(tmp_path / "old" / "b.mp4", [Thing("blue", 0, 20)])
+    assert "old/other lib and 1 more are libraries of Panorama" in index(run, "old").err
+    assert videos(run) == ["b.mp4"]
+    shutil.rmtree(tmp_path / "old")
+    assert "of Panorama" not in index(run, ".").err  # its own lies there

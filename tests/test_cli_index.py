@@ -372,25 +372,6 @@ def test_info_says_with_which_embedder_the_library_is_searched(run, tmp_path):
     assert f"\nembedder: unknown in {mine}\ncalibration: unknown: no embedder" in run("info").out
 
 
-def test_another_library_in_a_folder_is_called_what_it_is(run, tmp_path):
-    write_film(tmp_path / "a.mp4", FILM)
-    write_picture(tmp_path / "red.png", thing_picture("red"))
-    for words in (("index", "a.mp4", "--model", "color-bands"), ("register", "red", "red.png")):
-        assert run("--library", "old/other lib", *words).status == 0
-    for named in ("old", "old/other lib"):
-        done = index(run, named)
-        assert done.status == 3 and "album" not in done.err and "ignored" not in done.err
-        assert "old/other lib is a library of Panorama, not footage: " in done.err
-        assert "panorama --library 'old/other lib' query" in done.err
-        assert not (tmp_path / "panorama-library").exists()
-    shutil.copytree(tmp_path / "old" / "other lib", tmp_path / "old" / "third")
-    write_film(tmp_path / "old" / "b.mp4", [Thing("blue", 0, 20)])
-    assert "old/other lib and 1 more are libraries of Panorama" in index(run, "old").err
-    assert videos(run) == ["b.mp4"]
-    shutil.rmtree(tmp_path / "old")
-    assert "of Panorama" not in index(run, ".").err  # its own lies there
-
-
 def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):
     for name in ("a1.mp4", "a2.mp4", "b1.mp4"):
         write_film(tmp_path / name, [Thing("red", 0, 5 + int(name[1]))], frames=12)

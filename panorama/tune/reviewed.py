@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEAST_REVIEWED = 5
 """So many reviewed answers in a sample say something about settings; fewer are left out."""
 
-_ACCEPTED = "SELECT video, frame, x1, y1, x2, y2 FROM (SELECT frames WHERE entity = ?) WHERE video = ?"
+_ACCEPTED = "SELECT x1, y1, x2, y2 FROM (SELECT frames WHERE entity = ?) WHERE video = ? AND frame = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,9 @@ class Review:
 
 def _accepted(asked: Answering, mark: Mark) -> bool:
     """Whether the entity is accepted in the frame, at the same place."""
-    rows = asked.query(_ACCEPTED, [name_of(mark.said.entity), mark.stretch], None, Limits()).fetchall()
-    boxes = np.array([row[2:6] for row in rows if row[1] == mark.frame], np.float32).reshape(-1, 4)
+    place = [name_of(mark.said.entity), mark.stretch, mark.frame]
+    rows = asked.query(_ACCEPTED, place, None, Limits()).fetchall()
+    boxes = np.array([tuple(row) for row in rows], np.float32).reshape(-1, 4)
     said = np.tile(np.array(mark.said.box_xyxy, np.float32), (len(boxes), 1))
     return bool((shared(boxes, said) >= SAME_PLACE).any())
 
