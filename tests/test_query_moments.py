@@ -161,22 +161,23 @@ def test_verify_says_yes_no_or_nothing(engine: Engine) -> None:
     assert "undecided" in undecided.warnings[0]
 
 
-def test_score_and_band_of_two_pictures_are_those_of_one_comparison(engine: Engine) -> None:
-    asked = "SELECT verify_score('a.jpg', ?), verify_band('a.jpg', ?), verify('a.jpg', ?)"
+def test_score_band_and_exit_of_two_pictures_are_those_of_one_comparison(engine: Engine) -> None:
+    names = ["verify_score", "verify_band", "verify_exit", "verify"]
+    asked = "SELECT " + ", ".join(f"{name}('a.jpg', ?)" for name in names)
     for other, gap, band, same in (
         ("b.jpg", 5, "accepted", True),
         ("c.jpg", 40, "uncertain", None),
         ("d.jpg", 180, "rejected", False),
     ):
-        answer = engine.query(asked, [other] * 3)
-        assert answer.columns == ["verify_score", "verify_band", "verify"]
-        assert answer.types == ["DOUBLE", "VARCHAR", "BOOLEAN"]
-        assert answer.fetchall() == [(pytest.approx(1 - gap / 255), band, same)]
+        answer = engine.query(asked, [other] * 4)
+        assert answer.columns == names
+        assert answer.types == ["DOUBLE", "VARCHAR", "INTEGER", "BOOLEAN"]
+        assert answer.fetchall() == [(pytest.approx(1 - gap / 255), band, 3, same)]
         assert len(answer.warnings) == (same is None)
     # NULL is remarked on; what is told in full needs no remark.
     assert not engine.query("SELECT verify_band('a.jpg', 'c.jpg')").warnings
-    assert str(engine.query(f"EXPLAIN ANALYZE {asked}", ["b.jpg"] * 3)).count("accepted at exit 3") == 1
-    assert "verify_score('a.jpg', 'b.jpg')" in str(engine.query(f"EXPLAIN {asked}", ["b.jpg"] * 3))
+    assert str(engine.query(f"EXPLAIN ANALYZE {asked}", ["b.jpg"] * 4)).count("accepted at exit 3") == 1
+    assert "verify_score('a.jpg', 'b.jpg')" in str(engine.query(f"EXPLAIN {asked}", ["b.jpg"] * 4))
 
 
 def test_score_and_band_stand_wherever_a_value_does(engine: Engine) -> None:

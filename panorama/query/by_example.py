@@ -106,9 +106,9 @@ class ByExample:
 
     def verifier(self, run: Run) -> Verify:
         """What answers verify(a, b) and its like; two pictures are compared once, whatever is asked."""
-        compared: dict[tuple[Named, Named], tuple[float, int]] = {}
+        compared: dict[tuple[Named, Named], tuple[float, int, int]] = {}
 
-        def verify(name: str, first: Named, second: Named, position: int) -> bool | float | str | None:
+        def verify(name: str, first: Named, second: Named, position: int) -> bool | float | int | str | None:
             call = f"{name}({first!r}, {second!r})"
             if run.dry:
                 run.pictures.append(PictureStep(call, "", 0.0))
@@ -119,12 +119,15 @@ class ByExample:
                 score, band, exit = self._matcher.verify(images[0], images[1])
                 told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
                 run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
-                compared[first, second] = float(score), band
-            score, band = compared[first, second]
-            if name == "verify_score":
-                return score
-            if name == "verify_band":
-                return BAND_NAMES[band]
+                compared[first, second] = float(score), band, exit
+            score, band, exit = compared[first, second]
+            said: dict[str, float | int | str] = {
+                "verify_score": score,
+                "verify_band": BAND_NAMES[band],
+                "verify_exit": exit,
+            }
+            if name in said:
+                return said[name]
             if band == UNCERTAIN:
                 run.warnings.append(f"{call} is undecided at score {score:.3f}: NULL")
                 return None

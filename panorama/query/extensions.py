@@ -9,7 +9,12 @@ from sqlglot.tokens import Token, TokenType
 from panorama.query.space import PREDICATES
 
 TARGETS = ("frames", "moments", "tracks", "crops")
-VERDICTS = {"verify": "BOOLEAN", "verify_score": "DOUBLE", "verify_band": "VARCHAR"}
+VERDICTS = {
+    "verify": "BOOLEAN",
+    "verify_score": "DOUBLE",
+    "verify_band": "VARCHAR",
+    "verify_exit": "INTEGER",
+}
 """What is said of two pictures, and its type."""
 CALLS = ("similarity", *VERDICTS, *PREDICATES)
 

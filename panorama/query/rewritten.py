@@ -14,7 +14,7 @@ from panorama.query.plan import Query
 Named: TypeAlias = str | GivenPicture
 """A picture in a statement: its path as written, or an array that was given for a parameter."""
 
-Verify: TypeAlias = Callable[[str, Named, Named, int], bool | float | str | None]
+Verify: TypeAlias = Callable[[str, Named, Named, int], bool | float | int | str | None]
 """What one of VERDICTS is of two pictures, named at a place of the statement."""
 
 
