@@ -22,6 +22,9 @@ def main() -> None:
     if heeded:
         signal.signal(signal.SIGINT, _leave)
     _lighten()
+    from panorama import ahead
+
+    ahead.begin(sys.argv[1:])
     from panorama.cli import run
 
     state: dict[str, object] = {}

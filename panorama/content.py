@@ -6,6 +6,10 @@ from pathlib import Path
 
 from panorama.errors import PanoramaError
 
+DEFAULT_EMBEDDER = "panoramanet"
+DEFAULT_PROPOSER = "proposer"
+"""Folders of `embeddings`: the models that are used where none is named."""
+
 CONTENT = ("queries", "embeddings", "data")
 
 

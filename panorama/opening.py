@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from panorama.arguments import checked
 from panorama.library import File, Library
+from panorama.library_path import library_path
 from panorama.store import Store
-
-DEFAULT_PATH = "panorama-library"
-ENVIRONMENT = "PANORAMA_LIBRARY"
-
-
-def library_path(path: File | None = None) -> Path:
-    """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
-    return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
 
 
 @checked

@@ -24,7 +24,7 @@ from panorama.errors import (
     UnknownVideo,
     UsageError,
 )
-from panorama.opening import library_path
+from panorama.library_path import library_path
 
 
 @pytest.fixture

@@ -155,6 +155,49 @@ def test_the_networks_are_begun_before_what_decodes_and_tracks_is_loaded(
     assert ran.stdout.split() == says
 
 
+STARTING = """
+import subprocess, sys
+begin = subprocess.Popen.__init__
+def tell(process, command, *others, **named):
+    if "panorama.worker.server" in command[-1]:
+        print("started", "behind" if "click" in sys.modules else "before", flush=True)
+    begin(process, command, *others, **named)
+subprocess.Popen.__init__ = tell
+from panorama.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["index", "b.mp4"], "started before"),
+        (["--debug", "index", "b.mp4", "--library=other"], "started before"),
+        (["--library", "library", "index", "b.mp4"], "started behind"),
+        (["index", "b.mp4", "--model", "color-bands"], "started behind"),
+        (["index", "nothing.mp4", "--library", "library"], ""),
+        (["--library", "index", "videos"], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_networks_are_started_before_all_else_where_a_library_is_made(
+    done: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    shutil.copytree(done / "library", tmp_path / "library")
+    write_film(tmp_path / "b.mp4", [Thing("blue", 5, 15)], frames=25)
+    ran = subprocess.run(
+        [sys.executable, "-c", STARTING, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PANORAMA_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.stdout.strip() == says, ran.stderr
+    if says:
+        assert ran.returncode == 0 and "1 indexed" in ran.stderr
+
+
 class Elsewhere(ColoredThings):
     """Coloured things that seem to be found by another process."""
 

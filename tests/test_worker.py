@@ -17,6 +17,7 @@ import pytest
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
+from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.parcels import Job, Parcel, batched
@@ -30,6 +31,7 @@ from panorama.models.registry import late_embedder, late_proposer
 from panorama.worker.channel import receive, send
 from panorama.worker.client import EmbedderBeside, ModelProcess, ProposerBeside, beside
 from panorama.worker.server import PROPOSER
+from panorama.worker.starting import start_ahead
 
 ROOT = Path(__file__).resolve().parent.parent
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="children are looked up in /proc")
@@ -225,6 +227,36 @@ def test_one_core_other_models_and_loaded_ones_stay_in_this_process(monkeypatch:
     monkeypatch.setenv("PANORAMA_THREADS", "1")
     with beside(late_proposer(), late_embedder()) as found:
         assert isinstance(found[0], LateProposer) and isinstance(found[1], LateEmbedder)
+
+
+@linux
+def test_a_process_that_was_started_ahead_is_the_one_that_runs_the_networks() -> None:
+    before = set(children(os.getpid()))
+    models = content_dir("embeddings")
+    start_ahead(str(models / "proposer"), str(models / "panoramanet"))
+    (ahead,) = set(children(os.getpid())) - before
+    with beside(late_proposer(), late_embedder()) as (proposer, embedder):
+        assert len(proposer.propose(pictures((300, 400)))) == 1
+        assert embedder.embed(pictures((30, 40))).shape[0] == 1
+        assert set(children(os.getpid())) - before == {ahead}
+    assert gone(ahead)
+
+
+@linux
+def test_a_process_that_was_started_ahead_for_nothing_is_ended() -> None:
+    before = set(children(os.getpid()))
+    models = content_dir("embeddings")
+    start_ahead(str(models / "proposer"), str(models / "panoramanet"))
+    with beside(late_proposer(), late_embedder()):  # nobody asks for anything
+        assert len(set(children(os.getpid())) - before) == 1
+    assert set(children(os.getpid())) == before
+    start_ahead(str(models / "proposer"), str(models / "panoramanet"))
+    (ahead,) = set(children(os.getpid())) - before
+    with beside(late_proposer(), ColorEmbedder()) as (proposer, _):  # of these models it is not
+        assert gone(ahead)
+        proposer.load()
+        assert len(set(children(os.getpid())) - before) == 1
+    assert set(children(os.getpid())) == before
 
 
 @linux

@@ -12,15 +12,10 @@ from click.core import ParameterSource
 from panorama.calibrate import calibrate
 from panorama.calibration import SETTING, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer, network_facts
-from panorama.models.registry import (
-    DEFAULT_EMBEDDER,
-    DEFAULT_PROPOSER,
-    embedder_names,
-    late_embedder,
-    late_proposer,
-)
+from panorama.models.registry import embedder_names, late_embedder, late_proposer
 from panorama.query.promises import SETTING as EVIDENCE
 
 FACTS = ("precision", "device", "why")

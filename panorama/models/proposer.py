@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.content import DEFAULT_PROPOSER
 from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.device import choose_device
@@ -19,7 +20,6 @@ from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, Proposa
 from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.ranges import Ranges, measure, read_ranges
-from panorama.models.registry import DEFAULT_PROPOSER
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model
 from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress

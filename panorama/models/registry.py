@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.weights import model_names, open_model
-
-DEFAULT_EMBEDDER = "panoramanet"
-DEFAULT_PROPOSER = "proposer"
 
 
 def embedder_names() -> tuple[str, ...]:

@@ -7,12 +7,9 @@ they wait for each other's turn with the interpreter.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,13 +20,11 @@ from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer, ProposalSettings
 from panorama.models.precision import Precision
-from panorama.threads import ENVIRONMENT, Threads
+from panorama.threads import ENVIRONMENT
 from panorama.worker.channel import receive, send, widen
 from panorama.worker.flag import Flag
 from panorama.worker.server import EMBEDDER, PROPOSER, Answer, Request
-
-ALONE = {"OPENBLAS_NUM_THREADS": "1"}
-"""Its products of numpy are small: the other threads would spin after each, on cores that are wanted."""
+from panorama.worker.starting import end, possible, start, started_ahead
 
 LEAVE_SECONDS = 5.0
 """How long the process may take to notice that nobody asks any more."""
@@ -39,11 +34,10 @@ LEAVE_SECONDS = 5.0
 def beside(proposer: Proposer, embedder: Embedder) -> Iterator[tuple[Proposer, Embedder]]:
     """The models, run by a process that is started when the first is loaded and ends with the block.
 
-    As they are where they are not ours, where a network is loaded here already, on a single core, and in a
-    program that was frozen (PyInstaller): it has no interpreter to start, and would start itself.
+    As they are where they are not ours, where a network is loaded here already, and where no such process is
+    possible.
     """
-    here = Threads.here().cores == 1 or not sys.executable or getattr(sys, "frozen", False)
-    if here or not _loads_late(proposer) or not _ready(embedder):
+    if not possible() or not _loads_late(proposer) or not _ready(embedder):
         yield proposer, embedder
         return
     assert isinstance(proposer, LateProposer)
@@ -83,7 +77,9 @@ class ModelProcess:
         self._asked = 0
         self._over = False
         self._why: BaseException | None = None
-        self._held = Flag()
+        ahead = started_ahead(*self._folders)
+        self._ahead = None if ahead is None else ahead.process
+        self._held = Flag() if ahead is None else ahead.held
 
     def hold(self, held: bool) -> None:
         """Have the networks stand still, or go on; within milliseconds, whatever they were asked."""
@@ -125,22 +121,11 @@ class ModelProcess:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            code = (
-                f"import sys; sys.path[:] = {_path()!r}; from panorama.worker.server import main; "
-                f"main({self._folders[0]!r}, {self._folders[1]!r}, {self._held.descriptor})"
-            )
-            # In a session of its own: Ctrl-C is for us, and by our end it learns of it.
             try:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", code],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,
-                    env={**os.environ, **ALONE},
-                    pass_fds=(self._held.descriptor,),
-                )
+                process = self._ahead or start(*self._folders, self._held)
             except OSError as exc:
                 raise _not_started(exc) from exc
+            self._ahead = None
             assert process.stdin is not None
             widen(process.stdin)
             listener = threading.Thread(
@@ -183,6 +168,8 @@ class ModelProcess:
     def close(self) -> None:
         """End the process, if it was started."""
         self._held.close()
+        if self._ahead is not None:
+            end(self._ahead)
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -228,17 +215,6 @@ def _ended(process: subprocess.Popen[bytes] | None, why: BaseException | None) -
         f"the process that runs the networks ended ({how}); what was committed is kept. Run it again, or "
         f"with {ENVIRONMENT}=1 to do all in one process"
     )
-
-
-def _path() -> list[str]:
-    """Where modules are looked for, here as there.
-
-    What is no text Python ignores, and its repr is no code. Relative folders were meant from where this
-    process was when it imported us: so our own place is added.
-    """
-    return [entry for entry in sys.path if isinstance(entry, str)] + [
-        str(Path(__file__).resolve().parents[2])
-    ]
 
 
 def _not_started(error: Exception) -> ModelError:

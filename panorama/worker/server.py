@@ -114,8 +114,11 @@ class _Server:
         self._answers = answers
         self._sending = threading.Lock()
         self._waiting: dict[str, queue.SimpleQueue[Request]] = {name: queue.SimpleQueue() for name in models}
-        for name, model in models.items():
-            threading.Thread(target=self._serve, args=(name, _Served(model, hold)), daemon=True).start()
+        served = {name: _Served(model, hold) for name, model in models.items()}
+        for name, one in served.items():
+            threading.Thread(target=self._serve, args=(name, one), daemon=True).start()
+        # At once: who starts this process wants them, and may not be ready to ask yet.
+        threading.Thread(target=_load_in_turn, args=(list(served.values()),), daemon=True).start()
 
     def run(self) -> None:
         """Until there are no more requests."""
@@ -136,6 +139,12 @@ class _Server:
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)  # an answer that never comes would be waited for without end
+
+
+def _load_in_turn(served: list[_Served]) -> None:
+    for one in served:
+        with contextlib.suppress(Exception):  # who asks for it meets it again
+            one.load()
 
 
 def _answered(request: Request, step: Callable[..., Any]) -> Answer:
