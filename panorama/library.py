@@ -244,7 +244,9 @@ class Library(HeldOpen):
         Args:
             video: a file, or the name of a video of the library.
         """
-        picture = registering.video_picture(file_of(video, self.videos), seconds, box)
+        file = file_of(video, self.videos)
+        segment = registering.held_segment(self._store, file) if self.exists else None
+        picture = registering.video_picture(file, seconds, box, segment)
         return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
     def register_seen(
@@ -315,7 +317,9 @@ class Library(HeldOpen):
         return self._store.exemplars(name)
 
     def reviewed(self, video: File) -> list[Reviewed]:
-        """Answers from a file that somebody said yes or no to (`register_seen`), in order of time.
+        """Places in a file of which somebody said what is there, or is not, in order of time.
+
+        Answers by their row (`register_seen`), and what was cut out by hand (`register_from_video`).
 
         They hold for its content: for all of its copies, however it is indexed since.
         """

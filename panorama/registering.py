@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,9 @@ from panorama.given_pictures import (
 )
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
-from panorama.store import NewExemplar, SeenAt, segment_of
+from panorama.store import NewExemplar, SeenAt, Store, segment_of
 from panorama.store.schema import BEST_FIRST
-from panorama.video import open_video
+from panorama.video import file_state, open_video
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -134,11 +134,14 @@ def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
     Raises:
         BadBox: malformed or outside the picture.
     """
-    height, width = picture.rgb.shape[:2]
-    box = box if isinstance(box, str) else ",".join(str(corner) for corner in box)
-    corners = parse_box(box, width, height)
+    corners = _corners(picture, box)
     rgb = np.ascontiguousarray(cut(picture.rgb, np.array(corners, np.float32)))
     return checked(Picture(rgb, f"{picture.source} [{','.join(map(str, corners))}]"))
+
+
+def _corners(picture: Picture, box: str | Sequence[float]) -> tuple[int, int, int, int]:
+    height, width = picture.rgb.shape[:2]
+    return parse_box(box if isinstance(box, str) else ",".join(map(str, box)), width, height)
 
 
 def find_region(picture: Picture, proposer: Proposer) -> Picture:
@@ -158,8 +161,13 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
     )
 
 
-def video_picture(video: Path, seconds: float, box: str | Sequence[float] | None) -> Picture:
+def video_picture(
+    video: Path, seconds: float, box: str | Sequence[float] | None, segment: int | None = None
+) -> Picture:
     """The frame of a video shown at a time, cut to a box.
+
+    Args:
+        segment: of the video in the library, None where it does not hold it.
 
     Raises:
         UsageError: no box (a whole frame is hardly ever one entity), or a time outside the video.
@@ -175,7 +183,18 @@ def video_picture(video: Path, seconds: float, box: str | Sequence[float] | None
             raise UsageError(f"--at is between 0 and the last frame of {video} at {end} s, got {seconds:g}")
         frame = reader.frame_at(seconds)
         whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
-    return cut_box(whole, box)
+    part = cut_box(whole, box)
+    if segment is None:
+        return part
+    return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
+
+
+def held_segment(store: Store, file: Path) -> int | None:
+    """The segment of a file that has not changed since it was indexed; None where there is none."""
+    known = store.known_file(str(file.resolve()))
+    if known is None or (known.size, known.mtime_ns) != file_state(file):
+        return None
+    return known.segment
 
 
 def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence[int]) -> list[Picture]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,33 @@ def test_what_was_said_of_an_answer_is_kept_with_its_place_until_it_is_unsaid(
     assert library.reviewed(film) == said[1:]
     library.forget("red thing")
     assert library.reviewed(film) == []
+
+
+def test_what_was_cut_out_by_hand_is_kept_with_its_place_where_the_library_holds_the_file(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    crop = library.query("SELECT * FROM crops ORDER BY time LIMIT 1").arrow().to_pylist()[0]
+    x, y = int(crop["x1"]), int(crop["y1"])
+    box = x, y, x + 20, y + 16
+    library.register_from_video("red thing", film, crop["time"], box)
+    library.register_from_video("other", str(film), crop["time"], f"{x},{y},{x + 12},{y + 12}")
+    third = x - 4, y - 4, x + 30, y + 30
+    library.register_from_video("other", film.name, crop["time"], third, look_alike=True)
+    said = library.reviewed(film)
+    assert [(one.entity, one.right) for one in said] == [
+        ("red thing", True),
+        ("other", True),
+        ("other", False),
+    ]
+    assert (said[0].frame, said[0].seconds) == (crop["frame"], pytest.approx(crop["time"], abs=1e-6))
+    assert said[0].box_xyxy == box and said[2].box_xyxy == third
+    # Of a file that the library does not hold, or that has changed since, there is nothing to be asked.
+    shutil.copy(film, tmp_path / "elsewhere.mp4")
+    library.register_from_video("red thing", tmp_path / "elsewhere.mp4", crop["time"], (x, y, x + 14, y + 14))
+    os.utime(film, ns=(0, 0))
+    library.register_from_video("red thing", film, crop["time"], (x, y, x + 15, y + 15))
+    assert library.reviewed(film) == said
 
 
 def test_stretches_are_laid_where_most_of_the_answers_are() -> None:

@@ -39,7 +39,7 @@ class SeenAt:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """An answer that somebody said yes or no to.
+    """An answer that somebody said yes or no to, or a place that somebody cut out.
 
     Attributes:
         exemplar_id: of the picture that it became; two places that look the same share one.
