@@ -64,10 +64,13 @@ class _NoPandas:
 
 
 def _open_closed() -> None:
-    """Outputs that the caller closed lead nowhere; else the next file opened would have the number of one."""
-    for name in ("stdout", "stderr"):
+    """Streams that the caller closed lead nowhere; else the next files opened would have their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
 
 
 class _Remarks(io.FileIO):

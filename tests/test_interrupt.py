@@ -126,3 +126,24 @@ def test_an_output_that_the_caller_closed_changes_no_exit_status(tmp_path: Path,
     assert done.returncode == 0
     assert ("1 indexed, 0 skipped, 0 failed" in done.stderr) == (closed == 1)
     assert (tmp_path / "panorama-library" / "catalog.sqlite").exists()
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (0, 1, 2)], ids=str)
+def test_streams_that_the_caller_closed_keep_no_number_free_for_other_files(
+    tmp_path: Path, closed: tuple[int, ...]
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 15)], frames=20)
+    words = [sys.executable, "-m", "panorama", "index", "--json", "a.mp4"]
+    code = f"import os; [os.close(number) for number in {closed}]; os.execv({words[0]!r}, {words})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PANORAMA_THREADS": "2"},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert ('"status": "indexed"' in done.stdout) == (1 not in closed)
+    assert ("1 indexed, 0 skipped, 0 failed" in done.stderr) == (2 not in closed)

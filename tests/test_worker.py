@@ -413,10 +413,21 @@ def test_what_is_no_text_in_the_path_of_modules_is_left_out(tmp_path: Path) -> N
 
 
 def test_a_process_that_cannot_be_served_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "false")
     process = ModelProcess("/nowhere", None)
     with pytest.raises(ModelError, match="exit status 1"):
         process.load(PROPOSER)
     process.close()
+
+
+def test_what_is_wrong_with_a_folder_is_told_to_who_asks_and_to_nobody_else(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    process = ModelProcess("/nowhere", None)
+    with pytest.raises(ModelError, match="no proposer '/nowhere'"):
+        process.load(PROPOSER)
+    process.close()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_messages_arrive_as_they_were_sent() -> None:

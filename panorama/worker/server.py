@@ -20,7 +20,7 @@ from typing import IO, Any
 from panorama.indexing.pipeline import lower_priority
 from panorama.models import cores  # noqa: F401  so that threads.apply finds it
 from panorama.models.base import Embedder, Proposer
-from panorama.models.late import LateEmbedder
+from panorama.models.late import Late, LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.weights import open_model
 from panorama.threads import Threads
@@ -66,9 +66,13 @@ class Answer:
 class _Served:
     """The methods that requests name."""
 
-    def __init__(self, model: Proposer | Embedder, hold: Flag) -> None:
-        self._model = model
+    def __init__(self, opened: Late[Proposer | Embedder], hold: Flag) -> None:
+        self._opened = opened
         self._hold = hold
+
+    @property
+    def _model(self) -> Proposer | Embedder:
+        return self._opened()
 
     def load(self) -> None:
         """Load the network."""
@@ -107,7 +111,7 @@ class _Server:
         self,
         requests: IO[bytes],
         answers: IO[bytes],
-        models: dict[str, Proposer | Embedder],
+        models: dict[str, Late[Proposer | Embedder]],
         hold: Flag,
     ) -> None:
         self._requests = requests
@@ -182,8 +186,11 @@ def main(proposer: str, embedder: str | None, hold: int) -> None:
     widen(requests)
     widen(answers)
     lower_priority(alone=True)
-    models: dict[str, Proposer | Embedder] = {PROPOSER: LateProposer(open_model(proposer, "proposer"))}
+    # What is wrong with a folder is told to who asks for its model: here nobody may.
+    models: dict[str, Late[Proposer | Embedder]] = {
+        PROPOSER: Late(lambda: LateProposer(open_model(proposer, "proposer")))
+    }
     if embedder is not None:
-        models[EMBEDDER] = LateEmbedder(open_model(embedder, "embedder"))
+        models[EMBEDDER] = Late(lambda: LateEmbedder(open_model(embedder, "embedder")))
     _Server(requests, answers, models, Flag(hold)).run()
     os._exit(0)
