@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import fuzz
@@ -15,6 +17,8 @@ import pytest
 from query_samples import make_engine, make_library
 
 from panorama.errors import QueryError
+from panorama.query.calls import TABLE_FUNCTIONS, refuse_calls
+from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 
 
@@ -102,6 +106,19 @@ def test_what_changes_anything_is_refused_by_name(engine: Engine, folder: Path, 
         "SELECT getenv('HOME')",
         "SELECT * FROM duckdb_secrets()",
         "SELECT * FROM duckdb_settings()",
+        "SELECT * FROM pg_settings",
+        "SELECT setting FROM pg_catalog.PG_Settings WHERE name = 'secret_directory'",
+        "FROM duckdb_logs",
+        "SELECT * FROM query('SELECT * FROM duckdb_settings()')",
+        "SELECT * FROM query('SELECT * FROM query(''FROM duckdb_secrets()'')')",
+        "SELECT * FROM query('SELECT * FROM ' || 'duckdb_settings()')",
+        "SELECT * FROM query('SELECT * FROM duckdb_'\n'settings()')",
+        "SELECT * FROM query(E'SELECT * FROM duckdb_\\x73ettings()')",
+        "SELECT * FROM query($$SELECT * FROM duckdb_settings()$$)",
+        "SELECT * FROM query_table('pg_settings')",
+        "SELECT * FROM query_table(['videos', 'pg_settings'])",
+        "SELECT * FROM query_table('pg_' || 'settings')",
+        "SELECT * FROM query_table(list_value('pg_settings'))",
         "SELECT current_setting('allowed_directories')",
         "SELECT current_setting('secret_' || 'directory')",
         "SELECT frames WHERE write_log(video) IS NULL",
@@ -128,9 +145,6 @@ def test_no_statement_writes_or_reads_outside_of_the_library(engine: Engine, fol
     assert engine.query("SELECT * FROM videos").fetchall() == videos
 
 
-ALLOWED_FUNCTIONS = (Path(__file__).parent / "fixtures" / "duckdb_table_functions.txt").read_text("utf-8")
-
-
 def _is_refused(engine: Engine, name: str) -> bool:
     try:
         engine.query(f"SELECT * FROM {name}()")
@@ -139,15 +153,32 @@ def _is_refused(engine: Engine, name: str) -> bool:
     return False
 
 
-def test_every_table_function_of_duckdb_is_known_to_be_harmless_or_refused(engine: Engine) -> None:
-    """A new DuckDB brings new ones: look at them, then allow or refuse them."""
+def test_table_functions_of_duckdb_that_nobody_has_looked_at_are_refused(engine: Engine) -> None:
+    """A new DuckDB brings new ones: they are refused until somebody looks at them and lists them."""
     found = engine.query(
         "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type LIKE 'table%'"
     )
-    known = {line for line in ALLOWED_FUNCTIONS.splitlines() if not line.startswith("--")}
-    asked = sorted({name for (name,) in found.fetchall()} - known)
-    assert asked == [name for name in asked if _is_refused(engine, name)]
-    assert not [name for name in sorted(known) if _is_refused(engine, name)]
+    there = {name for (name,) in found.fetchall()}
+    assert {name for name in there if _is_refused(engine, name)} == there - TABLE_FUNCTIONS
+    assert {"checkpoint", "read_duckdb", "duckdb_secrets", "python_map_function"} < there
+    assert {"read_csv", "range", "duckdb_columns", "unnest"} < there & TABLE_FUNCTIONS
+
+
+def test_a_function_that_a_new_duckdb_brings_is_refused_wherever_it_is_called() -> None:
+    new = partial(refuse_calls, table_functions=lambda: frozenset({"change_grammar", "range"}))
+    for sql in (
+        "SELECT * FROM change_grammar('x')",
+        "SELECT * FROM videos, main.Change_Grammar ('x')",
+        'SELECT frames WHERE video IN (FROM "change_grammar"())',
+    ):
+        with pytest.raises(QueryError, match="change_grammar is refused") as caught:
+            new(tokenize(sql), sql)
+        assert caught.value.position == re.search(r'"?change_grammar', sql.lower()).start()  # type: ignore[union-attr]
+    for sql in (
+        "SELECT change_grammar FROM range(3)",
+        "SELECT 'change_grammar' AS x, count(*) FROM range(3)",
+    ):
+        new(tokenize(sql), sql)
 
 
 def test_limits_hold_in_the_connection_that_a_statement_gets(folder: Path) -> None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ from panorama.errors import PanoramaError, QueryError, QueryTimeout
 from panorama.lines import composed
 from panorama.query.by_entity import ByEntity
 from panorama.query.by_example import ByExample
+from panorama.query.calls import refuse_calls
 from panorama.query.coarse import OF_TRACKS, Asked, coarse_remark
 from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
@@ -96,6 +98,7 @@ class Engine:
         started = time.perf_counter()
         sql, tokens = self._read(sql)
         with self._run(sql, tokens[0].start) as run:
+            refuse_calls(tokens, sql, partial(self._tables.functions, run.cursor))
             return self._answer(tokens, plain_parameters(parameters), run, started)
 
     def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
@@ -108,6 +111,7 @@ class Engine:
         for typed, parameters in asked:
             sql, tokens = self._read(typed)
             with self._run(sql, tokens[0].start) as run:
+                refuse_calls(tokens, sql, partial(self._tables.functions, run.cursor))
                 for name in self._looked_for(tokens, plain_parameters(parameters), run):
                     names.setdefault(name)
         if names:

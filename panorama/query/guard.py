@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 import duckdb
 from sqlglot.tokens import Token, TokenType
@@ -27,25 +26,7 @@ _WRITES = {
     TokenType.DELETE: ("FROM",),
     TokenType.MERGE: ("INTO",),
 }
-_REFUSED_CALLS = frozenset(
-    {
-        # They change settings, logs or resources, or execute text of another form than SQL.
-        *("checkpoint", "force_checkpoint", "write_log", "truncate_duckdb_logs", "enable_logging"),
-        *("disable_logging", "enable_profiling", "disable_profiling", "json_execute_serialized_sql"),
-        *("create_external_resource", "register_external_resource", "register_external_resource_type"),
-        *("destroy_external_resource", "deregister_external_resource", "python_map_function"),
-        # They read the machine, not the library: secrets, extensions, other databases, memory addresses.
-        *("duckdb_secrets", "which_secret", "duckdb_extensions", "duckdb_extension_repositories"),
-        *("read_duckdb", "getenv", "duckdb_settings", "duckdb_logs", "duckdb_logs_parsed"),
-        *("duckdb_temporary_files", "duckdb_external_resources", "duckdb_external_file_cache"),
-        *("arrow_scan", "arrow_scan_dumb", "pandas_scan", "python_arrow_scan", "seq_scan"),
-    }
-)
-"""Functions that no question needs. DuckDB, locked as it is, would refuse most of them in its own words."""
 
-_SHOWN_SETTINGS = frozenset(
-    {"timezone", "calendar", "threads", "memory_limit", "default_order", "search_path"}
-)
 _PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
 _INTERNAL = re.compile(rf'{SCHEMA}|"(duckdb|pg|sqlite|pragma|information_schema)[_.]')
 _NO_COLUMN = re.compile(
@@ -84,32 +65,6 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
         bracket = tokens[i - 1].token_type == TokenType.L_PAREN
         if follows and bracket and tokens[i + 1].text.upper() in follows:
             raise QueryError(f"{tokens[i].text.upper()} is refused. {_ALLOWED}", sql, tokens[i].start)
-    _refuse_calls(tokens, sql)
-
-
-def _refuse_calls(tokens: list[Token], sql: str) -> None:
-    """Raise where a function is called that changes DuckDB or reads the machine."""
-    for token, after in pairwise(tokens):
-        if after.token_type != TokenType.L_PAREN or token.token_type == TokenType.STRING:
-            continue
-        name = token.text.lower()
-        if name in _REFUSED_CALLS:
-            raise QueryError(
-                f"{name} is refused: a query reads the library's relations and nothing else", sql, token.start
-            )
-        if name == "current_setting":
-            _refuse_setting(tokens, token, sql)
-
-
-def _refuse_setting(tokens: list[Token], call: Token, sql: str) -> None:
-    place = next(i for i, token in enumerate(tokens) if token is call)
-    named = tokens[place + 2].text.lower() if place + 2 < len(tokens) else ""
-    if named not in _SHOWN_SETTINGS:
-        raise QueryError(
-            f"current_setting is refused for {named!r}; it shows {', '.join(sorted(_SHOWN_SETTINGS))}",
-            sql,
-            call.start,
-        )
 
 
 def check_single_select(

@@ -185,6 +185,10 @@ _VIEWS = (
 
 # Named by a macro, which is not planned until a statement reads the table: most read none of them.
 _FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
+_TABLE_FUNCTIONS = """
+    SELECT DISTINCT lower(function_name) FROM duckdb_functions()
+    WHERE function_type LIKE 'table%' AND internal
+"""
 _PLACEHOLDER = "CREATE VIEW {name} AS SELECT {columns} FROM (SELECT error({message}) AS nothing)"
 
 
@@ -229,6 +233,7 @@ class Tables:
         self._lasting: object = None
         self._listed: dict[str, object] = {}
         self._shown: SnapshotLike | None = None
+        self._functions: frozenset[str] | None = None
 
     def of(self, snapshot: SnapshotLike) -> duckdb.DuckDBPyConnection:
         """The connection, with the relations of a snapshot; no statement of an earlier one may still run."""
@@ -248,6 +253,12 @@ class Tables:
             self._lasting = _lasting(snapshot)
         self._shown = snapshot
         return self._connection
+
+    def functions(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+        """The names of all table functions of DuckDB's own."""
+        if self._functions is None:  # a hundredth of a second, so once
+            self._functions = frozenset(name for (name,) in cursor.execute(_TABLE_FUNCTIONS).fetchall())
+        return self._functions
 
     def leave(self) -> None:
         """Let go of the snapshot, but not of the connection."""
