@@ -1,20 +1,28 @@
-"""Ctrl-C during a training: one line that says what is kept, and none by the processes beside it."""
+"""Ctrl-C during a training: one line that says what is kept, and nothing goes on beside it."""
 
 from __future__ import annotations
 
 import importlib
-import multiprocessing
+import os
 import signal
+import threading
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from test_training import MeanColorTeacher, items
 
 from panorama.content import content_dir
+from panorama.errors import ModelError
+from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
+from panorama.models.training.teacher import SelfTeacher
+from panorama.models.weights import open_model
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
@@ -41,17 +49,51 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
     )
 
 
-def ignores_interrupts() -> MeanColorTeacher:
-    """In the place of a teacher: made in the processes that view pictures, and in the first alone."""
-    if multiprocessing.parent_process() is not None and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        raise AssertionError("this process would answer Ctrl-C with a traceback of its own")
-    return MeanColorTeacher()
+class InterruptedTeacher(MeanColorTeacher):
+    """Ctrl-C reaches the training while it looks at its third view; it takes its time for each."""
+
+    def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        looked.append(threading.current_thread().name)
+        if len(looked) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.02)
+        return super().features(picture)
 
 
-def test_processes_that_view_pictures_leave_an_interrupt_to_the_training(tmp_path: Path) -> None:
-    """Ctrl-C reaches all of them, and each printed where it was."""
-    mine = signal.getsignal(signal.SIGINT)
-    plan = BankPlan(side=64, rounds=1, shard=6, axes=6)
-    build_bank(items(), ignores_interrupts, tmp_path, plan, processes=2)
-    assert sum(len(shard.rows) for shard in read_shards(tmp_path)) == len(items())
-    assert signal.getsignal(signal.SIGINT) == mine != signal.SIG_IGN
+looked: list[str] = []
+
+
+def test_an_interrupt_stops_all_threads_that_view_pictures_and_what_is_done_is_kept(tmp_path: Path) -> None:
+    plan = BankPlan(side=64, rounds=4, shard=6, axes=6, basis_pictures=0)
+    looked.clear()
+    with pytest.raises(KeyboardInterrupt):
+        build_bank(items(), InterruptedTeacher, tmp_path, plan, threads=2)
+    stopped_at = len(looked)
+    assert len(set(looked)) == 2 and stopped_at < 4 * len(items()) / 2
+    kept = len(read_shards(tmp_path))
+    time.sleep(0.1)
+    assert len(looked) == stopped_at
+    build_bank(items(), MeanColorTeacher, tmp_path, plan, threads=2)
+    assert sum(len(shard.rows) for shard in read_shards(tmp_path)) == 4 * len(items()) > 6 * kept
+
+
+def test_views_are_made_without_a_forked_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forked beside torch's threads, processes waited for them for ever."""
+    monkeypatch.delattr(os, "fork")
+    teacher = partial(SelfTeacher, open_model("panoramanet", "embedder"))
+    plan = BankPlan(side=64, rounds=1, shard=6, basis_pictures=4, axes=6)
+    build_bank(items(), teacher, tmp_path / "two", plan, threads=2)
+    build_bank(items(), teacher, tmp_path / "one", plan, threads=1)
+    two, one = (read_shards(tmp_path / name) for name in ("two", "one"))
+    assert sum(len(shard.rows) for shard in two) == len(items())
+    for left, right in zip(two, one, strict=True):
+        assert (left.rows == right.rows).all() and (left.views == right.views).all()
+
+
+def test_what_breaks_a_thread_that_views_pictures_is_raised(tmp_path: Path) -> None:
+    class Broken(MeanColorTeacher):
+        def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            raise ModelError("the teacher is broken")
+
+    with pytest.raises(ModelError, match="the teacher is broken"):
+        build_bank(items(), Broken, tmp_path, BankPlan(side=64, rounds=1, basis_pictures=0), threads=2)

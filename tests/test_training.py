@@ -65,7 +65,7 @@ def items(count: int = 24) -> list[Item]:
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bank")
-    build_bank(items(), MeanColorTeacher, folder, BankPlan(side=64, rounds=2, shard=20, axes=6), processes=1)
+    build_bank(items(), MeanColorTeacher, folder, BankPlan(side=64, rounds=2, shard=20, axes=6), threads=1)
     return folder
 
 
@@ -236,12 +236,12 @@ def test_every_round_views_every_picture_once(bank: Path) -> None:
 
 def test_an_interrupted_bank_goes_on_and_ends_the_same(bank: Path, tmp_path: Path) -> None:
     plan = BankPlan(side=64, rounds=2, shard=20, axes=6)
-    build_bank(items(), MeanColorTeacher, tmp_path, plan, processes=1)
+    build_bank(items(), MeanColorTeacher, tmp_path, plan, threads=1)
     middle = tmp_path / "shard-00001"
     for file in middle.iterdir():
         file.unlink()
     middle.rmdir()
-    build_bank(items(), MeanColorTeacher, tmp_path, plan, processes=1)
+    build_bank(items(), MeanColorTeacher, tmp_path, plan, threads=1)
     for mine, whole in zip(read_shards(tmp_path), read_shards(bank), strict=True):
         np.testing.assert_array_equal(mine.views, whole.views)
         np.testing.assert_array_equal(mine.pooled, whole.pooled)
@@ -249,7 +249,7 @@ def test_an_interrupted_bank_goes_on_and_ends_the_same(bank: Path, tmp_path: Pat
 
 def test_a_bank_of_other_pictures_is_refused(bank: Path) -> None:
     with pytest.raises(UsageError, match="other pictures"):
-        build_bank(items(5), MeanColorTeacher, bank, BankPlan(side=64, rounds=1), processes=1)
+        build_bank(items(5), MeanColorTeacher, bank, BankPlan(side=64, rounds=1), threads=1)
 
 
 def test_shards_cover_all_views_without_overlap() -> None:

@@ -121,7 +121,7 @@ def prepare(footage: Path, work: Path, steps: int, side: int, threads: int) -> B
     items = gather(plan["source"], data, frames_of)
     teacher = partial(LiteTeacher, footage / plan["teacher"]["path"])
     say(f"{len(items)} pictures; views go to {work / 'bank'}")
-    build_bank(items, teacher, work / "bank", BankPlan(**{**plan["bank"], "rounds": 1}), processes=threads)
+    build_bank(items, teacher, work / "bank", BankPlan(**{**plan["bank"], "rounds": 1}), threads=threads)
     dim = int(plan["network"]["learned_dim"])
     training = {
         **plan["training"],

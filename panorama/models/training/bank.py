@@ -12,8 +12,9 @@ a trainer may start on the first ones while others are made.
 from __future__ import annotations
 
 import json
-import multiprocessing
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,6 @@ from safetensors.numpy import load_file, save_file
 
 from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import interrupts_ignored
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
@@ -103,9 +103,9 @@ class Basis:
 
 
 def build_bank(
-    items: Sequence[Item], make_teacher: Callable[[], Teacher], out: Path, plan: BankPlan, processes: int = 2
+    items: Sequence[Item], make_teacher: Callable[[], Teacher], out: Path, plan: BankPlan, threads: int = 2
 ) -> None:
-    """Make the rounds that are not there yet, several at once.
+    """Make the rounds that are not there yet, as many shards at once as `threads` says.
 
     Raises:
         UsageError: there are no pictures, or the folder holds a bank of other pictures.
@@ -123,16 +123,22 @@ def build_bank(
         _write_basis(items, others, make_teacher(), out, plan)
     shards = -(-len(items) * plan.rounds // plan.shard)
     missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
-    jobs = [missing[start::processes] for start in range(max(1, processes))]
-    if processes <= 1:
-        _make_shards(items, others, make_teacher, out, plan, missing)
-        return
-    with interrupts_ignored():
-        begun = multiprocessing.get_context().Pool(processes)
-    with begun as pool:
-        pool.starmap(
-            _make_shards, [(items, others, make_teacher, out, plan, job) for job in jobs], chunksize=1
-        )
+    _in_threads(_Viewer(items, others, make_teacher, out, plan), missing, max(1, threads))
+
+
+def _in_threads(viewer: _Viewer, numbers: Sequence[int], threads: int) -> None:
+    """Make some shards; what interrupts or breaks one of them stops the others before it is raised.
+
+    Threads, not processes: OpenCV and the teachers let go of the interpreter, and a process that is forked
+    beside torch's threads may wait for them for ever.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(viewer.make, numbers[start::threads]) for start in range(threads)]
+        try:
+            for job in as_completed(jobs):
+                job.result()
+        finally:
+            viewer.stopped.set()
 
 
 def _shard_dir(out: Path, number: int) -> Path:
@@ -186,35 +192,58 @@ def _order(seed: int, which: int, items: int) -> NDArray[np.int64]:
     return np.random.default_rng((seed, 10**6 + which)).permutation(items)
 
 
-def _make_shards(
-    items: Sequence[Item],
-    others: Sequence[Image],
-    make_teacher: Callable[[], Teacher],
-    out: Path,
-    plan: BankPlan,
-    numbers: Sequence[int],
-) -> None:
-    """Some shards, each written beside its final place and renamed."""
-    teacher = make_teacher()
-    basis = read_basis(out)
-    for number in numbers:
-        pairs = shard_rows(number, len(items), plan)
+class _Viewer:
+    """Makes shards, until it is stopped.
+
+    Args:
+        others: pictures for backgrounds and occlusions.
+        make_teacher: called once in each thread; a teacher serves one at a time.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        others: Sequence[Image],
+        make_teacher: Callable[[], Teacher],
+        out: Path,
+        plan: BankPlan,
+    ) -> None:
+        self._items, self._others, self._make_teacher = items, others, make_teacher
+        self._out, self._plan = out, plan
+        self.stopped = threading.Event()
+
+    def make(self, numbers: Sequence[int]) -> None:
+        """Some shards, each written beside its final place and renamed."""
+        if not numbers:
+            return
+        teacher, basis = self._make_teacher(), read_basis(self._out)
+        for number in numbers:
+            if not self._make_one(number, teacher, basis):
+                return
+
+    def _make_one(self, number: int, teacher: Teacher, basis: Basis) -> bool:
+        """Whether it was made to its end."""
+        plan = self._plan
+        pairs = shard_rows(number, len(self._items), plan)
         views = np.empty((len(pairs), plan.side, plan.side, 3), np.uint8)
         pooled = np.empty((len(pairs), teacher.dim), np.float32)
         cells = np.empty((len(pairs), CELLS, teacher.dim), np.float32)
         for i, (which, row) in enumerate(pairs):
+            if self.stopped.is_set():
+                return False
             rng = np.random.default_rng((plan.seed, which, row))
-            clean, views[i] = make_view(items[row].load(), others, rng, plan.side)
+            clean, views[i] = make_view(self._items[row].load(), self._others, rng, plan.side)
             pooled[i], grid = teacher.features(clean)
             cells[i] = grid.reshape(CELLS, -1)
-        part = out / f"part-{number:05d}"
+        part = self._out / f"part-{number:05d}"
         part.mkdir(exist_ok=True)
         np.save(part / "rows.npy", np.array([row for _, row in pairs], np.int64))
         np.save(part / "views.npy", views)
         np.save(part / "pooled.npy", pooled.astype(np.float16))
         on_axes = basis.whiten(cells.reshape(-1, teacher.dim), plan.axes, 1.0)
         np.save(part / "grid.npy", on_axes.reshape(len(pairs), CELLS, -1).astype(np.float16))
-        part.rename(_shard_dir(out, number))
+        part.rename(_shard_dir(self._out, number))
+        return True
 
 
 def read_basis(bank: Path) -> Basis:

@@ -91,7 +91,7 @@ def train(
     views = bank or out / "bank"
     items = gather(plan.get("source", []), data, read_frames)
     say(f"{len(items)} pictures; views go to {views}")
-    _view(items, plan, data, views, processes=threads or 2)
+    _view(items, plan, data, views, threads or 2)
     run = _begin(plan, recipe, views, settings, place)
     mean, std, side = _preprocessing(plan)
     measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
@@ -115,11 +115,11 @@ def _use_threads(threads: int | None) -> None:
 
 
 def _view(
-    items: list[Item], plan: dict[str, Any], data: Mapping[str, Path], views: Path, processes: int
+    items: list[Item], plan: dict[str, Any], data: Mapping[str, Path], views: Path, threads: int
 ) -> None:
     """Make the views of the pictures that are not there yet, with what the teacher sees in them."""
     bank_plan = table_of(BankPlan, plan.get("bank", {}), "bank")
-    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, processes=processes)
+    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, threads)
 
 
 def _begin(plan: dict[str, Any], recipe: Path, views: Path, settings: Settings, place: str) -> Run:
