@@ -7,46 +7,65 @@ which takes as long to load as the networks do. What is guessed wrong costs a pr
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 from collections.abc import Sequence
 
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER, content_dir
 from panorama.errors import PanoramaError
-from panorama.library_path import library_path
+from panorama.library_path import library_folder
 from panorama.worker.starting import possible, start_ahead
 
 INDEX = "index"
 LIBRARY = "--library"
-ELSE = ("--model", "--help", "-h")
-"""Options with which other networks are wanted, or none."""
+VALUES = frozenset(("--fps", "--every", "--zoom", "--depth", "--time-from", "--timezone", "--camera-from"))
+FLAGS = frozenset(("--quick", "--redo", "--verbose", "-v", "--json"))
+"""Options of `index` with which these networks are wanted: with a value, and without."""
 
 
 def begin(words: Sequence[str]) -> None:
     """Start the networks' process where a command indexes into a library that is not there yet."""
-    names = [word.split("=")[0] for word in words]
-    if any(option in names for option in ELSE) or not _indexes(words):
+    library, paths = _indexing(words)
+    if library == "" or not any(glob.has_magic(path) or os.path.lexists(path) for path in paths):
         return
     with contextlib.suppress(PanoramaError, OSError, RuntimeError):  # whoever needs it tells what is wrong
-        if possible() and not library_path(_library(words)).expanduser().exists():
+        if possible() and _is_new(library):
             models = content_dir("embeddings")
             start_ahead(str(models / DEFAULT_PROPOSER), str(models / DEFAULT_EMBEDDER))
 
 
-def _indexes(words: Sequence[str]) -> bool:
-    """Whether the command is `index`: the first word that is neither an option nor its value."""
-    value = False
-    for word in words:
-        if not value and not word.startswith("-"):
-            return word == INDEX
-        value = word == LIBRARY
-    return False
+def _is_new(library: str | None) -> bool:
+    """Whether a library is made there: nothing is, or an empty folder."""
+    try:
+        with os.scandir(library_folder(library)) as there:
+            return next(there, None) is None
+    except FileNotFoundError:
+        return True
 
 
-def _library(words: Sequence[str]) -> str | None:
-    """The library named last, as the command line takes it."""
-    found = None
-    for word, behind in zip(words, [*words[1:], None], strict=True):
-        if word == LIBRARY:
-            found = behind
-        elif word.startswith(f"{LIBRARY}="):
-            found = word.removeprefix(f"{LIBRARY}=")
-    return found
+def _indexing(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The library named last and what is to be indexed in it.
+
+    Without any of these where another command is meant, or an option with which nothing is indexed, or by
+    another model.
+    """
+    library: str | None = None
+    paths: list[str] = []
+    command = ""
+    left = iter(words)
+    for word in left:
+        name, sign, value = word.partition("=")
+        if command and word == "--":
+            return library, [*paths, *left]
+        if name == LIBRARY or (command and name in VALUES):
+            given = value if sign else next(left, "")
+            library = given if name == LIBRARY else library
+        elif word == "--debug" or (command and word in FLAGS):
+            continue
+        elif word.startswith("-") or not (command or word == INDEX):
+            return None, []
+        elif command:
+            paths.append(word)
+        else:
+            command = word
+    return library, paths

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from panorama.errors import BadBox, EntityError, PanoramaError, UsageError
+from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, names_told
 
 _Given = TypeVar("_Given", bound=Callable[..., Any])
 
@@ -340,7 +340,10 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
             return kinds[name].taken(value, f"{function.__name__}({name}=...): ")
 
         plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
-        return function(*plain, *values[len(names) :], **{name: taken(name, named[name]) for name in named})
+        with names_told():
+            return function(
+                *plain, *values[len(names) :], **{name: taken(name, named[name]) for name in named}
+            )
 
     return checking
 

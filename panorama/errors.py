@@ -7,7 +7,10 @@ with `exit_status`; Python callers catch `PanoramaError` or the class that they 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class PanoramaError(Exception):
@@ -119,6 +122,28 @@ class AccuracyError(QueryError):
 
 class QueryTimeout(QueryError):
     """The query ran past its time or memory limit and was stopped."""
+
+
+_LOOP = "Symlink loop from "
+
+
+@contextmanager
+def names_told() -> Iterator[None]:
+    """Within it, a name that no file can have is a UsageError, wherever it is met: too long, or no text."""
+    try:
+        yield
+    except UnicodeEncodeError as exc:
+        if exc.encoding != "utf-8":
+            raise  # what is to be printed has no place in the encoding of the output
+        raise UsageError(f"{exc.object!r} is no text in UTF-8; rename it") from exc
+    except RuntimeError as exc:
+        if not str(exc).startswith(_LOOP):  # of pathlib, until Python 3.12
+            raise
+        raise UsageError(f"{str(exc).removeprefix(_LOOP)} is a link that leads to itself") from exc
+    except OSError as exc:
+        if exc.errno != errno.ENAMETOOLONG or exc.filename is None:
+            raise
+        raise UsageError(f"{os.fsdecode(exc.filename)!r} is longer than a file's name can be") from exc
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:

@@ -32,7 +32,9 @@ def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -
     """
 
     def known(folder: Path) -> bool:
-        return store is not None and store.known_file(str(folder.resolve())) is not None
+        with contextlib.suppress(UnicodeError):  # of a name that is no text, no video is known
+            return store is not None and store.known_file(str(folder.resolve())) is not None
+        return False
 
     return find_videos(paths, library, known, Store.own_files)
 

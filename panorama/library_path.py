@@ -5,10 +5,50 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from panorama.errors import LibraryNotFound, UsageError
+
 DEFAULT_PATH = "panorama-library"
 ENVIRONMENT = "PANORAMA_LIBRARY"
+LONGEST_BYTES = 489
+"""SQLite opens no file with a path of more than 504, and the catalog's own name is 15 of them."""
 
 
 def library_path(path: str | Path | None = None) -> Path:
     """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
     return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
+
+
+def library_folder(path: str | Path | None = None) -> Path:
+    """Where the library meant lies, from the root; whether there is one is told by who opens it.
+
+    Raises:
+        UsageError: no folder can be called so.
+        LibraryNotFound: the system does not lead there: through a file, through links without an end.
+    """
+    given = library_path(path)
+    try:
+        where = given.expanduser().absolute()
+    except RuntimeError as exc:
+        raise UsageError(
+            f"the library {str(given)!r} lies in nobody's home; write the whole path, or {f'./{given}'!r}"
+            " for a folder that is called so"
+        ) from exc
+    try:
+        count = len(str(where).encode())
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"the library {str(where)!r} is no text in UTF-8; choose another folder") from exc
+    try:
+        where.stat()
+    except FileNotFoundError:
+        if where.is_symlink():
+            raise LibraryNotFound(f"{where} is a link to where nothing is; name another folder") from None
+    except PermissionError:
+        pass
+    except OSError as exc:
+        raise LibraryNotFound(f"no library can be at {where}: {exc.strerror}; name another folder") from exc
+    if count > LONGEST_BYTES:
+        raise UsageError(
+            f"the library {str(where)!r} has a path of {count} bytes; choose a folder of at most"
+            f" {LONGEST_BYTES}"
+        )
+    return where

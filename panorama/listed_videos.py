@@ -78,7 +78,7 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     known, by_uri = set(names), dict(zip(uris, names, strict=True))
     found = []
     for given in videos:
-        name = composed(given) if composed(given) in known else by_uri.get(str(Path(given).resolve()))
+        name = composed(given) if composed(given) in known else by_uri.get(os.path.realpath(given))
         if name is not None:
             found.append(Meant(given, (name,), several=False))
             continue
@@ -106,7 +106,8 @@ def _resolved(path: Path, is_folder: bool) -> tuple[str, ...]:
     plain = path.parts
     if not is_folder:
         plain = tuple(takewhile(lambda part: not glob.has_magic(part), plain))
-    return (*map(glob.escape, Path(*plain).resolve().parts), *path.parts[len(plain) :])
+    real = Path(os.path.realpath(Path(*plain)))  # also of links that lead to themselves
+    return (*map(glob.escape, real.parts), *path.parts[len(plain) :])
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -143,7 +144,7 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
     Raises:
         VideoOpenError: there is neither such a file nor a video of that name.
     """
-    if Path(video).exists():
+    if os.path.exists(video):  # noqa: PTH110  a name of the library's may be none that a file can have
         return Path(video)
     listed = videos()
     by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
@@ -174,8 +175,8 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
     """
     patterns = []
     for path in map(Path, paths):
-        if not path.is_file():
-            is_folder = path.is_dir() or not glob.has_magic(str(path))
+        if not os.path.isfile(path):  # noqa: PTH113  whose name may be none that a file can have
+            is_folder = not glob.has_magic(str(path)) or path.is_dir()
             patterns.append((*_resolved(path, is_folder), *(("**", "*") if is_folder else ())))
     named = zip(*(videos.column(name).to_pylist() for name in ("video", "uri")), strict=True)
     return [

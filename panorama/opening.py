@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from panorama.arguments import checked
 from panorama.library import File, Library
-from panorama.library_path import library_path
+from panorama.library_path import library_folder
 from panorama.store import Store
 
 
@@ -17,10 +17,11 @@ def open_library(path: File | None = None, *, create: bool | None = None) -> Lib
             LibraryNotFound until then; False raises at once.
 
     Raises:
+        UsageError: no folder can be called so.
         LibraryNotFound: there is none and `create` is False, or something else is at the path.
         LibraryVersionError: another version of Panorama made it.
     """
-    where = library_path(path).expanduser().absolute()
+    where = library_folder(path)
     if create:
         return Library(where, Store.create(where, exist_ok=True))
     library = Library(where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from panorama.calibration import SHIPPED
-from panorama.errors import UsageError
+from panorama.errors import LibraryWriteError, UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, kept_is_told
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
@@ -54,9 +55,12 @@ class TrainingOptions:
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:
     """A folder for what is to be written; made here and still empty when something fails, it goes again."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]  # noqa: PTH110
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
         yield
     except BaseException:
         with suppress(OSError):  # one that is not empty stays, and so do those that it lies in

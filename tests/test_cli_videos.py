@@ -118,6 +118,9 @@ def test_a_library_without_videos_says_why_nothing_is_found(run: Callable[..., A
         (("forget", "-van", "--yes"), "forget -- -van"),
         (("why", "-van"), "why -- -van"),
         (("zones", "rename", "-gate", "gate"), "zones rename -- -gate"),
+        (("index", "--x.mp4"), "index -- --x.mp4"),
+        (("index", "-h.mp4"), "index -- -h.mp4"),
+        (("remove", "a.mp4", "--x.mp4"), "remove -- --x.mp4"),
     ],
 )
 def test_a_name_with_a_dash_before_it_is_told_how_it_is_given(
@@ -129,7 +132,7 @@ def test_a_name_with_a_dash_before_it_is_told_how_it_is_given(
 
 
 def test_what_is_no_name_is_not_taken_for_one(run: Callable[..., Any]) -> None:
-    for words in (("remove", "--yse", "-y"), ("remove", "a.mp4", "--x.mp4"), ("info", "-x")):
+    for words in (("remove", "--yse", "-y"), ("index", "--fsp=5", "a.mp4"), ("info", "-x")):
         assert "behind --" not in run(*words).err
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
@@ -97,7 +97,7 @@ def register_command(
         return
     if name is None:
         raise click.UsageError("name the entity: panorama register NAME IMAGE...")
-    if Path(name).is_file():
+    if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
         raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
     if (video is None) != (seconds is None):
         raise click.UsageError(

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from panorama.errors import PanoramaError, QueryTimeout, unknown
+from panorama.errors import PanoramaError, QueryTimeout, names_told, unknown
 from panorama.lines import one_line
 
 INTERRUPTED = 130
@@ -159,7 +159,8 @@ def run(state: dict[str, Any]) -> int:
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         _interrupts_raise()
-        status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
+        with names_told():
+            status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("panorama: interrupted", err=True)
@@ -194,13 +195,21 @@ def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
     """The error where a name was taken for options: how what has that name is given."""
     if not isinstance(exc, click.NoSuchOption) or exc.ctx is None:
         return None
-    ctx, letter = exc.ctx, exc.option_name[1:]
-    words = [word for word in ctx.meta.get(_WORDS, ()) if re.match("-[^-]", word) and letter in word]
+    ctx, option = exc.ctx, exc.option_name
+    words = [word for word in ctx.meta.get(_WORDS, ()) if _is_of(option, word)]
     takes_names = any(isinstance(taken, click.Argument) for taken in ctx.command.params)
-    if letter.startswith("-") or not words or not takes_names:  # behind two dashes: an option, misspelled
+    if not words or not takes_names:
         return None
     told = f"{exc.format_message().rstrip('.')}. A name that begins with a dash stands behind --, as in:"
     return click.UsageError(one_line(f"{told} {ctx.command_path} -- {shlex.quote(words[0])}"), ctx)
+
+
+def _is_of(option: str, word: str) -> bool:
+    """Whether an option that there is not is of a word that may be a name."""
+    if not option.startswith("--"):
+        return re.match("-[^-]", word) is not None and option[1:] in word
+    # Behind two dashes it is an option, misspelled, unless it looks like a file or is one.
+    return word.startswith(option) and ("." in word or os.path.lexists(word))
 
 
 def _interrupts_raise() -> None:

@@ -98,7 +98,7 @@ class IndexReport:
         """Nothing was found to index."""
         unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
         empty, pictures = tuple(found.empty), tuple(found.pictures)
-        told = _libraries(found.libraries)
+        told = library_remarks(found.libraries)
         return cls(unreadable, found.ignored, tuple(found.missing), empty, warnings=told, pictures=pictures)
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
@@ -116,7 +116,7 @@ class IndexReport:
         return not self.missing and not self.empty and not self.of(FAILED)
 
 
-def _libraries(folders: Sequence[str]) -> tuple[str, ...]:
+def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:
     """One line about libraries that were found where footage was looked for."""
     if not folders:
         return ()

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import UsageError
+from panorama.indexing.outcomes import library_remarks
 from panorama.indexing.profile import Profile, describe
 from panorama.indexing.settings import EMBED_BATCH, PROPOSAL_BATCH, IngestSettings, Work
 from panorama.indexing.stages import Indexer
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
-from panorama.store import NewExemplar
+from panorama.store import NewExemplar, Store
 from panorama.threads import Threads
 from panorama.tune.choice import (
     DENSEST,
@@ -93,7 +94,13 @@ def tune(
         raise UsageError(f"--seconds is between {LEAST_SECONDS} and 3600, got {seconds:g}")
     if least_speed is not None and not 0 < least_speed < 1e6:
         raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
-    found = find_videos([paths] if isinstance(paths, (str, Path)) else list(paths), library.path)
+    found = find_videos(
+        [paths] if isinstance(paths, (str, Path)) else list(paths),
+        library.path,
+        library_parts=Store.own_files,
+    )
+    for line in library_remarks(found.libraries):
+        tell(line)
     stretches, unread = choose_stretches(found, seconds, said_of(library, found))
     with Threads.here().lent() as threads:
         decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)

@@ -1,0 +1,78 @@
+"""Paths that no library and no file can have are told in one line, whatever command they are given to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
+
+import panorama
+from panorama.errors import PanoramaError
+
+COMMANDS = (["info"], ["index", "v"], ["register", "x", "a.png"], ["query", "SELECT frames"], ["tune", "v"])
+TOLD = {
+    "~nouser/x": "lies in nobody's home; write the whole path, or './~nouser/x'",
+    "x" * 300: "File name too long; name another folder",
+    os.fsdecode(b"\xff"): "is no text in UTF-8; choose another folder",
+    "/".join(["x" * 100] * 6): "bytes; choose a folder of at most 489",
+    "loop": "Too many levels of symbolic links; name another folder",
+    "dangling": "is a link to where nothing is; name another folder",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("path", TOLD, ids=lambda path: ascii(path[:12]))
+def test_a_path_that_no_library_can_have_is_told(
+    run: Callable[..., Any], tmp_path: Path, path: str, command: list[str]
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    write_picture(tmp_path / "a.png", thing_picture("red"))
+    done = run("--library", path, *command)
+    assert done.status in (1, 2) and TOLD[path] in done.err and "defect" not in done.err
+    with pytest.raises(PanoramaError):
+        panorama.open(path, create=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 300, os.fsdecode(b"\xff.png"), "loop"], ids=["long", "no text", "loop"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("index", "{}"),
+        ("register", "red", "{}"),
+        ("register", "red", "--video", "{}", "--at", "1", "--box", "1,1,50,50"),
+        ("register", "--album", "{}"),
+        ("clock", "{}"),
+        ("train", "--folders", "{}", "--out", "o"),
+        ("train", "--folders", "v", "--out", "v/a.mp4/{}"),
+        ("train", "r.toml", "--data", "a={}", "--out", "o"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_file_can_have_is_no_defect(
+    run: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "v", "--model", "color-bands").status == 0
+    (tmp_path / "loop").symlink_to("loop")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    (tmp_path / "red.png").rename(tmp_path / os.fsdecode(b"\xff.png"))
+    done = run(*(word.format(name) for word in words))
+    assert done.status in (1, 2, 3) and "defect" not in done.err and "Traceback" not in done.err
+
+
+def test_tune_passes_over_the_own_files_of_another_library(run: Callable[..., Any], tmp_path: Path) -> None:
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "v", "--model", "color-bands").status == 0
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    assert run("register", "red", "red.png").status == 0
+    done = run("--library", "other", "tune", "panorama-library")
+    assert done.status == 1 and "no video to try settings on" in done.err
+    assert "panorama-library is a library of Panorama, not footage" in done.err
