@@ -76,3 +76,14 @@ def test_tune_passes_over_the_own_files_of_another_library(run: Callable[..., An
     done = run("--library", "other", "tune", "panorama-library")
     assert done.status == 1 and "no video to try settings on" in done.err
     assert "panorama-library is a library of Panorama, not footage" in done.err
+
+
+def test_a_pipe_that_rows_are_written_to_stays_one(run: Callable[..., Any], asked: Path) -> None:
+    os.mkfifo("pipe")
+    reading = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    done = run("query", "SELECT video FROM videos", "--format", "csv", "--out", "pipe")
+    assert done.status == 0 and Path("pipe").is_fifo()
+    assert os.read(reading, 100).decode().splitlines() == ["video", "gate/a.mp4", "yard/b.mp4"]
+    os.close(reading)
+    empty = run("query", "SELECT video FROM videos", "--out", "")
+    assert empty.status == 1 and "defect" not in empty.err

@@ -95,9 +95,14 @@ def whole_file(out: Path) -> Iterator[Path]:
     Raises:
         LibraryWriteError: the file cannot be written.
     """
+    if out.name == "":
+        raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
     partial = out.with_name(f".{out.name}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        if out.exists() and not (out.is_file() or out.is_dir()):
+            yield out  # a device or a pipe: a file in its place would be the end of it
+            return
         yield partial
         partial.replace(out)
     except OSError as exc:
