@@ -87,3 +87,8 @@ def test_a_pipe_that_rows_are_written_to_stays_one(run: Callable[..., Any], aske
     os.close(reading)
     empty = run("query", "SELECT video FROM videos", "--out", "")
     assert empty.status == 1 and "defect" not in empty.err
+
+
+def test_sql_that_is_no_text_is_told_where(run: Callable[..., Any], asked: Path) -> None:
+    done = run("query", "SELECT '" + os.fsdecode(b"\xff") + "'")
+    assert done.status == 1 and "no text in UTF-8\n  line 1, column 9" in done.err

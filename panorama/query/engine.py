@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -145,6 +146,8 @@ class Engine:
             sql, tokens = typed, tokenize(typed)
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
+        if lone := re.search(r"[\ud800-\udfff]", sql):
+            raise QueryError("the statement holds what is no text in UTF-8", sql, lone.start())
         statement = parse_statement(tokens, sql)
         if isinstance(statement, ShowEntities):
             sql = "SELECT entity, exemplars, negatives, category FROM entities ORDER BY entity"
