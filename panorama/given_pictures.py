@@ -34,6 +34,9 @@ Images = Any
 """One or several files, folders, globs or pictures in memory."""
 
 
+MOST_BYTES = 1 << 30
+"""More has no picture that OpenCV reads; a device (/dev/zero) would be read until the memory is full."""
+
 _FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
 
 
@@ -111,9 +114,12 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
     if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
         raise BadImage(f"{path} is not a picture but a video; {_from_video(path)}")
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    if len(data) > MOST_BYTES:
+        raise BadImage(f"{path} has more than {MOST_BYTES >> 20} MiB, which no picture that can be read has")
     return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
 
 

@@ -78,6 +78,44 @@ def test_tune_passes_over_the_own_files_of_another_library(run: Callable[..., An
     assert "panorama-library is a library of Panorama, not footage" in done.err
 
 
+def test_tune_passes_over_a_video_whose_name_is_no_text(run: Callable[..., Any], tmp_path: Path) -> None:
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "v", "--model", "color-bands").status == 0
+    (tmp_path / "v" / "a.mp4").rename(tmp_path / "v" / os.fsdecode(b"\xff.mp4"))
+    done = run("tune", "v")
+    assert done.status == 1 and "defect" not in done.err
+    assert (
+        "none of the videos tried can be read" in done.err and "no text in UTF-8; rename the file" in done.err
+    )
+
+
+def test_training_passes_over_the_own_files_of_a_library(run: Callable[..., Any], tmp_path: Path) -> None:
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "v", "--model", "color-bands").status == 0
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    assert run("register", "red", "red.png").status == 0
+    done = run("train", "--videos", "panorama-library", "--out", "o")
+    assert done.status == 2 and "there is no video at panorama-library" in done.err
+    assert "panorama-library is a library of Panorama, not footage" in done.err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("option", ["--videos", "--folders"])
+def test_an_empty_name_of_training_data_is_not_the_working_directory(
+    run: Callable[..., Any], tmp_path: Path, option: str
+) -> None:
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    done = run("train", option, "", "--out", "o")
+    assert done.status == 2 and f"{option} is empty; the working directory is '.'" in done.err
+
+
+def test_a_picture_that_never_ends_is_told(run: Callable[..., Any], asked: Path) -> None:
+    """/dev/zero was read until the memory was full."""
+    (asked / "endless.png").symlink_to("/dev/zero")
+    done = run("register", "endless", "endless.png")
+    assert done.status == 1 and "endless.png has more than 1024 MiB" in done.err
+
+
 def test_a_pipe_that_rows_are_written_to_stays_one(run: Callable[..., Any], asked: Path) -> None:
     os.mkfifo("pipe")
     reading = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -63,6 +63,9 @@ def train_command(
     from panorama.training import TrainingOptions, train_recipe
 
     options = TrainingOptions(resume, device, steps, seed, minutes, threads)
+    for option, given in (("--videos", videos), ("--folders", folders)):
+        if "" in given:  # of a shell's variable that is not set; Path would make the working directory of it
+            raise click.UsageError(f"{option} is empty; the working directory is '.'")
     own = OwnData(tuple(map(Path, videos)), tuple(map(Path, folders)), query)
     if recipe is not None:
         if own:

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from panorama.errors import VideoError, VideoOpenError
+from panorama.errors import VideoError
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
@@ -24,6 +24,7 @@ from panorama.video import (
     Found,
     FoundVideo,
     VideoReader,
+    check_name,
     content_hash,
     content_sample,
     file_state,
@@ -192,8 +193,7 @@ class _Run:
         self, number: int, video: FoundVideo, started: float
     ) -> Job | _Copy | FileOutcome | _Elsewhere:
         uri = str(video.path.resolve())
-        if not uri.isascii() and uri != uri.encode(errors="replace").decode():
-            raise VideoOpenError(f"{video.path} has a name that is no text in UTF-8; rename the file")
+        check_name(video.path.resolve())
         size, mtime_ns = file_state(video.path)
         known = self._store.known_file(uri)
         sample = content_sample(video.path)

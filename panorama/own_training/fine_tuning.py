@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import BadImage, UsageError, VideoOpenError
-from panorama.indexing.outcomes import FAILED
+from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
 from panorama.models.device import choose_device
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
+from panorama.store import Store
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 
@@ -170,7 +171,9 @@ def _gathered(
         parts.append(from_library(asked, out, own.query))
         _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
     if own.videos:
-        found = find_videos(own.videos)
+        found = find_videos(own.videos, out, library_parts=Store.own_files)
+        for line in library_remarks(found.libraries):
+            say(line)
         if found.missing or found.empty:
             raise UsageError(f"--videos: there is no video at {', '.join([*found.missing, *found.empty])}")
         with scratch(out / LIBRARY) as made:
@@ -192,7 +195,8 @@ def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
     Raises:
         UsageError: there is one.
     """
-    files = {video.path.resolve() for video in find_videos(videos).videos} if videos else set()
+    found = find_videos(videos, library_parts=Store.own_files).videos
+    files = {video.path.resolve() for video in found}
     for row in asked.query("SELECT video, uri FROM videos").fetchall():
         if row["video"] not in clips:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 from panorama.answering import Answering
 from panorama.crops import decode_picture
-from panorama.errors import BadImage
+from panorama.errors import BadImage, VideoOpenError
 from panorama.given_pictures import Picture
 from panorama.models.base import Embedder
 from panorama.query.kinship import SAME_PLACE, shared
 from panorama.query.relations import Limits
 from panorama.registering import exemplars
 from panorama.store import Exemplar, NewExemplar, Reviewed
-from panorama.video import Found
+from panorama.video import Found, check_name
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -91,7 +92,11 @@ def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
     """By file, what somebody said of answers from it; files of which nothing was said are left out."""
     if not library.exists:
         return {}
-    told = {video.path: library.reviewed(video.path) for video in found.videos}
+    told: dict[Path, list[Reviewed]] = {}
+    for video in found.videos:
+        with suppress(VideoOpenError):  # of a name that is no text, nothing was said
+            check_name(video.path.resolve())
+            told[video.path] = library.reviewed(video.path)
     return {path: said for path, said in told.items() if said}
 
 

@@ -30,7 +30,7 @@ from panorama.store.schema import BEST_FIRST
 from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
 from panorama.tune.reviewed import Mark, Review, moments_together, start_around
-from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, open_video
+from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, check_name, open_video
 
 MOST_FILES = 4
 """So many files are sampled, evenly spread over those found."""
@@ -139,6 +139,7 @@ def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
 
 
 def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[float]) -> Stretch:
+    check_name(video.path.resolve())
     start = 0.0
     with open_video(video.path, threads=1) as reader:
         next(iter(reader.frames()))  # one that opens may still not decode

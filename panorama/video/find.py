@@ -259,6 +259,18 @@ def _holds_pictures_alone(folder: Path) -> bool:
     return not video and bool(pictures_in(folder))
 
 
+def check_name(path: Path) -> None:
+    """Raise where a video's name cannot be kept, since it is no text.
+
+    Raises:
+        VideoOpenError: it is not.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as exc:
+        raise VideoOpenError(f"{path} has a name that is no text in UTF-8; rename the file") from exc
+
+
 def file_state(path: Path) -> tuple[int, int]:
     """Size and time of change in ns of a file; of a folder of pictures, the sum and the latest of theirs.
 
