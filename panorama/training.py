@@ -13,7 +13,7 @@ from typing import Any
 from panorama.calibration import SHIPPED
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, kept_is_told
+from panorama.models.interrupts import CHECKPOINT, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
@@ -106,7 +106,7 @@ def train_recipe(
     with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))), filled(out):
         if kind == "embedder" and "adapt" in plan:
             return _adapt(recipe, data, out, options, say)
-        with kept_is_told(out, say):
+        with training_in(out, say):
             if kind == "proposer":
                 return _train_proposer(recipe, data, out, options)
             from panorama.models.training.train import train

@@ -19,7 +19,7 @@ from test_training import MeanColorTeacher, items
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT
+from panorama.models.interrupts import CHECKPOINT, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
 from panorama.models.training.teacher import SelfTeacher
 from panorama.models.weights import open_model
@@ -97,3 +97,19 @@ def test_what_breaks_a_thread_that_views_pictures_is_raised(tmp_path: Path) -> N
 
     with pytest.raises(ModelError, match="the teacher is broken"):
         build_bank(items(), Broken, tmp_path, BankPlan(side=64, rounds=1, basis_pictures=0), threads=2)
+
+
+def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
+    """A resumed one wrote its checkpoints in turn with the one that it was thought to go on from."""
+    told: list[str] = []
+    with training_in(tmp_path / "out", told.append):
+        with (
+            pytest.raises(ModelError, match=r"another process trains in .*out: wait"),
+            training_in(tmp_path / "out", told.append),
+        ):
+            pass
+        with training_in(tmp_path / "other", told.append):
+            pass
+    with training_in(tmp_path / "out", told.append):
+        pass
+    assert not told

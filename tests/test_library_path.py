@@ -127,6 +127,17 @@ def test_a_pipe_that_rows_are_written_to_stays_one(run: Callable[..., Any], aske
     assert empty.status == 1 and "defect" not in empty.err
 
 
+def test_a_link_that_rows_are_written_to_stays_one(run: Callable[..., Any], asked: Path) -> None:
+    (asked / "there").mkdir()
+    (asked / "link.csv").symlink_to("there/rows.csv")
+    for _ in range(2):  # where nothing is yet, and over what is there
+        assert run("query", "SELECT video FROM videos", "--out", "link.csv").status == 0
+        assert (asked / "link.csv").is_symlink()
+        rows = (asked / "there" / "rows.csv").read_text().splitlines()
+        assert rows == ["video", "gate/a.mp4", "yard/b.mp4"]
+    assert sorted(path.name for path in (asked / "there").iterdir()) == ["rows.csv"]
+
+
 def test_sql_that_is_no_text_is_told_where(run: Callable[..., Any], asked: Path) -> None:
     done = run("query", "SELECT '" + os.fsdecode(b"\xff") + "'")
     assert done.status == 1 and "no text in UTF-8\n  line 1, column 9" in done.err

@@ -1,7 +1,9 @@
-"""A training that is interrupted enters; what is kept of it leaves, told by one of its processes."""
+"""A training enters; its folder is its own meanwhile, and what is kept of it when interrupted leaves."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import safe_open
+
+from panorama.errors import ModelError
 
 CHECKPOINT = "checkpoint.safetensors"
 """What a training in steps leaves to go on from."""
@@ -18,8 +22,21 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Where training in steps is interrupted, say what is left of it and how to go on."""
+def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Within it a training in steps has a folder for itself, and says what is left when it is interrupted.
+
+    Raises:
+        ModelError: another process trains there: both would write one log and one checkpoint by turns.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        os.close(folder)
+        raise ModelError(f"another process trains in {out}: wait for it, or name another folder") from exc
+    except OSError:
+        pass  # a file system without locks: two at once have to be kept apart by who starts them
     try:
         yield
     except KeyboardInterrupt:
@@ -31,6 +48,8 @@ def kept_is_told(out: Path, say: Callable[[str], None]) -> Iterator[None]:
             prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
             say(f"no checkpoint yet; the same command begins anew{prepared}")
         raise
+    finally:
+        os.close(folder)
 
 
 @contextmanager

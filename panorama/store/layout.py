@@ -97,6 +97,8 @@ def whole_file(out: Path) -> Iterator[Path]:
     """
     if out.name == "":
         raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
+    if out.is_symlink():
+        out = out.resolve()  # as the shell does: what the link leads to is written, and the link stays
     partial = out.with_name(f".{out.name}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

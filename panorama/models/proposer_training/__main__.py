@@ -10,7 +10,7 @@ from pathlib import Path
 
 from panorama.content import content_dir
 from panorama.errors import PanoramaError
-from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, kept_is_told
+from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, training_in
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
 from panorama.models.proposer_training.export import export_average
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = asked.out / "model"
     try:
         if not asked.judge:
-            with kept_is_told(asked.out, lambda line: print(line, file=sys.stderr)):
+            with training_in(asked.out, lambda line: print(line, file=sys.stderr)):
                 train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start)
             folder.mkdir(exist_ok=True)
             shutil.copyfile(recipe, folder / RECIPE)

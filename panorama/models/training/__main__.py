@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from panorama.errors import PanoramaError, UsageError
-from panorama.models.interrupts import INTERRUPTED, kept_is_told
+from panorama.models.interrupts import INTERRUPTED, training_in
 from panorama.models.training.train import train
 
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int)
     given = parser.parse_args(arguments)
     try:
-        with kept_is_told(given.out, lambda line: print(line, file=sys.stderr)):
+        with training_in(given.out, lambda line: print(line, file=sys.stderr)):
             result = train(
                 given.recipe,
                 parse_data(given.data),
