@@ -20,7 +20,6 @@ from panorama.models.color import ColorEmbedder
 from panorama.models.proposals import proposal_recall
 from panorama.models.proposer import PanoramaProposer, ProposalSettings, fit, load_proposer
 from panorama.models.proposer_net import ProposerNet, distances_to_boxes, grid, prepare
-from panorama.models.proposer_shape import Shape
 from panorama.models.proposer_training.evaluate import exemplar_hits, judging_pictures
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.regions import DETECTOR, Regions, iou
@@ -213,7 +212,7 @@ def test_pictures_are_prepared_without_loss_in_bfloat16() -> None:
 
 def test_folding_norms_does_not_change_the_answer() -> None:
     torch.manual_seed(0)
-    net = ProposerNet(Shape((8, 8, 16, 16, 32), (1, 1, 1, 1), (16, 16, 16)))
+    net = ProposerNet([8, 8, 16, 16, 32], [1, 1, 1, 1], 16)
     x = prepare(torch.randint(0, 255, (4, 64, 96, 3), dtype=torch.uint8))
     for _ in range(3):
         net(x)

@@ -15,7 +15,6 @@ from test_proposer_training import tiny_batch, tiny_recipe
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.proposer_net import ConvUnit, ProposerNet, prepare
-from panorama.models.proposer_shape import Shape
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import begin_from, save_checkpoint, start, train_step
 from panorama.models.proposer_training.parts import Translation, alone, match_loss
@@ -23,13 +22,13 @@ from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.weights import RECIPE
 from panorama.training import TrainingOptions, train_recipe
 
-SHAPE = Shape((8, 8, 16, 24, 32), (0, 1, 1, 1), (16, 16, 24))
+SHAPE: tuple[list[int], list[int], int] = ([8, 8, 16, 24, 32], [0, 1, 1, 1], 16)
 
 
 def random_net(seed: int) -> ProposerNet:
     """A network whose norms have seen something."""
     torch.manual_seed(seed)
-    net = ProposerNet(SHAPE)
+    net = ProposerNet(*SHAPE)
     for module in net.modules():
         if isinstance(module, ConvUnit):
             for name in ("weight", "bias", "running_mean", "running_var"):
@@ -70,7 +69,7 @@ def test_the_pyramid_hands_down_and_up_again() -> None:
 
 def test_matching_leaves_the_translations_alone_and_does_not_depend_on_their_scale() -> None:
     torch.manual_seed(0)
-    translation = Translation(SHAPE.widths[2:])
+    translation = Translation(SHAPE[0][2:])
     theirs = [torch.randn(2, c, 8 >> k, 8 >> k) for k, c in enumerate(TAP_WIDTHS[:3])]
     translated = translation(theirs)
     assert all(float(level.detach().min()) >= 0 for level in translated)
@@ -118,13 +117,14 @@ def test_a_run_begins_with_a_proposer_of_its_shape_and_with_no_other(tmp_path: P
     export_average(tmp_path / "checkpoint.safetensors", tmp_path)
     other = tiny_recipe()
     other["training"]["seed"] = 5
-    run = begin_from(other, str(tmp_path))
+    run = start(other)
+    begin_from(run, str(tmp_path))
     wanted = start(recipe).net.stem.conv.weight
     for net in (run.net, run.average):
         torch.testing.assert_close(net.stem.conv.weight, wanted, rtol=2e-3, atol=1e-4)
     other["network"]["pyramid"] = 24
     with pytest.raises(ModelError, match="another network than the recipe's"):
-        begin_from(other, str(tmp_path))
+        begin_from(start(other), str(tmp_path))
 
 
 @pytest.mark.parametrize(

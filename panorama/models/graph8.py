@@ -170,12 +170,6 @@ def joined(parts: Sequence[Node]) -> Node:
     return ops.concat(list(parts), 1)
 
 
-def first_channels(x: Node, count: int) -> Node:
-    """The first channels of a map."""
-    start, stop, step, axis = (ops.constant(np.array([n])) for n in (0, count, 1, 1))
-    return ops.slice(x, start, stop, step, axis)
-
-
 def added(a: Node, b: Node) -> Node:
     """The sum of two maps."""
     return ops.add(a, b)

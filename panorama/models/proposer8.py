@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,14 +17,12 @@ from panorama.models.graph8 import (
     Node,
     added,
     doubled,
-    first_channels,
     floating_conv,
     joined,
     pooled,
     residual,
 )
 from panorama.models.points import SPREAD, STRIDES, ZERO
-from panorama.models.proposer_shape import Shape
 from panorama.models.ranges import Ranges
 
 PIECE = 4
@@ -32,6 +31,21 @@ PIECE = 4
 
 OWN_AFTER = 200
 """Full pieces of one size that pay for compiling a network of their own: 0.25 s, for 1.2 ms of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How wide and deep a proposer's network is; see `ProposerNet`.
+
+    Attributes:
+        widths: channels at strides 2, 4, 8, 16 and 32.
+        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
+        pyramid: channels of the pyramid and the heads.
+    """
+
+    widths: tuple[int, ...]
+    depths: tuple[int, ...]
+    pyramid: int
 
 
 class Proposer8:
@@ -86,15 +100,15 @@ def _read(shape: Shape, tensors: Tensors) -> Weights:
                 unit(f"{stage}.blocks.{block}.first", half, half, 1)
                 unit(f"{stage}.blocks.{block}.second", half, half)
             unit(f"{stage}.join", 2 * half, width, 1)
-    deep = stages[-1]
+    deep, pyramid = stages[-1], shape.pyramid
     unit("context.narrow", deep, deep // 2, 1)
     unit("context.join", deep // 2 * 4, deep, 1)
-    unit("settle", shape.pyramid[1], shape.pyramid[1])
-    for level, (width, pyramid) in enumerate(zip(stages[1:], shape.pyramid, strict=True)):
+    unit("settle", pyramid, pyramid)
+    for level, width in enumerate(stages[1:]):
         unit(f"laterals.{level}", width, pyramid, 1)
         unit(f"smooth.{level}", pyramid, pyramid)
         if level:
-            unit(f"ascend.{level - 1}", shape.pyramid[level - 1], pyramid)
+            unit(f"ascend.{level - 1}", pyramid, pyramid)
         head = f"heads.{level}"
         unit(f"{head}.score_tower", pyramid, pyramid)
         unit(f"{head}.box_tower", pyramid, pyramid)
@@ -125,7 +139,7 @@ def _build(shape: Shape, weights: Weights, layers: Layers, pictures: Node) -> li
     for _ in range(3):
         parts.append(pooled(parts[-1]))
     trunk[-1] = unit(joined(parts), "context.join")
-    return _pyramid(shape.pyramid, weights, layers, trunk[1:], unit)
+    return _pyramid(weights, layers, trunk[1:], unit)
 
 
 def _cross_stage(stage: str, depth: int, weights: Weights, layers: Layers, x: Node) -> Node:
@@ -149,24 +163,14 @@ def _cross_stage(stage: str, depth: int, weights: Weights, layers: Layers, x: No
     return layers.to_bytes(layers.conv(joined([inner, beside]), weight, bias), f"{stage}.join")
 
 
-def _pyramid(
-    widths: Sequence[int], weights: Weights, layers: Layers, trunk: Sequence[Node], unit: Any
-) -> list[Node]:
+def _pyramid(weights: Weights, layers: Layers, trunk: Sequence[Node], unit: Any) -> list[Node]:
     """What the heads say, from the trunk's maps at strides 8, 16 and 32."""
     # Levels are added up: all have the scale of the largest sum.
     sums = ["settle:in", *(f"smooth.{level}:in" for level in range(len(STRIDES)))]
     shared = max(sums, key=layers.range_of)
     inner = [unit(x, f"laterals.{level}", to=shared) for level, x in enumerate(trunk)]
-
-    def handed_down(level: int) -> Node:
-        """A level's sum with as many channels of the deeper one as it has."""
-        deeper = inner[level + 1]
-        if widths[level] < widths[level + 1]:
-            deeper = first_channels(deeper, widths[level])
-        return layers.to_bytes(added(inner[level], doubled(deeper)), shared)
-
-    inner[1] = unit(handed_down(1), "settle", to=shared)
-    inner[0] = handed_down(0)
+    inner[1] = unit(layers.to_bytes(added(inner[1], doubled(inner[2])), shared), "settle", to=shared)
+    inner[0] = layers.to_bytes(added(inner[0], doubled(inner[1])), shared)
     said = []
     finer: Node = None
     for level, x in enumerate(inner):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from panorama.models.points import LEAST_LOG, MOST_LOG, SPREAD, STRIDES, ZERO
-from panorama.models.proposer_shape import Shape
 
 
 class ConvUnit(nn.Module):
@@ -118,13 +116,14 @@ class ProposerNet(nn.Module):
     (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels.
 
     Args:
-        shape: how wide and deep it is.
+        widths: channels at strides 2, 4, 8, 16 and 32.
+        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
+        pyramid: channels of the pyramid and the heads.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int) -> None:
         super().__init__()
-        self.shape = shape
-        widths, depths, pyramid = shape.widths, shape.depths, shape.pyramid
+        self.shape = (tuple(widths), tuple(depths), pyramid)
         stem, *stages = widths
         self.stem = ConvUnit(3, stem, stride=2)
         self.stages = nn.ModuleList()
@@ -136,12 +135,11 @@ class ProposerNet(nn.Module):
             self.stages.append(nn.Sequential(*stage))
             before = width
         self.context = Context(before)
-        pairs = zip(stages[1:], pyramid, strict=True)
-        self.laterals = nn.ModuleList(ConvUnit(width, level, 1) for width, level in pairs)
-        self.settle = ConvUnit(pyramid[1], pyramid[1])
-        self.smooth = nn.ModuleList(ConvUnit(level, level) for level in pyramid)
-        self.ascend = nn.ModuleList(ConvUnit(a, b, stride=2) for a, b in pairwise(pyramid))
-        self.heads = nn.ModuleList(Head(level) for level in pyramid)
+        self.laterals = nn.ModuleList(ConvUnit(width, pyramid, 1) for width in stages[1:])
+        self.settle = ConvUnit(pyramid, pyramid)
+        self.smooth = nn.ModuleList(ConvUnit(pyramid, pyramid) for _ in STRIDES)
+        self.ascend = nn.ModuleList(ConvUnit(pyramid, pyramid, stride=2) for _ in STRIDES[1:])
+        self.heads = nn.ModuleList(Head(pyramid) for _ in STRIDES)
 
     def part(self, level: int, x: Tensor) -> Tensor:
         """One part of the trunk: pictures to stride 8 (level 0), that to stride 16, and that to stride 32.
@@ -156,13 +154,10 @@ class ProposerNet(nn.Module):
         return self.context(x) if level == 2 else x
 
     def pyramid(self, trunk: Sequence[Tensor]) -> list[Tensor]:
-        """Pyramid features at strides 8, 16 and 32, from the trunk's.
-
-        A level hands down as many of its channels, the first ones, as the next one has.
-        """
+        """Pyramid features at strides 8, 16 and 32, from the trunk's."""
         inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
-        inner[1] = self.settle(inner[1] + doubled(inner[2][:, : inner[1].shape[1]]))
-        inner[0] = inner[0] + doubled(inner[1][:, : inner[0].shape[1]])
+        inner[1] = self.settle(inner[1] + doubled(inner[2]))
+        inner[0] = inner[0] + doubled(inner[1])
         levels = [self.smooth[0](inner[0])]
         for level in (1, 2):
             levels.append(self.smooth[level](inner[level] + self.ascend[level - 1](levels[-1])))

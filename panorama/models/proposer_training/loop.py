@@ -12,7 +12,6 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -21,9 +20,7 @@ from panorama.errors import ModelError
 from panorama.models.interrupts import CHECKPOINT, interrupts_ignored
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import ProposerNet, grid, prepare
-from panorama.models.proposer_shape import Shape
 from panorama.models.proposer_training.compose import compose
-from panorama.models.proposer_training.growing import grow
 from panorama.models.proposer_training.parts import CLAMP, Translation, alone, difference, match_loss
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
@@ -45,9 +42,6 @@ PLAN: dict[str, tuple[str, ...]] = {
 }
 """Tables of a recipe that a training needs, and what each must say."""
 
-SEEDLING = {"seedling": ("to_step", "settle", "widths", "depths", "pyramid")}
-"""One that it may have: a smaller network, that up to a step learns in the other's place."""
-
 
 def check_plan(plan: Mapping[str, Any], what: str) -> None:
     """Raise, before any work, where a recipe, or the part of one that `what` names, does not say enough.
@@ -55,16 +49,12 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
     Raises:
         ModelError: a table or an entry is not there.
     """
-    for table, names in (PLAN | (SEEDLING if "seedling" in plan else {})).items():
+    for table, names in PLAN.items():
         held = plan.get(table)
         missing = [name for name in names if not isinstance(held, dict) or name not in held]
         if not held or missing:
             lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
             raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
-    if "seedling" in plan:
-        small, large = (Shape.of(plan[table], f"{table} in {what}") for table in ("seedling", "network"))
-        if not large.holds(small):
-            raise ModelError(f"{what} has a seedling that is larger than its network: {small}, {large}")
 
 
 class Batches(Dataset[dict[str, Any]]):
@@ -122,17 +112,6 @@ def last_step(training: Mapping[str, Any]) -> int:
     return int(training["cycles"][-1]["to_step"])
 
 
-def network_at(recipe: Mapping[str, Any], step: int) -> Shape:
-    """The shape of the network at a step: that of the recipe's `seedling`, if any, up to its last."""
-    small = step < grows_at(recipe)
-    return Shape.of(recipe["seedling" if small else "network"], "the recipe")
-
-
-def grows_at(recipe: Mapping[str, Any]) -> int:
-    """The step at which the recipe's network takes the place of its seedling; 0 without one."""
-    return int(recipe["seedling"]["to_step"]) if "seedling" in recipe else 0
-
-
 def share_at(training: Mapping[str, Any], step: int) -> float:
     """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to 0.
 
@@ -187,41 +166,22 @@ class Run:
     step: int = 0
 
 
-def start(recipe: dict[str, Any], step: int = 0) -> Run:
-    """A fresh run from the recipe's seed, of the network that it has at a step."""
-    torch.manual_seed(recipe["training"]["seed"])
-    return _run_of(ProposerNet(network_at(recipe, step)), recipe, step)
-
-
-def _run_of(net: ProposerNet, recipe: dict[str, Any], step: int) -> Run:
-    """A run that goes on with a network from a step."""
-    training = recipe["training"]
-    net = net.to(memory_format=torch.channels_last)
-    average = ProposerNet(net.shape)
+def start(recipe: dict[str, Any]) -> Run:
+    """A fresh run from the recipe's seed."""
+    training, shape = recipe["training"], recipe["network"]
+    torch.manual_seed(training["seed"])
+    net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"]).to(
+        memory_format=torch.channels_last
+    )
+    average = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
     average.load_state_dict(net.state_dict())
-    widths = net.shape.widths[2:]
-    hints = Hints([*widths, *net.shape.pyramid]).to(memory_format=torch.channels_last)
-    translation = Translation(widths).to(memory_format=torch.channels_last)
+    hints = Hints([*shape["widths"][2:], *[shape["pyramid"]] * 3]).to(memory_format=torch.channels_last)
+    translation = Translation(shape["widths"][2:]).to(memory_format=torch.channels_last)
     scaffold = nn.ModuleList([hints, translation])
     optimisers = make_optimisers(
         net, scaffold, training["rate"], training["matrix_rate"], weight_decay=training["weight_decay"]
     )
-    return Run(net, average, hints, translation, optimisers, step)
-
-
-def grown(run: Run, recipe: dict[str, Any]) -> Run:
-    """The run with the recipe's network in its seedling's place, which says what that said; see `grow`."""
-    net = ProposerNet(network_at(recipe, run.step))
-    grow(run.net, net)
-    large = _run_of(net, recipe, run.step)
-    grow(run.average, large.average)
-    large.net.train(run.net.training)
-    return large
-
-
-def hints_settle(recipe: Mapping[str, Any], step: int) -> bool:
-    """Whether the hints of a network that has just grown learn alone."""
-    return "seedling" in recipe and 0 <= step - grows_at(recipe) < recipe["seedling"]["settle"]
+    return Run(net, average, hints, translation, optimisers)
 
 
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, float]:
@@ -244,9 +204,7 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         centres, strides = grid(shapes)
         scores = batch["teacher_scores"].split([h * w for h, w in shapes], 1)
         attention = [1 + 8 * s.reshape(-1, 1, h, w) for s, (h, w) in zip(scores, shapes, strict=True)]
-        # Maps that know nothing yet would only disturb a network that has learnt already.
-        taught = [x.detach() if hints_settle(recipe, run.step) else x for x in (*trunk, *pyramid)]
-        hint = run.hints(taught, batch["features"], attention * 2)
+        hint = run.hints([*trunk, *pyramid], batch["features"], attention * 2)
         match = match_loss(made, trunk, attention) if apart else torch.zeros(())
     found = assign(logits.detach().sigmoid(), boxes.detach(), centres, strides, batch["boxes"], batch["real"])
     score_loss, box_loss = detection_loss(
@@ -297,12 +255,6 @@ def save_checkpoint(run: Run, path: Path) -> None:
     beside.replace(path)
 
 
-def step_of(path: Path) -> int:
-    """The step at which a checkpoint was written."""
-    with safe_open(path, framework="pt") as tensors:
-        return int(tensors.get_tensor("step"))
-
-
 def load_checkpoint(run: Run, path: Path) -> None:
     """Restore what `save_checkpoint` wrote.
 
@@ -324,27 +276,20 @@ def load_checkpoint(run: Run, path: Path) -> None:
     run.step = int(tensors["step"])
 
 
-def begin_from(recipe: dict[str, Any], name: str) -> Run:
-    """A run with the weights of a proposer that has the shape of the recipe's network or of its seedling.
-
-    Where there is a seedling, either begins at the step at which that grows.
+def begin_from(run: Run, name: str) -> None:
+    """Give a fresh run the weights of a proposer of the same shape.
 
     Raises:
         ModelError: there is no such proposer, or its network is of another shape.
     """
     folder = open_model(name, "proposer")
     weights = {key: value.float() for key, value in folder.tensors().items()}
-    shape = Shape.of(folder.recipe.get("network", {}), f"the recipe of {folder.path}")
-    small = shape != network_at(recipe, grows_at(recipe)) and shape == network_at(recipe, 0)
-    run = start(recipe, 0 if small else grows_at(recipe))
     counters = {k: v for k, v in run.net.state_dict().items() if k.endswith("num_batches_tracked")}
     try:
         run.net.load_state_dict({**counters, **weights})
     except RuntimeError as exc:
         raise ModelError(f"{folder.path} is of another network than the recipe's: {exc}") from exc
     run.average.load_state_dict(run.net.state_dict())
-    run.step = grows_at(recipe)
-    return grown(run, recipe) if small else run
 
 
 def train(
@@ -364,11 +309,11 @@ def train(
     torch.set_num_threads(training["threads"])
     if resume and not (out / CHECKPOINT).is_file():
         raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
+    run = start(recipe)
+    if start_from is not None:
+        begin_from(run, start_from)
     if resume:
-        run = start(recipe, step_of(out / CHECKPOINT))
         load_checkpoint(run, out / CHECKPOINT)
-    else:
-        run = start(recipe) if start_from is None else begin_from(recipe, start_from)
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()
     began, first = time.perf_counter(), run.step
@@ -390,8 +335,6 @@ def train(
                 },
             )
             sums = {}
-        if run.step == grows_at(recipe):
-            run = grown(run, recipe)
         if run.step % training["save_every"] == 0 or run.step == last_step(training):
             save_checkpoint(run, out / CHECKPOINT)
     return run
