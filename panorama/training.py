@@ -54,7 +54,16 @@ class TrainingOptions:
 
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """A folder for what is to be written; made here and still empty when something fails, it goes again."""
+    """A folder for what is to be written; made here and still empty when something fails, it goes again.
+
+    Raises:
+        UsageError: its name is no text in UTF-8.
+        LibraryWriteError: it cannot be made.
+    """
+    try:
+        str(folder.absolute()).encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{str(folder)!r} is no text in UTF-8; name another folder") from exc
     made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]  # noqa: PTH110
     try:
         try:

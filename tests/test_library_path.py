@@ -100,6 +100,18 @@ def test_training_passes_over_the_own_files_of_a_library(run: Callable[..., Any]
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize(
+    "words", [("--folders", "album"), ("--query", "SELECT crop_id FROM crops")], ids=" ".join
+)
+def test_a_model_is_not_written_to_a_folder_that_is_no_text(
+    run: Callable[..., Any], asked: Path, words: tuple[str, str]
+) -> None:
+    """A query's pictures were written there until the process broke off without a word."""
+    done = run("train", *words, "--out", os.fsdecode(b"o\xff"))
+    assert done.status == 2 and "is no text in UTF-8; name another folder" in done.err
+    assert not [path for path in asked.iterdir() if path.name.startswith("o")]
+
+
 @pytest.mark.parametrize("option", ["--videos", "--folders"])
 def test_an_empty_name_of_training_data_is_not_the_working_directory(
     run: Callable[..., Any], tmp_path: Path, option: str
