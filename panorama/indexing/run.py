@@ -192,8 +192,9 @@ class _Run:
     def _entry(
         self, number: int, video: FoundVideo, started: float
     ) -> Job | _Copy | FileOutcome | _Elsewhere:
-        uri = str(video.path.resolve())
-        check_name(video.path.resolve())
+        own = video.path.resolve()
+        check_name(own)
+        uri = str(own)
         size, mtime_ns = file_state(video.path)
         known = self._store.known_file(uri)
         sample = content_sample(video.path)
