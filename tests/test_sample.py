@@ -57,21 +57,17 @@ def pictures(path: Path) -> Iterator[tuple[float, np.ndarray]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="switches x86 instructions off")
-def test_a_processor_without_the_newest_instructions_draws_the_same_pixels(
-    sample: Any, tmp_path: Path
-) -> None:
+def test_an_older_processor_draws_the_same_files(sample: Any, tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from panorama.cli.demo import renderer; "
     code += "renderer().render(Path(sys.argv[1]), quick=True)"
-    older = {**os.environ, "OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2"}
+    # OpenBLAS takes what it has for a processor of 2004.
+    older = {**os.environ, "OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2", "OPENBLAS_CORETYPE": "Prescott"}
     command = [sys.executable, "-c", code, str(tmp_path / "sample")]
     subprocess.run(command, env=older, check=True, timeout=300)
-    for video in QUICK_FRAMES:
-        here, there = pictures(sample.archive / video), pictures(tmp_path / "sample" / "archive" / video)
-        for (_, one), (_, other) in zip(here, there, strict=True):
-            np.testing.assert_array_equal(one, other)
-    for picture in sorted(sample.album.rglob("*.jpg")):
-        twin = tmp_path / "sample" / picture.relative_to(sample.archive.parent)
-        assert picture.read_bytes() == twin.read_bytes()
+    folder = sample.archive.parent
+    for file in [folder / "archive" / video for video in QUICK_FRAMES] + sorted(folder.rglob("*.jpg")):
+        name = file.relative_to(folder)
+        assert file.read_bytes() == (tmp_path / "sample" / name).read_bytes(), name
 
 
 def test_every_clip_decodes_to_the_frames_that_were_drawn(sample: Any) -> None:
@@ -146,13 +142,15 @@ def test_the_same_code_draws_the_same_truth_and_pictures(
 ) -> None:
     video = "gate/evening.mp4"
     (script,) = [s for s in render.QUICK_SCENES if s().video == video]
-    again = render.truth_of({video: render.shoot(script(), tmp_path / "again.mp4", "2026-03-02 16:40:00")})
+    with render._two_at_a_time():
+        shot = render.shoot(script(), tmp_path / "again.mp4", "2026-03-02 16:40:00")
+        render._render_album(tmp_path, "toy-robot")
+    again = render.truth_of({video: shot})
     for entity, facts in truth.items():
         assert again[entity]["boxes"].get(video) == facts["boxes"].get(video)
         assert again[entity]["visible"].get(video) == facts["visible"].get(video)
     both = zip(pictures(sample.archive / video), pictures(tmp_path / "again.mp4"), strict=True)
     assert all(np.array_equal(one, other) for (_, one), (_, other) in both)
-    render._render_album(tmp_path, "toy-robot")
     for path in sorted((sample.album / "toy-robot").glob("*.jpg")):
         assert path.read_bytes() == (tmp_path / "album/toy-robot" / path.name).read_bytes()
 

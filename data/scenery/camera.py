@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenery.clouds import Cloud, Floats, Picture, Triple, turned
+from scenery.vectors import last_row_of_inverse, length, product
 
 OVERSAMPLING = 2
 SUN = (-0.45, -0.55, 0.7)
@@ -43,9 +44,9 @@ class Camera:
     def axes(self) -> Floats:
         """(3, 3): rows are the directions right, down and forward."""
         forward = np.subtract(self.target, self.position)
-        forward = forward / np.linalg.norm(forward)
+        forward = forward / length(forward)
         right = np.cross(forward, [0, 0, 1])
-        right /= np.linalg.norm(right)
+        right /= length(right)
         return np.stack([right, np.cross(forward, right), forward]).astype(np.float32)
 
     @cached_property
@@ -62,7 +63,7 @@ class Camera:
 
     def project(self, points: Floats) -> tuple[Floats, Floats, Floats]:
         """x and y in pixels and the depth in metres of points (3, N)."""
-        offset = -self.axes @ np.asarray(self.position, np.float32)
+        offset = product(-self.axes, np.asarray(self.position, np.float32)[:, None])[:, 0]
         right, down, depth = (
             axis[0] * points[0] + axis[1] * points[1] + axis[2] * points[2] + shift
             for axis, shift in zip(self.axes, offset, strict=True)
@@ -121,7 +122,7 @@ def shade(
     sunlight: float = 0.75,
 ) -> Floats:
     """(N, 3) RGB of the N points at `index`: sky light from above, sun, highlights."""
-    towards_sun = np.asarray(sun, np.float32) / np.float32(np.linalg.norm(sun))
+    towards_sun = np.asarray(sun, np.float32) / np.float32(length(sun))
     normals = cloud.normals.take(index, axis=1)
     sky = 0.42 + 0.16 * normals[2]
     colours = cloud.colours.take(index, axis=0)
@@ -212,14 +213,14 @@ def paint_plane(frame: Floats, camera: Camera, plane: Plane) -> None:
     offset = np.subtract(plane.corner, camera.position)
     basis = np.stack([plane.across, plane.up, offset], axis=1)  # columns: s, t, 1
     from_texture = np.array([[1 / columns, 0, 0], [0, -1 / rows, 1], [0, 0, 1]])
-    to_frame = camera.matrix @ camera.axes.astype(np.float64) @ basis @ from_texture
-    inverse = np.linalg.inv(to_frame)
+    to_frame = product(camera.matrix, camera.axes.astype(np.float64), basis, from_texture)
     size = (frame.shape[1], frame.shape[0])
     warped = cv2.warpPerspective(plane.texture, to_frame, size, flags=cv2.INTER_LINEAR)
     cover = np.full((rows, columns), 255, np.uint8) if plane.texture.shape[2] == 3 else plane.texture[..., 3]
     alpha = cv2.warpPerspective(cover, to_frame, size, flags=cv2.INTER_LINEAR)
-    # The third row of the inverse is 1 / depth: negative behind the camera, beyond the horizon.
+    # 1 / depth: negative behind the camera, beyond the horizon.
+    by_x, by_y, constant = last_row_of_inverse(to_frame)
     x, y = np.arange(size[0]), np.arange(size[1])[:, None]
-    in_front = inverse[2, 0] * x + inverse[2, 1] * y + inverse[2, 2] > 0
+    in_front = by_x * x + by_y * y + constant > 0
     weight = (alpha * in_front).astype(np.float32)[..., None] * np.float32(1 / 255)
     frame += (warped[..., :3].astype(np.float32) - frame) * weight

@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from scenery.vectors import length
+
 Floats = NDArray[np.float32]
 Picture = NDArray[np.uint8]
 Texture = Picture | tuple[int, int, int]
@@ -123,8 +125,9 @@ def _normals(grid: Floats) -> Floats:
     along_v[0], along_v[-1] = grid[1] - grid[0], grid[-1] - grid[-2]
     (ux, uy, uz), (vx, vy, vz) = np.moveaxis(along_u, -1, 0), np.moveaxis(along_v, -1, 0)
     normals = np.stack([uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx], axis=-1)
-    length = np.sqrt(np.einsum("ijk,ijk->ij", normals, normals))
-    return normals / np.maximum(length, np.float32(1e-12))[..., None]
+    x, y, z = np.moveaxis(normals, -1, 0)
+    lengths = np.sqrt(x * x + y * y + z * z)
+    return normals / np.maximum(lengths, np.float32(1e-12))[..., None]
 
 
 def patch(corners: Sequence[Triple], texture: Texture, spacing: float, shine: float = 0.0) -> Cloud:
@@ -136,9 +139,9 @@ def patch(corners: Sequence[Triple], texture: Texture, spacing: float, shine: fl
         grid = (1 - u) * (1 - v) * a + u * (1 - v) * b + u * v * c + (1 - u) * v * d
         return grid[..., 0], grid[..., 1], grid[..., 2]
 
-    width = max(np.linalg.norm(b - a), np.linalg.norm(c - d))
-    height = max(np.linalg.norm(d - a), np.linalg.norm(c - b))
-    return surface(shape, float(width), float(height), texture, spacing, shine)
+    width = max(length(b - a), length(c - d))
+    height = max(length(d - a), length(c - b))
+    return surface(shape, width, height, texture, spacing, shine)
 
 
 def box(
@@ -187,10 +190,10 @@ def lathe(
 ) -> Cloud:
     """A turned body from `bottom` to `top` with evenly spaced radii; `flatten` squeezes it front to back."""
     a, b = np.asarray(bottom, np.float32), np.asarray(top, np.float32)
-    length = float(np.linalg.norm(b - a))
-    axis = (b - a) / length
+    height = length(b - a)
+    axis = (b - a) / height
     side = np.cross([0, 1, 0], axis) if abs(axis[1]) < 0.9 else np.array([1.0, 0, 0])
-    side = side / np.linalg.norm(side)
+    side = side / length(side)
     back = np.cross(axis, side)
     stops = np.linspace(0, 1, len(radii))
 
@@ -205,7 +208,7 @@ def lathe(
         )
         return grid[..., 0], grid[..., 1], grid[..., 2]
 
-    return surface(shape, 2 * np.pi * max(radii), length, texture, spacing, shine)
+    return surface(shape, 2 * np.pi * max(radii), height, texture, spacing, shine)
 
 
 def disc(centre: Triple, radius: float, texture: Texture, spacing: float, shine: float = 0.0) -> Cloud:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scenery.camera import OVERSAMPLING, SUN, Camera, Plane, Sprite, draw, paint_plane, shadow
 from scenery.clouds import Cloud, Floats, Picture, Triple, turned
 from scenery.textures import generator
+from scenery.vectors import length
 
 Model = Callable[[float, float], Cloud]
 Box = tuple[int, int, int, int]
@@ -154,7 +155,7 @@ class Stage:
                 _darken(picture, dark, SHADOW_DARKNESS * self.scene.sunlight)
             place = actor.place(seconds)
             if sprite is not None and place is not None:
-                distance = float(np.linalg.norm(np.subtract((*place[:2], actor.base), camera.position)))
+                distance = length(np.subtract((*place[:2], actor.base), camera.position))
                 sprites.append((distance, actor, sprite))
         sprites.sort(key=lambda item: -item[0])
         for _, _, sprite in sprites:
@@ -190,7 +191,7 @@ class Stage:
             x, y, heading, phase = key[0]
             near = camera.seen_from(heading, (x, y, actor.base))
             sun = turned(np.array(self.scene.sun), -heading).tolist()
-            cloud = actor.cloud(float(np.linalg.norm(near.position)), camera, phase)
+            cloud = actor.cloud(length(near.position), camera, phase)
             sprite = draw(cloud, near, sun, self.scene.sunlight)
             dark = shadow(cloud, near, sun) if actor.throws_shadow else None
         self._still[index] = (key, sprite, dark)
@@ -296,9 +297,13 @@ def write_clip(path: Path, scene: Scene, pictures: Iterator[Picture], recorded: 
     path.parent.mkdir(parents=True, exist_ok=True)
     span = scene.frame_times[-1] - scene.frame_times[0]
     rate = Fraction((len(scene.frame_times) - 1) / span).limit_denominator(100)
-    with av.open(str(path), "w") as container:
+    # Encoders, too, round as the processor likes; Matroska and WebM would hold random numbers.
+    options = {"flags": "+bitexact", **scene.options}
+    if scene.codec == "libx264":
+        options["x264-params"] = "cpu-independent=1"
+    with av.open(str(path), "w", options={"fflags": "+bitexact"}) as container:
         container.metadata["creation_time"] = recorded
-        stream = container.add_stream(scene.codec, rate=rate, options=scene.options)
+        stream = container.add_stream(scene.codec, rate=rate, options=options)
         stream.width, stream.height = scene.size
         stream.pix_fmt = "yuv420p"
         stream.codec_context.time_base = Fraction(1, scene.ticks)
