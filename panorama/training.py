@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from panorama.calibration import SHIPPED
-from panorama.errors import LibraryWriteError, UsageError
+from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, training_in
+from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
@@ -52,32 +50,6 @@ class TrainingOptions:
             raise UsageError(f"--minutes is more than 0, got {self.minutes}")
 
 
-@contextmanager
-def filled(folder: Path) -> Iterator[None]:
-    """A folder for what is to be written; made here and still empty when something fails, it goes again.
-
-    Raises:
-        UsageError: its name is no text in UTF-8.
-        LibraryWriteError: it cannot be made.
-    """
-    try:
-        str(folder.absolute()).encode()
-    except UnicodeEncodeError as exc:
-        raise UsageError(f"{str(folder)!r} is no text in UTF-8; name another folder") from exc
-    made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]  # noqa: PTH110
-    try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
-        yield
-    except BaseException:
-        with suppress(OSError):  # one that is not empty stays, and so do those that it lies in
-            for path in made:
-                path.rmdir()
-        raise
-
-
 def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
     """One RGB frame (H, W, 3) of a clip for every `gap_seconds` of it."""
     due = 0.0
@@ -112,9 +84,10 @@ def train_recipe(
     import panorama.models.cores
     import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
 
-    with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))), filled(out):
+    with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))):
         if kind == "embedder" and "adapt" in plan:
-            return _adapt(recipe, data, out, options, say)
+            with filled(out):
+                return _adapt(recipe, data, out, options, say)
         with training_in(out, say):
             if kind == "proposer":
                 return _train_proposer(recipe, data, out, options)

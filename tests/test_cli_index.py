@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 
 import av
 import pytest
@@ -327,7 +328,7 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
 
         def __init__(self):
             super().__init__()
-            self.hash = "0ther" * 8
+            self.hash = "f" * 40
 
     film = write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
@@ -370,6 +371,17 @@ def test_info_says_with_which_embedder_the_library_is_searched(run, tmp_path):
     told = run("info", "--json").json["embedder"]
     assert told == {"name": None, "hash": None, "folder": str(mine)}
     assert f"\nembedder: unknown in {mine}\ncalibration: unknown: no embedder" in run("info").out
+
+
+def test_info_tells_models_of_one_name_apart(run, tmp_path):
+    """Two trainings' models are both called after their folder."""
+    index(run, write_film(tmp_path / "a.mp4", FILM).name)
+    with panorama.open("panorama-library") as library:
+        (model,) = library.info().models
+        library._store.put_model(replace(model, hash="f" * 40))
+    told = run("info", "--json").json["models"]
+    assert told == [{"name": "color-bands", "hash": h} for h in (model.hash[:12], "f" * 12)]
+    assert f"\nmodels: color-bands {model.hash[:12]}, color-bands {"f" * 12}\n" in run("info").out
 
 
 def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):

@@ -113,3 +113,18 @@ def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
     with training_in(tmp_path / "out", told.append):
         pass
     assert not told
+
+
+def test_a_training_that_fails_early_leaves_no_empty_folder(tmp_path: Path) -> None:
+    def fail(out: Path, *names: str) -> None:
+        with pytest.raises(ModelError, match="nothing to learn"), training_in(out, print):
+            for name in names:
+                (out / name).touch()
+            raise ModelError("nothing to learn")
+
+    fail(tmp_path / "runs" / "out")
+    assert not (tmp_path / "runs").exists()
+    fail(tmp_path / "kept", "log.csv")
+    (tmp_path / "theirs").mkdir()
+    fail(tmp_path / "theirs")
+    assert {path.name for path in tmp_path.iterdir()} == {"kept", "theirs"}

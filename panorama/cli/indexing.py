@@ -385,7 +385,8 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "files": dict(info.files),
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
-        "models": {m.name: m.hash[:12] for m in info.models},
+        # A list: after a training two may have one name.
+        "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
         "embedder": _embedder(library),
         "calibration": _calibration(library),
         "profile": profile.as_dict() if as_json else profile.line(),
@@ -395,6 +396,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         return
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
     facts["total"] = size(sum(info.bytes.values()))
+    facts["models"] = ", ".join(" ".join(one.values()) for one in facts["models"])
     model = facts["embedder"]
     facts["embedder"] = " in ".join(filter(None, (model["name"] or "unknown", model["folder"])))
     for key, value in facts.items():

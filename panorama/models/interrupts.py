@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import safe_open
 
-from panorama.errors import ModelError
+from panorama.errors import LibraryWriteError, ModelError, UsageError
 
 CHECKPOINT = "checkpoint.safetensors"
 """What a training in steps leaves to go on from."""
@@ -22,13 +22,57 @@ INTERRUPTED = 130
 
 
 @contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """A folder for what is to be written; made here and still empty when something fails, it goes again.
+
+    Raises:
+        UsageError: its name is no text in UTF-8.
+        LibraryWriteError: it cannot be made.
+    """
+    try:
+        str(folder.absolute()).encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{str(folder)!r} is no text in UTF-8; name another folder") from exc
+    made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]  # noqa: PTH110
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty stays, and so do those that it lies in
+            for path in made:
+                path.rmdir()
+        raise
+
+
+@contextmanager
 def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Within it a training in steps has a folder for itself, and says what is left when it is interrupted.
 
     Raises:
+        UsageError, LibraryWriteError: as `filled` has it.
         ModelError: another process trains there: both would write one log and one checkpoint by turns.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    with filled(out), _locked(out):
+        try:
+            yield
+        except KeyboardInterrupt:
+            if (out / CHECKPOINT).is_file():
+                with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
+                    step = int(tensors.get_tensor("step"))
+                say(
+                    f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there"
+                )
+            else:
+                prepared = f" and uses what is prepared in {out}" if any(out.iterdir()) else ""
+                say(f"no checkpoint yet; the same command begins anew{prepared}")
+            raise
+
+
+@contextmanager
+def _locked(out: Path) -> Iterator[None]:
     folder = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,15 +83,6 @@ def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
         pass  # a file system without locks: two at once have to be kept apart by who starts them
     try:
         yield
-    except KeyboardInterrupt:
-        if (out / CHECKPOINT).is_file():
-            with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
-                step = int(tensors.get_tensor("step"))
-            say(f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there")
-        else:
-            prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
-            say(f"no checkpoint yet; the same command begins anew{prepared}")
-        raise
     finally:
         os.close(folder)
 
