@@ -14,6 +14,7 @@ from places import FOOTAGE, NO_FOOTAGE
 from panorama.errors import UsageError
 from panorama.video import ChangeGate, open_video
 from panorama.video.gate import lasts, motion_residual
+from panorama.video.motion import MotionProposer
 
 RNG = np.random.default_rng(7)
 
@@ -142,6 +143,15 @@ def test_tiny_picture_is_compared_too() -> None:
     assert gate.update(np.zeros((3, 2), np.uint8)).changed
     assert not gate.update(np.zeros((3, 2), np.uint8)).changed
     assert gate.update(np.full((3, 2), 90, np.uint8)).changed
+
+
+@pytest.mark.parametrize("shape", [(2, 4096), (2000, 2), (1, 3000), (1, 1)])
+def test_a_picture_of_extreme_shape_is_compared_too(shape: tuple[int, int]) -> None:
+    dark, light = np.zeros(shape, np.uint8), np.full(shape, 200, np.uint8)
+    gate, motion = ChangeGate(), MotionProposer(*shape[::-1])
+    assert [gate.update(luma).changed for luma in (dark, dark, light)] == [True, False, True]
+    for luma in (dark, dark, light):
+        motion.update(luma)
 
 
 def test_higher_threshold_sees_less() -> None:

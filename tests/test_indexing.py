@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, write_film
@@ -133,7 +134,7 @@ def test_a_video_gives_the_same_rows_beside_others_and_alone(tmp_path: Path) -> 
 class Counting(ColoredThings):
     """Notes how many pictures come at once, and fails on a yellow one where asked to."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails: type[Exception] | None = None) -> None:
         self.batches: list[int] = []
         self._fails = fails
 
@@ -142,7 +143,7 @@ class Counting(ColoredThings):
         for image in images:
             yellow = (image[..., 0] > 180) & (image[..., 1] > 160) & (image[..., 2] < 100)
             if self._fails and yellow.any():
-                raise ValueError("shapes differ")
+                raise self._fails("shapes differ")
         return super().propose(images)
 
 
@@ -154,18 +155,21 @@ def test_short_videos_share_batches(tmp_path: Path) -> None:
     assert max(proposer.batches) > 8 and len(proposer.batches) < 6  # no film has more than eight frames
 
 
+@pytest.mark.parametrize("error", [ValueError, cv2.error])
 @pytest.mark.parametrize("side_by_side", [False, True])
-def test_a_defect_that_one_file_brings_out_costs_only_that_file(tmp_path: Path, side_by_side: bool) -> None:
+def test_a_defect_that_one_file_brings_out_costs_only_that_file(
+    tmp_path: Path, side_by_side: bool, error: type[Exception]
+) -> None:
     for name, color in (("a", "red"), ("b", "yellow"), ("c", "blue")):
         write_film(tmp_path / f"{name}.mp4", [Thing(color, 0, 10)], frames=12)
     outcomes = index(
         tmp_path / "library",
         [tmp_path / f"{n}.mp4" for n in "abc"],
-        proposer=Counting(fails=True),
+        proposer=Counting(fails=error),
         side_by_side=side_by_side,
     )
     assert [f.status for f in outcomes] == ["indexed", "failed", "indexed"]
-    assert "unexpected ValueError: shapes differ" in str(outcomes[1].note)
+    assert f"unexpected {error.__name__}: shapes differ" in str(outcomes[1].note)
     with Store.open(tmp_path / "library") as store:
         assert store.snapshot().videos["video"].to_pylist() == ["a.mp4", "c.mp4"]
         assert store.info().counts["segments"] == 2

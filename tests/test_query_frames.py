@@ -65,6 +65,17 @@ def test_each_shorthand_of_a_statement_counts_the_undecided_tracks_of_its_own_ti
     assert engine.query(f"SELECT count(*) FROM {early.format(1)} a, {early.format(2)} b").uncertain == 0
 
 
+@pytest.mark.parametrize(
+    "either", ["camera = 'gate' OR entity = 'blue-van'", "entity = 'blue-van' OR camera = 'gate'"]
+)
+def test_a_row_for_which_both_sides_of_an_or_hold_comes_once(engine: Engine, either: str) -> None:
+    both = engine.query("SELECT frames WHERE entity = 'red-van' AND entity = 'blue-van'").fetchall()
+    alone = engine.query("SELECT frames WHERE entity = 'red-van' AND camera = 'gate'").fetchall()
+    rows = engine.query(f"SELECT frames WHERE ({either}) AND entity = 'red-van'").fetchall()
+    assert len(both) > 0 < len(alone)
+    assert rounded(rows) == sorted(set(rounded(both)) | set(rounded(alone)))
+
+
 def test_and_keeps_frames_having_both_and_returns_the_rows_of_each(engine: Engine) -> None:
     rows = engine.query(
         "SELECT frames WHERE entity = 'red-van' AND entity = 'blue-van' AND video = 'gate-1.mp4'"

@@ -83,3 +83,46 @@ def test_crops_are_cut_at_the_box() -> None:
     (track,) = [*builder.sample(frame(0, 0.0), SEEN, PICTURE), *builder.finish()]
     assert track.views[0].picture.shape == (40, 50, 3)
     assert (track.views[0].picture == (200, 30, 30)).all()
+
+
+def paused(times: list[float], looks: dict[int, Regions]) -> list[tuple[int, int, float, float]]:
+    """Frames and seconds of the tracks of a video with these frame times."""
+    clock = FrameClock()
+    for seconds in times:
+        clock.add(seconds)
+    builder = SegmentBuilder(clock, 4, SIZE)
+    done: list[FinishedTrack] = []
+    for index, regions in looks.items():
+        done += builder.sample(frame(index, times[index]), regions, PICTURE)
+    done += builder.finish()
+    return sorted((t.start_frame, t.end_frame, t.start_seconds, t.end_seconds) for t in done)
+
+
+def test_no_track_goes_on_over_a_pause_of_the_recording() -> None:
+    """As of a camera that records while something moves."""
+    times = [*range(4), *range(3600, 3604)]
+    assert paused(times, dict.fromkeys(range(8), SEEN)) == [(0, 4, 0, 4), (4, 8, 3600, 3604)]
+    # Seen on one side alone, it reaches to the pause, not half-way over it.
+    assert paused(times, {0: SEEN, 3: SEEN, 4: NOTHING, 6: NOTHING}) == [(0, 4, 0, 4)]
+    assert paused(times, {0: NOTHING, 2: NOTHING, 5: SEEN, 6: SEEN}) == [(5, 7, 3601, 3603)]
+    # Looked at rarely, over two pauses.
+    assert paused([0, 1, 100, 101, 200, 201], {0: SEEN, 4: SEEN}) == [(0, 1, 0, 1), (4, 5, 200, 201)]
+
+
+def test_what_did_not_change_over_a_pause_stood_there() -> None:
+    clock = FrameClock()
+    for seconds in (0, 1, 2, 3600, 3601):
+        clock.add(seconds)
+    builder = SegmentBuilder(clock, 4, SIZE)
+    done = list(builder.sample(frame(0, 0.0), SEEN, PICTURE))
+    for index, seconds in ((1, 1.0), (2, 2.0), (3, 3600.0), (4, 3601.0)):
+        builder.hold(index, seconds)
+    (track,) = [*done, *builder.finish()]
+    assert (track.start_frame, track.end_frame, track.end_seconds) == (0, 5, 3602)
+
+
+def test_rare_frames_are_no_pauses() -> None:
+    times = [60.0 * i for i in range(6)]
+    assert [found[2:] for found in paused(times, dict.fromkeys(range(6), SEEN))] == [
+        (60.0 * i, 60.0 * i + 60) for i in range(6)
+    ]

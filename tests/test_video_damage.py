@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 from clips import (
+    H264,
     TICK,
     Clip,
     cut_off,
@@ -76,6 +77,20 @@ def test_damage_in_the_middle_loses_little_and_is_reported(
             assert [f.index for f in frames] == list(range(len(frames)))
             assert number_in(frames[-1].luma()) == whole.frames - 1
     assert min(counts) >= whole.frames - 4
+
+
+@pytest.mark.parametrize("start", range(25, 45, 3))
+def test_what_lies_behind_damage_comes_from_wherever_it_is_sought(tmp_path: Path, start: int) -> None:
+    """Begun in the damaged group, a pass ended at the damage: clips of what comes later lacked it."""
+    options = {**H264, "g": "10"}
+    whole = write_video(tmp_path / "whole.mkv", "libx264", frames=60, codec_options=options)
+    damaged = damage_packet(whole.path, tmp_path / "damaged.mkv", 34)
+    with open_video(damaged) as reader:
+        shown = [f.pts for f in reader.frames()]
+        assert len(shown) > 50
+        assert not reader.report.complete
+        first = reader.frame_at(start / 25)
+        assert [f.pts for f in reader.frames_from(first.pts)] == [pts for pts in shown if pts >= first.pts]
 
 
 def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +25,7 @@ MOST_BEGUN = 3
 MOST_WAITING = 64
 """Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
 
-DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError)
+DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError, cv2.error)
 """What an odd file may bring out in our own code: it costs that file, not the others."""
 
 

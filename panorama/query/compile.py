@@ -185,10 +185,11 @@ def _universe(query: Query, names: Names) -> str:
 def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
     """All branches of frames, tracks or crops; rows without entities only where no other branch has any."""
     key = ", ".join(KEY[query.target])
-    seeing = [_branch(query, branch, index, names) for branch in query.branches if branch.seen]
-    lacking = [_branch(query, branch, index, names) for branch in query.branches if not branch.seen]
-    # The same row comes twice where names of two conditions overlap, or two branches hold.
+    # The same row comes twice where names of two conditions overlap, or two branches hold. One word for all:
+    # DuckDB goes from left to right, and rows behind a UNION ALL are not compared with those before it.
     union = " UNION ALL " if len(query.branches) == 1 and _disjoint(query.branches[0].seen) else " UNION "
+    seeing = [_branch(query, branch, index, names, union) for branch in query.branches if branch.seen]
+    lacking = [_branch(query, branch, index, names, union) for branch in query.branches if not branch.seen]
     if not lacking:
         return union.join(seeing)
     empty = " UNION ".join(lacking)
@@ -211,8 +212,12 @@ def _asks_more(text: str) -> bool:
     return _ON_DEMAND.search(text) is not None
 
 
-def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) -> str:
-    """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is."""
+def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
+    """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is.
+
+    Args:
+        union: what puts the rows of things together.
+    """
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
     shape = f", {_MORE[query.target]}" if any(_asks_more(leaf.text) for leaf in branch.where) else ""
@@ -234,4 +239,4 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names) 
         if not (present or absent or where):
             rows = names.rows(index[item])
         parts.append(f"SELECT {columns} FROM {rows}{where}")
-    return (" UNION ALL " if _disjoint(branch.seen) else " UNION ").join(parts)
+    return union.join(parts)

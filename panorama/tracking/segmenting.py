@@ -20,6 +20,11 @@ from panorama.video import VideoFrame
 EDGE_PIXELS = 2
 """A box this near the border of the picture probably shows only part of its thing."""
 
+PAUSE_SECONDS = 10.0
+PAUSE_STEPS = 10
+"""A recording paused where the next frame comes this much later, and so many times later than frames did: one
+that waits for something to move, not one of a frame a minute. What moves is not followed over it."""
+
 LEAST_HELD = 4
 HELD_BYTES = 32 << 20
 """Sampled frames whose views are not yet made into pictures: so many, or as many as take so much memory."""
@@ -30,7 +35,7 @@ class FinishedTrack:
     """A track as the segment stores it; frames are half-open [start_frame, end_frame).
 
     Attributes:
-        start_frame, end_frame: the samples' span, extended by half a sampling gap but not over a shot change.
+        start_frame, end_frame: the samples' span, extended by half a sampling gap but not over a shot change or a pause.
         frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
         views: the crops to keep, in order of time.
     """
@@ -56,9 +61,19 @@ class FrameClock:
 
     frame_seconds: float = 0.04
     _seconds: array[float] = field(default_factory=lambda: array("d"))
+    _resumed: array[int] = field(default_factory=lambda: array("q"))  # the first frames after pauses
 
     def add(self, time_seconds: float) -> None:
+        frame = len(self._seconds)
+        if frame > 1 and time_seconds - self._seconds[-1] > max(
+            PAUSE_SECONDS, PAUSE_STEPS * self._step(frame - 1)
+        ):
+            self._resumed.append(frame)
         self._seconds.append(time_seconds)
+
+    def _step(self, frame: int) -> float:
+        """How long a frame took to come; of the first, how long one lasts."""
+        return self._seconds[frame] - self._seconds[frame - 1] if frame else self.frame_seconds
 
     def __len__(self) -> int:
         return len(self._seconds)
@@ -67,8 +82,17 @@ class FrameClock:
         """Time of a frame; the end of the last frame for one past the end."""
         if frame < len(self._seconds):
             return self._seconds[frame]
-        last = self._seconds[-1]
-        return last + (last - self._seconds[-2] if len(self._seconds) > 1 else self.frame_seconds)
+        return self._seconds[-1] + self._step(len(self._seconds) - 1)
+
+    def end_of(self, frame: int) -> float:
+        """Where the frames before this one end; the last before a pause lasts as long as it took to come."""
+        if not self.resumed(frame - 1, frame):
+            return self.seconds_at(frame)
+        return self._seconds[frame - 1] + self._step(frame - 1)
+
+    def resumed(self, after: int, frame: int) -> array[int]:
+        """Those in (after, frame] that came after a pause."""
+        return self._resumed[bisect_right(self._resumed, after) : bisect_right(self._resumed, frame)]
 
 
 class SegmentBuilder:
@@ -99,6 +123,7 @@ class SegmentBuilder:
             regions: in pixels of the frame as displayed.
             small: (h, w, 3) the frame at the size that the proposer saw, which is enough to tell looks apart.
         """
+        yield from self._paused(frame.index)
         self._note_look(frame.index)
         width, height = self._size
         factors = np.array([small.shape[1] / width, small.shape[0] / height] * 2, np.float32)
@@ -136,12 +161,12 @@ class SegmentBuilder:
                     view.drop()
 
     def hold(self, frame: int, time_seconds: float) -> None:
-        """Take a sampled frame in which nothing changed since the last one."""
+        """Take a sampled frame in which nothing changed since the last one, not even over a pause."""
         self._note_look(frame)
         self._tracker.hold(frame, time_seconds)
 
     def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
-        """A new shot begins at `first_frame`: every track ends before it."""
+        """A new shot begins at `first_frame`, or the recording goes on there: every track ends before it."""
         yield from self._finished(self._tracker.cut(), first_frame)
         self._shot_start = first_frame
         self._looks = array("q")
@@ -149,6 +174,11 @@ class SegmentBuilder:
     def finish(self) -> Iterator[FinishedTrack]:
         """The video is over."""
         yield from self._finished(self._tracker.finish(), len(self._clock))
+
+    def _paused(self, frame: int) -> Iterator[FinishedTrack]:
+        """Tracks end where the recording paused between the last look and this changed one."""
+        for first in self._clock.resumed(self._looks[-1], frame) if self._looks else ():
+            yield from self.cut(first)
 
     def _note_look(self, frame: int) -> None:
         if self._looks:
@@ -176,7 +206,7 @@ class SegmentBuilder:
                 start_frame,
                 end_frame,
                 self._clock.seconds_at(start_frame),
-                self._clock.seconds_at(end_frame),
+                self._clock.end_of(end_frame),
                 np.array(track.frames, np.int64),
                 np.array(track.times, np.float64),
                 np.array(track.corners, np.float32).reshape(-1, 4),

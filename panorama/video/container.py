@@ -240,7 +240,7 @@ class ContainerReader(VideoReader):
                         yield frame
                     elif keyframes > 1:
                         break
-            if keyframes and (keyframes_only or attempt.complete):
+            if fresh and keyframes and (keyframes_only or attempt.complete):
                 return
             if keyframes > 1:
                 yield from _behind(last, decoded_frames(self._source, report, seek_pts=target))

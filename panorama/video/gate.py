@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError
+from panorama.video.planes import strided
 
 SAMPLES_PER_CELL = 4
 NOISE_FLOOR = 0.7  # gray levels of a cell's mean: below this, differences are rounding
@@ -121,8 +122,7 @@ def lasts(strength: NDArray[np.float32], threshold: float) -> bool:
 
 def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:
     """(h, w) float32 means of strided samples, `grid` cells along the longer side where it suffices."""
-    step = max(1, max(luma.shape) // (grid * SAMPLES_PER_CELL))
-    samples = luma[step // 2 :: step, step // 2 :: step].astype(np.float32)
+    samples = strided(luma, grid * SAMPLES_PER_CELL).astype(np.float32)
     height, width = samples.shape
     size = (max(1, width // SAMPLES_PER_CELL), max(1, height // SAMPLES_PER_CELL))
     return np.asarray(cv2.resize(samples, size, interpolation=cv2.INTER_AREA), np.float32)

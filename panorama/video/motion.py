@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError
 from panorama.regions import MOTION, Regions
-from panorama.video.planes import scaled
+from panorama.video.planes import scaled, strided
 
 LONG_SIDE = 240
 MIN_CONTRAST = 8.0  # gray levels: flicker of compression lies below
@@ -168,8 +168,7 @@ class MotionProposer:
 
 def shrink(luma: NDArray[np.uint8]) -> NDArray[np.float32]:
     """(h, w) float32 with LONG_SIDE samples along the longer side, sampled by striding, then averaged."""
-    step = max(1, max(luma.shape) // (2 * LONG_SIDE))
-    samples = luma[step // 2 :: step, step // 2 :: step]
+    samples = strided(luma, 2 * LONG_SIDE)
     factor = min(1.0, LONG_SIDE / max(samples.shape))
     small = scaled(
         samples, max(1, round(samples.shape[1] * factor)), max(1, round(samples.shape[0] * factor))

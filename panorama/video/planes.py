@@ -45,6 +45,13 @@ def _plane(plane: Any) -> NDArray[np.uint8]:
     return np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
 
 
+def strided(luma: NDArray[np.uint8], along: int) -> NDArray[np.uint8]:
+    """Every so many pixels, about `along` of them along the longer side; at least one along the other."""
+    step = max(1, max(luma.shape) // along)
+    rows, columns = (np.s_[min(step // 2, side - 1) :: step] for side in luma.shape)
+    return luma[rows, columns]
+
+
 def halved(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
     """A plane or picture halved by averages, as often as that leaves at least (width, height)."""
     while picture.shape[0] >= 2 * height and picture.shape[1] >= 2 * width and min(picture.shape[:2]) > 1:
