@@ -35,8 +35,8 @@ class FinishedTrack:
     """A track as the segment stores it; frames are half-open [start_frame, end_frame).
 
     Attributes:
-        start_frame, end_frame: the samples' span, extended by half a sampling gap, but not over a shot change or
-            a pause.
+        start_frame, end_frame: the samples' span, extended by half a sampling gap, but not over a shot change
+            or a pause.
         frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
         views: the crops to keep, in order of time.
     """
