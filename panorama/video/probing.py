@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 from av.container import InputContainer
+from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
@@ -76,7 +79,7 @@ def open_container(path: Path) -> InputContainer:
 
 
 def open_source(path: Path, threads: int) -> Source:
-    """Opens a file and decodes its first frame, which tells size, rotation and where time starts.
+    """Opens a file and decodes its first frame, which tells size, which way up, and where time starts.
 
     Raises:
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
@@ -162,7 +165,7 @@ def _source(
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
     rate = stream.average_rate or stream.guessed_rate
-    rotation = -round(first.rotation / 90) * 90 % 360
+    rotation, mirrored = orientation(first)
     width, height = shown_size(first.width, first.height, stream.sample_aspect_ratio)
     turned = rotation in (90, 270)
     container_seconds = container.duration / av.time_base if container.duration else None
@@ -177,6 +180,7 @@ def _source(
         duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
         average_rate=float(rate) if rate else None,
         streams=len(_moving(container)),
+        mirrored=mirrored,
     )
     return Source(
         path=path,
@@ -194,6 +198,19 @@ def _source(
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
     )
+
+
+def orientation(frame: av.VideoFrame) -> tuple[int, bool]:
+    """Clockwise degrees by which a frame is to be turned, and whether it is then mirrored left to right."""
+    found = frame.side_data.get("DISPLAYMATRIX")
+    if not isinstance(found, SideData):
+        return 0, False
+    # A point (x, y) of the stored frame is shown at (a x + c y, b x + d y).
+    a, b, _, c, d = np.frombuffer(memoryview(found), np.int32)[:5].tolist()
+    if a * d >= b * c:
+        return -round(frame.rotation / 90) * 90 % 360, False
+    # One angle cannot tell a mirror: without it, x has the other sign, and what is left is a turn.
+    return round(math.degrees(math.atan2(b, -a)) / 90) * 90 % 360, True
 
 
 def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[int, int]:
