@@ -115,7 +115,7 @@ def write_video(
         if rotation:
             stream.set_display_rotation(-rotation)  # the display matrix counts counter-clockwise
         if with_audio:
-            _write_tone(container, seconds=len(ticks) / RATE)
+            _write_tone(container, seconds=float((ticks[-1] - ticks[0] + 1) * time_base))
         for number, tick in enumerate(ticks):
             shown = numbered_picture(number)[:, :: -1 if mirrored else 1]
             stored = np.ascontiguousarray(np.rot90(shown, rotation // 90))

@@ -13,7 +13,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.sidedata.sidedata import SideData
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
@@ -29,6 +29,10 @@ ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
+# In these packets lie end to end but for small headers, so a pause takes no bytes and a hole does.
+DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
+# These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
+BLOCK_FORMATS = frozenset({"mpegts"})
 MAX_READ_ERRORS = 16
 ALONE_PIXELS = 960 * 540
 """Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
@@ -55,6 +59,8 @@ class Source:
         claimed_seconds: where the container says that it ends, None where it does not.
         claimed_bytes: how long the file says that it is, None where it does not.
         gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
+        shows_holes: whether a hole in the file can be told from a pause of the recording.
+        in_blocks: whether by the marks of its blocks.
     """
 
     path: Path
@@ -70,6 +76,8 @@ class Source:
     claimed_seconds: float | None
     claimed_bytes: int | None
     gapless: bool
+    shows_holes: bool
+    in_blocks: bool
 
 
 def open_container(path: Path) -> InputContainer:
@@ -197,6 +205,8 @@ def _source(
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
+        shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
+        in_blocks=format_name in BLOCK_FORMATS,
     )
 
 
@@ -227,7 +237,9 @@ def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[
     return (round(width * aspect), height) if aspect > 1 else (width, round(height / aspect))
 
 
-def read_packets(container: InputContainer, stream: VideoStream, report: DecodeReport) -> Iterator[av.Packet]:
+def read_packets(
+    container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport
+) -> Iterator[av.Packet]:
     """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
     errors = 0
     while True:
