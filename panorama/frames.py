@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """Facts of one video as displayed, that is turned upright and with square pixels.
+    """Facts of one video as displayed, that is upright, not mirrored and with square pixels.
 
     Attributes:
         path: the file or image folder.
@@ -22,6 +22,7 @@ class VideoInfo:
         duration_seconds: as the container claims, None where it does not.
         average_rate: frames per second as the container claims, None where it does not.
         streams: moving pictures that the file holds; one of them is read.
+        mirrored: whether what readers return was also mirrored left to right, after it was turned.
     """
 
     path: str
@@ -33,6 +34,7 @@ class VideoInfo:
     duration_seconds: float | None = None
     average_rate: float | None = None
     streams: int = 1
+    mirrored: bool = False
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.height <= 0:

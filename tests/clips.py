@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,8 @@ BITS = 12
 BLOCK = 16
 RATE = 25
 COLOR_RGB = (200, 40, 40)
+MIRRORED_MATRICES = {0: (-1, 0, 0, 1), 90: (0, 1, 1, 0), 180: (1, 0, 0, -1), 270: (0, -1, -1, 0)}
+"""By what is to be turned before it is mirrored left to right."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Clip:
         seconds: presentation time of each frame since the first.
         width, height: as displayed.
         rotation: clockwise degrees that a player has to apply.
+        mirrored: whether it then has to mirror the picture left to right.
     """
 
     path: Path
@@ -37,6 +41,7 @@ class Clip:
     width: int = WIDTH
     height: int = HEIGHT
     rotation: int = 0
+    mirrored: bool = False
 
     @property
     def frames(self) -> int:
@@ -81,6 +86,7 @@ def write_video(
     b_frames: int = 0,
     gop: int = 10,
     rotation: int = 0,
+    mirrored: bool = False,
     pixel_aspect: Fraction = Fraction(1),
     pixel_format: str = "yuv420p",
     codec_options: dict[str, str] | None = None,
@@ -90,6 +96,7 @@ def write_video(
     """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame).
 
     Args:
+        mirrored: MP4 alone; see `Clip`.
         pixel_aspect: width over height of a stored pixel; the stored picture is that much narrower or lower.
     """
     ticks = list(range(frames)) if ticks is None else list(ticks)
@@ -108,16 +115,28 @@ def write_video(
         if rotation:
             stream.set_display_rotation(-rotation)  # the display matrix counts counter-clockwise
         if with_audio:
-            _write_tone(container, seconds=len(ticks) / RATE)
+            _write_tone(container, seconds=float((ticks[-1] - ticks[0] + 1) * time_base))
         for number, tick in enumerate(ticks):
-            stored = np.ascontiguousarray(np.rot90(numbered_picture(number), rotation // 90))
+            shown = numbered_picture(number)[:, :: -1 if mirrored else 1]
+            stored = np.ascontiguousarray(np.rot90(shown, rotation // 90))
             frame = av.VideoFrame.from_ndarray(stored)
             frame = frame.reformat(width=stream.width, height=stream.height, format=pixel_format)
             frame.pts, frame.time_base = tick, time_base
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
+    if mirrored:
+        set_display_matrix(path, MIRRORED_MATRICES[rotation])
     seconds = tuple(float((tick - ticks[0]) * time_base) for tick in ticks)
-    return Clip(path, seconds, rotation=rotation)
+    return Clip(path, seconds, rotation=rotation, mirrored=mirrored)
+
+
+def set_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
+    """Writes a, b, c, d into an MP4: a point (x, y) as stored is shown at (a x + c y, b x + d y)."""
+    a, b, c, d = (value << 16 for value in matrix)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"tkhd") + 44  # in a header of version 0
+    data[place : place + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    path.write_bytes(data)
 
 
 def write_audio(path: Path, seconds: float = 0.5, with_cover: bool = False) -> Path:
@@ -236,6 +255,10 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "turned-90.mp4": lambda p: write_video(p, "libx264", rotation=90, codec_options=H264),
     "turned-180.mp4": lambda p: write_video(p, "libx264", rotation=180, codec_options=H264),
     "turned-270.mp4": lambda p: write_video(p, "libx264", rotation=270, codec_options=H264),
+    "mirrored.mp4": lambda p: write_video(p, "libx264", mirrored=True, codec_options=H264),
+    "mirrored-90.mp4": lambda p: write_video(p, "libx264", mirrored=True, rotation=90, codec_options=H264),
+    "mirrored-180.mp4": lambda p: write_video(p, "libx264", mirrored=True, rotation=180, codec_options=H264),
+    "mirrored-270.mp4": lambda p: write_video(p, "libx264", mirrored=True, rotation=270, codec_options=H264),
     "wide-pixels.mp4": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(4, 3), codec_options=H264),
     "high-pixels.mkv": lambda p: write_video(p, "libx264", pixel_aspect=Fraction(1, 2), codec_options=H264),
     "dvd.mpg": lambda p: write_video(p, "mpeg2video", pixel_aspect=Fraction(16, 15)),

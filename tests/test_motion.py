@@ -117,13 +117,17 @@ def test_what_stays_becomes_background_and_leaves_no_ghost() -> None:
     assert left[-1] == 0
 
 
-@pytest.mark.parametrize("rotation", [90, 180, 270])
-def test_boxes_are_in_the_frame_as_displayed(rotation: int) -> None:
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_boxes_are_in_the_frame_as_displayed(rotation: int, mirrored: bool) -> None:
     displayed = (HEIGHT, WIDTH) if rotation in (90, 270) else (WIDTH, HEIGHT)
     upright = background(*displayed)
-    turns = rotation // 90
-    proposer = warmed_up(MotionProposer(*displayed, rotation), np.rot90(upright, turns))
-    regions = proposer.update(seen(np.rot90(with_square(upright, 320, 90, 110), turns)))
+
+    def stored(shown: np.ndarray) -> np.ndarray:
+        return np.rot90(shown[:, :: -1 if mirrored else 1], rotation // 90)
+
+    proposer = warmed_up(MotionProposer(*displayed, rotation, mirrored), stored(upright))
+    regions = proposer.update(seen(stored(with_square(upright, 320, 90, 110))))
     assert best_iou(regions, (320, 90, 430, 200)) >= 0.5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import av
@@ -24,11 +25,13 @@ def landscape(height: int = 120, width: int = 160) -> np.ndarray:
     return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
 
 
-def picture(pixel_format: str, rotation: int = 0, stored: tuple[int, int] = (160, 120)) -> PlanarPicture:
+def picture(
+    pixel_format: str, rotation: int = 0, stored: tuple[int, int] = (160, 120), mirrored: bool = False
+) -> PlanarPicture:
     """A picture of 160 x 120 when displayed, upright or turned, of a frame stored at another size."""
     frame = av.VideoFrame.from_ndarray(landscape(*stored[::-1]), format="rgb24").reformat(format=pixel_format)
     width, height = (120, 160) if rotation in (90, 270) else (160, 120)
-    info = VideoInfo("x", "raw", width, height, rotation, 1)
+    info = VideoInfo("x", "raw", width, height, rotation, 1, mirrored=mirrored)
     return PlanarPicture(frame, info, av.video.reformatter.VideoReformatter())
 
 
@@ -45,13 +48,14 @@ def test_a_part_is_what_the_whole_frame_shows_there(layout: str, rotation: int) 
         assert np.abs(part - whole[y1:y2, x1:x2]).max() <= 1
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("stored", [(120, 120), (160, 60)])
 @pytest.mark.parametrize("layout", ["yuv420p", "nv12"])
 def test_a_part_of_pixels_that_are_not_square_is_what_the_whole_frame_shows_there(
-    layout: str, stored: tuple[int, int], rotation: int
+    layout: str, stored: tuple[int, int], rotation: int, mirrored: bool
 ) -> None:
-    shown = picture(layout, rotation, stored)
+    shown = picture(layout, rotation, stored, mirrored)
     whole = shown.rgb(None, None).astype(int)
     assert sorted(whole.shape[:2]) == [120, 160]
     for x1, y1, x2, y2 in ((0, 0, 120, 120), (33, 41, 94, 88), (119, 119, 120, 120)):
@@ -127,11 +131,11 @@ def test_shrinking_in_steps_is_averaging() -> None:
 
 def test_a_displayed_box_is_found_in_the_stored_picture() -> None:
     stored = np.arange(6 * 4).reshape(4, 6)  # 6 wide, 4 high
-    for rotation in (0, 90, 180, 270):
-        shown = np.rot90(stored, -(rotation // 90))
+    for rotation, mirrored in product((0, 90, 180, 270), (False, True)):
+        shown = np.rot90(stored, -(rotation // 90))[:, :: -1 if mirrored else 1]
         height, width = shown.shape
         box = (1, 2, 3, 4)
-        x1, y1, x2, y2 = stored_box(box, rotation, width, height)
+        x1, y1, x2, y2 = stored_box(box, rotation, mirrored, width, height)
         assert sorted(stored[y1:y2, x1:x2].ravel()) == sorted(shown[2:4, 1:3].ravel())
 
 

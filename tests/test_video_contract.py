@@ -22,8 +22,9 @@ def clip(request: pytest.FixtureRequest, clips: Callable[[str], Clip]) -> Clip:
 
 def shown_number(reader: VideoReader, picture: np.ndarray) -> int:
     if picture.ndim == 2:
-        turned = np.ascontiguousarray(np.rot90(picture, -(reader.info.rotation // 90)))
-        picture = cv2.resize(turned, (reader.info.width, reader.info.height))
+        turned = np.rot90(picture, -(reader.info.rotation // 90))
+        turned = turned[:, :: -1 if reader.info.mirrored else 1]
+        picture = cv2.resize(np.ascontiguousarray(turned), (reader.info.width, reader.info.height))
     return number_in(picture)
 
 
@@ -57,7 +58,7 @@ def test_packet_scan_agrees_with_full_decoding(clip: Clip) -> None:
 def test_size_rotation_and_colour_are_as_displayed(clip: Clip) -> None:
     with open_video(clip.path) as reader:
         assert (reader.info.width, reader.info.height) == (clip.width, clip.height)
-        assert reader.info.rotation == clip.rotation
+        assert (reader.info.rotation, reader.info.mirrored) == (clip.rotation, clip.mirrored)
         rgb = next(reader.frames()).rgb()
     assert rgb.shape == (clip.height, clip.width, 3)
     # Eight-colour steps of a gif and chroma subsampling move a colour a little.

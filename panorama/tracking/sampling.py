@@ -122,7 +122,7 @@ class Sampler:
         again: Callable[[int, int], Iterator[VideoFrame]] = lambda start, stop: iter(()),
     ) -> None:
         self._gate = ChangeGate()
-        self._motion = MotionProposer(info.width, info.height, info.rotation)
+        self._motion = MotionProposer(info.width, info.height, info.rotation, info.mirrored)
         self._schedule = _Schedule(rate)
         self._shots = _ShotFinder(again)
         self._unneeded = unneeded

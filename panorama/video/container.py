@@ -71,7 +71,7 @@ class PlanarPicture(Picture):
             x1, x2 = (side * width / shown[0] for side in (box[0], box[2]))
             y1, y2 = (side * height / shown[1] for side in (box[1], box[3]))
             box = math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2)
-        return stored_box(box, self._info.rotation, width, height)
+        return stored_box(box, self._info.rotation, self._info.mirrored, width, height)
 
     def luma(self) -> NDArray[np.uint8]:
         if self._luma is None:
@@ -94,8 +94,11 @@ class PlanarPicture(Picture):
 
     def _turned(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """From the picture as stored to the picture as displayed."""
-        quarter_turns = self._info.rotation // 90
-        return np.ascontiguousarray(np.rot90(rgb, -quarter_turns)) if quarter_turns else rgb
+        quarter_turns, mirrored = self._info.rotation // 90, self._info.mirrored
+        if not quarter_turns and not mirrored:
+            return rgb
+        turned = np.rot90(rgb, -quarter_turns)
+        return np.ascontiguousarray(turned[:, ::-1] if mirrored else turned)
 
 
 def _rgb(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray[np.uint8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
@@ -12,12 +12,15 @@ from av.container import InputContainer
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
+from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, open_container, read_packets
 from panorama.video.sparing import SPARING_CODECS, PassedOver, Sparing
 from panorama.video.stamps import shows_frame
 
 LENGTH_TOLERANCE_SECONDS = 0.5
 GIF_TRAILER = b";"
+MOST_HEADER_BYTES = 64
+"""Of one packet, in containers that have a header for each and for a group of them."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,10 @@ class PassCount:
     widest_ticks: int = 0
     last_pts: int | None = None
     last_key_pts: int | None = None
+    holes: Holes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.holes = Holes(self.source)
 
     def packet(self, packet: av.Packet) -> None:
         """Take a packet that goes in."""
@@ -42,6 +49,7 @@ class PassCount:
             return
         source = self.source
         self.packets += 1
+        self.holes.packet(packet)
         self.end_byte = max(self.end_byte, (packet.pos or 0) + packet.size)
         if packet.pts is not None:
             end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
@@ -64,6 +72,7 @@ class PassCount:
         self.decoded += 1
         if pts is not None and self.last_pts is not None:
             self.widest_ticks = max(self.widest_ticks, pts - self.last_pts)
+            self.holes.step(pts - self.last_pts)
         self.last_pts = pts
 
     def lost(self, why: str, packets: int = 1) -> None:
@@ -72,11 +81,13 @@ class PassCount:
         self.report.note(why)
 
     def end(self) -> None:
-        """Note what errors alone do not show: packets without a frame, and an end that is missing."""
+        """Note what errors alone do not show: packets without a frame, and stretches that are missing."""
         silent = self.expected - self.decoded - self.report.lost_packets
         # Field-coded video has two packets a frame, which is no loss.
         if silent > 0 and not self.interlaced:
             self.lost("packets gave no frame", silent)
+        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
+            self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
         missing, where = self._missing_end()
         if missing > 0:
             self.lost(f"the file ends early: {where}", missing)
@@ -114,6 +125,18 @@ def _opened_again(path: Path) -> InputContainer:
         return open_container(path)
     except av.FFmpegError as exc:
         raise VideoOpenError(f"{path} was opened before and cannot be now: {exc.strerror or exc}") from exc
+
+
+def _bytes_of_others(source: Source, gap: Gap) -> int:
+    """How many bytes of a gap packets of sound and other streams take, with their headers."""
+    with closing(_opened_again(source.path)) as container:
+        streams = list(container.streams)
+        if len(streams) == 1:
+            return 0
+        # From the beginning: where a seek lands in a damaged file nobody knows.
+        packets = read_packets(container, streams, DecodeReport())
+        inside = [p.size for p in packets if p.pos is not None and gap.first_byte <= p.pos < gap.end_byte]
+        return sum(inside) + MOST_HEADER_BYTES * len(inside)
 
 
 def shown_packets(source: Source) -> Iterator[av.Packet]:

@@ -59,12 +59,20 @@ class MotionProposer:
     Args:
         width, height: of the displayed frame, in whose pixels boxes are returned.
         rotation: clockwise degrees from the luma plane to the displayed frame.
+        mirrored: whether it is then mirrored left to right.
         warm_up: updates before the first proposal, also after the camera has moved.
         memory: updates in which a lasting change becomes background.
     """
 
     def __init__(
-        self, width: int, height: int, rotation: int = 0, *, warm_up: int = 4, memory: int = 60
+        self,
+        width: int,
+        height: int,
+        rotation: int = 0,
+        mirrored: bool = False,
+        *,
+        warm_up: int = 4,
+        memory: int = 60,
     ) -> None:
         if rotation not in (0, 90, 180, 270):
             raise UsageError(f"rotation is one of 0, 90, 180, 270, got {rotation}")
@@ -72,6 +80,7 @@ class MotionProposer:
             raise UsageError(f"warm_up and memory are at least 1, got {warm_up} and {memory}")
         self._displayed = (width, height)
         self._rotation = rotation
+        self._mirrored = mirrored
         self._warm_up = warm_up
         self._memory = memory
         self.reset()
@@ -162,6 +171,8 @@ class MotionProposer:
             x1, y1, x2, y2 = 1 - x2, 1 - y2, 1 - x1, 1 - y1
         elif self._rotation == 270:
             x1, y1, x2, y2 = y1, 1 - x2, y2, 1 - x1
+        if self._mirrored:
+            x1, x2 = 1 - x2, 1 - x1
         turned = np.stack([x1, y1, x2, y2], axis=1)
         return turned * np.array(self._displayed * 2, np.float32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 from av.container import InputContainer
-from av.stream import Disposition
+from av.sidedata.sidedata import SideData
+from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
@@ -26,6 +29,10 @@ ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
+# In these packets lie end to end but for small headers, so a pause takes no bytes and a hole does.
+DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
+# These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
+BLOCK_FORMATS = frozenset({"mpegts"})
 MAX_READ_ERRORS = 16
 ALONE_PIXELS = 960 * 540
 """Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
@@ -52,6 +59,8 @@ class Source:
         claimed_seconds: where the container says that it ends, None where it does not.
         claimed_bytes: how long the file says that it is, None where it does not.
         gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
+        shows_holes: whether a hole in the file can be told from a pause of the recording.
+        in_blocks: whether by the marks of its blocks.
     """
 
     path: Path
@@ -67,6 +76,8 @@ class Source:
     claimed_seconds: float | None
     claimed_bytes: int | None
     gapless: bool
+    shows_holes: bool
+    in_blocks: bool
 
 
 def open_container(path: Path) -> InputContainer:
@@ -76,7 +87,7 @@ def open_container(path: Path) -> InputContainer:
 
 
 def open_source(path: Path, threads: int) -> Source:
-    """Opens a file and decodes its first frame, which tells size, rotation and where time starts.
+    """Opens a file and decodes its first frame, which tells size, which way up, and where time starts.
 
     Raises:
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
@@ -162,7 +173,7 @@ def _source(
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
     rate = stream.average_rate or stream.guessed_rate
-    rotation = -round(first.rotation / 90) * 90 % 360
+    rotation, mirrored = orientation(first)
     width, height = shown_size(first.width, first.height, stream.sample_aspect_ratio)
     turned = rotation in (90, 270)
     container_seconds = container.duration / av.time_base if container.duration else None
@@ -177,6 +188,7 @@ def _source(
         duration_seconds=stream_seconds if stream_seconds is not None else container_seconds,
         average_rate=float(rate) if rate else None,
         streams=len(_moving(container)),
+        mirrored=mirrored,
     )
     return Source(
         path=path,
@@ -193,7 +205,22 @@ def _source(
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
+        shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
+        in_blocks=format_name in BLOCK_FORMATS,
     )
+
+
+def orientation(frame: av.VideoFrame) -> tuple[int, bool]:
+    """Clockwise degrees by which a frame is to be turned, and whether it is then mirrored left to right."""
+    found = frame.side_data.get("DISPLAYMATRIX")
+    if not isinstance(found, SideData):
+        return 0, False
+    # A point (x, y) of the stored frame is shown at (a x + c y, b x + d y).
+    a, b, _, c, d = np.frombuffer(memoryview(found), np.int32)[:5].tolist()
+    if a * d >= b * c:
+        return -round(frame.rotation / 90) * 90 % 360, False
+    # One angle cannot tell a mirror: without it, x has the other sign, and what is left is a turn.
+    return round(math.degrees(math.atan2(b, -a)) / 90) * 90 % 360, True
 
 
 def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[int, int]:
@@ -210,7 +237,9 @@ def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[
     return (round(width * aspect), height) if aspect > 1 else (width, round(height / aspect))
 
 
-def read_packets(container: InputContainer, stream: VideoStream, report: DecodeReport) -> Iterator[av.Packet]:
+def read_packets(
+    container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport
+) -> Iterator[av.Packet]:
     """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
     errors = 0
     while True:

@@ -28,7 +28,7 @@ class Picture(ABC):
 
     @abstractmethod
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8 brightness as stored, neither turned nor stretched; a view where the format allows."""
+        """(H, W) uint8 brightness as stored, not turned, mirrored or stretched; a view where it can be."""
 
     @abstractmethod
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
@@ -40,7 +40,7 @@ class Picture(ABC):
 
     @abstractmethod
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        """Brightness inside a box of the displayed picture, as stored, neither turned nor stretched."""
+        """Brightness inside a box of the displayed picture, as stored, not turned, mirrored or stretched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class VideoFrame:
     picture: Picture
 
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8: the Y plane as decoded, NOT turned or stretched; gray where there is no Y plane."""
+        """(H, W) uint8: the Y plane as decoded, NOT turned, mirrored or stretched; gray if there is none."""
         return self.picture.luma()
 
     def rgb(self, width: int | None = None, height: int | None = None) -> NDArray[np.uint8]:
@@ -80,7 +80,7 @@ class VideoFrame:
         return self.picture.part(box, longest)
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        """Brightness inside a box of the displayed frame, NOT turned or stretched; a view where possible."""
+        """Brightness in a box of the displayed frame, NOT turned, mirrored or stretched; a view if it can."""
         return self.picture.luma_part(box)
 
 
@@ -288,20 +288,23 @@ def seconds_between(first_pts: int, pts: int, time_base: Fraction) -> float:
     return float(pts - first_pts) * (time_base.numerator / time_base.denominator)
 
 
-def stored_box(box: Box, rotation: int, width: int, height: int) -> Box:
+def stored_box(box: Box, rotation: int, mirrored: bool, width: int, height: int) -> Box:
     """Where a box of the displayed picture lies in the picture as stored, `width` x `height` when displayed.
 
     Args:
         rotation: clockwise degrees from the stored to the displayed picture.
+        mirrored: whether it is then mirrored left to right.
     """
     x1, y1, x2, y2 = box
+    if mirrored:
+        x1, x2 = width - x2, width - x1
     if rotation == 90:
         return y1, width - x2, y2, width - x1
     if rotation == 180:
         return width - x2, height - y2, width - x1, height - y1
     if rotation == 270:
         return height - y2, x1, height - y1, x2
-    return box
+    return x1, y1, x2, y2
 
 
 def at_most(longest: int, width: int, height: int) -> tuple[int, int]:

@@ -1,0 +1,96 @@
+"""A hole in the middle of a file is told with where it is; a pause of the recording is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clips import write_video
+
+from panorama.frames import DecodeReport
+from panorama.video import open_video
+
+SIDE_BY_SIDE = {"max_interleave_delta": "0"}
+"""Sound and pictures of a time lie together, however late the pictures come out of the encoder."""
+PAUSED = [*range(80), *range(230, 330), *range(420, 470)]
+
+
+def report_of(path: Path) -> DecodeReport:
+    with open_video(path) as reader:
+        for _ in reader.frames():
+            pass
+        return reader.report
+
+
+def with_hole(path: Path) -> Path:
+    """Zeros from two to three fifths of a file, as an interrupted copy or a broken disk leaves them."""
+    data = bytearray(path.read_bytes())
+    begin, end = len(data) * 2 // 5, len(data) * 3 // 5
+    data[begin:end] = bytes(end - begin)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "pixel_format", "sound"),
+    [
+        ("a.mkv", "libx264", "yuv420p", False),
+        ("a.mkv", "mjpeg", "yuvj420p", False),
+        ("a.mkv", "ffv1", "yuv420p", False),
+        ("a.webm", "libvpx", "yuv420p", False),
+        ("a.flv", "flv", "yuv420p", False),
+        ("a.ts", "libx264", "yuv420p", False),
+        ("a.mkv", "libx264", "yuv420p", True),
+        ("a.ts", "mpeg2video", "yuv420p", True),
+    ],
+)
+def test_a_hole_is_told_with_its_place(
+    tmp_path: Path, name: str, codec: str, pixel_format: str, sound: bool
+) -> None:
+    clip = write_video(
+        tmp_path / name,
+        codec,
+        frames=500,
+        pixel_format=pixel_format,
+        with_audio=sound,
+        container_options=SIDE_BY_SIDE,
+    )
+    assert report_of(clip.path).complete
+    report = report_of(with_hole(clip.path))
+    assert 350 < report.frames < 450
+    assert report.frames + report.lost_packets == pytest.approx(500, abs=5)
+    told = [error for error in report.errors if error.startswith("about ")]
+    assert len(told) == 1
+    seconds, begin = float(told[0].split()[1]), float(told[0].split()[4])
+    assert 3 < seconds < 6 and 6 < begin < 10
+
+
+@pytest.mark.parametrize("sound", [False, True])
+@pytest.mark.parametrize("name", ["a.mkv", "a.ts", "a.flv", "filled.ts", "a.mp4"])
+def test_a_pause_of_the_recording_is_no_hole(tmp_path: Path, name: str, sound: bool) -> None:
+    options = SIDE_BY_SIDE | ({"muxrate": "2000000"} if name == "filled.ts" else {})
+    codec = "flv" if name == "a.flv" else "libx264"
+    clip = write_video(tmp_path / name, codec, ticks=PAUSED, with_audio=sound, container_options=options)
+    report = report_of(clip.path)
+    assert report.frames == len(PAUSED)
+    assert report.complete, report
+
+
+def test_recordings_laid_end_to_end_have_no_hole(tmp_path: Path) -> None:
+    parts = [
+        write_video(tmp_path / f"{k}.ts", "libx264", ticks=range(k, k + 100)).path.read_bytes()
+        for k in (0, 300)
+    ]
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(b"".join(parts))
+    report = report_of(joined)
+    assert report.frames == 200
+    assert report.complete, report
+
+
+def test_in_a_recording_of_uneven_rate_no_hole_is_told(tmp_path: Path) -> None:
+    ticks = [k * 3 + k * k % 3 for k in range(400)]
+    clip = write_video(tmp_path / "a.mkv", "mjpeg", ticks=ticks, pixel_format="yuvj420p")
+    report = report_of(with_hole(clip.path))
+    assert report.frames < 350
+    assert not [error for error in report.errors if error.startswith("about ")]
