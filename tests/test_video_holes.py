@@ -94,3 +94,15 @@ def test_in_a_recording_of_uneven_rate_no_hole_is_told(tmp_path: Path) -> None:
     report = report_of(with_hole(clip.path))
     assert report.frames < 350
     assert not [error for error in report.errors if error.startswith("about ")]
+
+
+def test_what_lies_behind_a_long_hole_is_read(tmp_path: Path) -> None:
+    clip = write_video(tmp_path / "a.ts", "mpeg2video", frames=100)
+    data = clip.path.read_bytes()
+    half = len(data) // 2 // 188 * 188
+    clip.path.write_bytes(data[:half] + bytes(20_000 * 188) + data[half:])
+    with open_video(clip.path) as reader:
+        seconds = [frame.time_seconds for frame in reader.frames()]
+        assert not reader.report.complete
+    assert len(seconds) >= 88  # a group of pictures around it may be lost
+    assert seconds[-1] == pytest.approx(clip.seconds[-1])

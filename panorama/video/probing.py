@@ -34,6 +34,8 @@ DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
 BLOCK_FORMATS = frozenset({"mpegts"})
 MAX_READ_ERRORS = 16
+SEARCHED_BYTES = 65_536
+"""For so many bytes a demuxer looks for the next block of a transport stream before it gives an error."""
 ALONE_PIXELS = 960 * 540
 """Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
 take up to a third more processor time for them."""
@@ -241,11 +243,19 @@ def read_packets(
     container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport
 ) -> Iterator[av.Packet]:
     """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
-    errors = 0
+    errors = searched = 0
     while True:
         try:
             yield from container.demux(stream)
             return
+        except BlockingIOError:
+            # In a hole the next block is looked for, so many bytes at a time.
+            searched += 1
+            if searched == 1:
+                report.lost_packets += 1
+                report.note("read error: a stretch of the file holds nothing that can be read")
+            if searched > MAX_READ_ERRORS + container.size // SEARCHED_BYTES:
+                return
         except av.FFmpegError as exc:
             errors += 1
             report.lost_packets += 1
