@@ -84,7 +84,7 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
     targets = []
     for other in others:
         with contextlib.suppress(VideoError):
-            sample = content_sample(other.video.path)
+            sample: str | None = content_sample(other.video.path)
             own = sources.get(other.uri)
             if own is not None and own.size == other.size and own.content_sample in (None, sample):
                 del sources[other.uri]  # only touched, as it seems

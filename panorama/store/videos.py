@@ -21,8 +21,10 @@ class VideoRow:
         uri: absolute path or address.
         root: the folder that `name` is relative to; its own name goes in front where names collide.
         content_hash: of the file's bytes; copies of a file have the same and share a segment.
-        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again.
-        content_sample: digest of some of the file's bytes, None where none was taken.
+        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again. Of a folder of
+            pictures mtime_ns is a number that changes with their times and names.
+        content_sample: digest of some of the file's bytes, of a folder of its pictures' names and sizes; None
+            where none was taken.
         camera: name of the camera, '' where unknown.
         width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
         duration: seconds, from the first frame's start to the last one's end.
