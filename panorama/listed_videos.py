@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.lines import composed, counted
-from panorama.video import file_state
+from panorama.video import content_sample, file_state
 
 GONE = (
     "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
@@ -199,15 +199,22 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
 def replaced(videos: pa.Table) -> list[bool]:
     """Of every video whether its file is there and has another size than when it was indexed.
 
+    A folder of pictures is another where their names or sizes are.
+
     Boxes drawn on its frames may then be of what is no more there.
 
     Args:
-        videos: with the columns uri and size.
+        videos: with the columns uri, size and content_sample.
     """
+    columns = (videos.column(name).to_pylist() for name in ("uri", "size", "content_sample"))
     found = []
-    for uri, size in zip(*(videos.column(name).to_pylist() for name in ("uri", "size")), strict=True):
+    for uri, size, sample in zip(*columns, strict=True):
+        path = Path(uri)
         try:
-            found.append(file_state(Path(uri))[0] != size)
+            if sample is not None and path.is_dir():
+                found.append(content_sample(path) != sample)
+            else:
+                found.append(file_state(path)[0] != size)
         except VideoError:  # missing, or not to be read: told by itself
             found.append(False)
     return found

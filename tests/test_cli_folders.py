@@ -30,6 +30,51 @@ def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
     assert "folders of pictures" not in index(run, "v").err  # nothing is new
 
 
+def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
+    """It was unchanged since it was indexed, and boxes were drawn on other pictures than they are of."""
+    folder = tmp_path / "v" / "walk"
+    for number, color in enumerate(("red", "blue", "green")):
+        write_picture(folder / f"{number}.png", scene(0, [Thing(color, 0, 9, left=10 + 30 * number)]))
+    index(run, "v")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "red", "red.png")
+    show = ("query", "SELECT moments WHERE entity = 'red' AND score >= 0", "--sheet", "hits.png")
+    told = "the file of walk has changed since it was indexed"
+    assert "changed" not in run(*show).err
+    assert "unchanged since it was indexed" in index(run, "v").err
+    (folder / "0.png").rename(folder / "aside")
+    (folder / "2.png").rename(folder / "0.png")
+    (folder / "aside").rename(folder / "2.png")
+    assert told in run(*show).err and told in run("videos").err
+    assert "1 indexed" in index(run, "v").err
+    assert "changed" not in run(*show).err + run("videos").err
+
+
+def test_folders_of_pictures_that_took_each_others_names_are_not_decoded_again(run, tmp_path):
+    for count, name in ((2, "a"), (4, "b")):
+        for number in range(count):
+            write_picture(tmp_path / "v" / name / f"{number}.png", scene(number, FILM))
+    index(run, "v")
+    (tmp_path / "v" / "a").rename(tmp_path / "aside")
+    (tmp_path / "v" / "b").rename(tmp_path / "v" / "a")
+    (tmp_path / "aside").rename(tmp_path / "v" / "b")
+    assert "0 indexed, 2 skipped, 0 failed" in index(run, "v").err
+    shown = run("videos", "--json")
+    assert {row["video"]: row["frames"] for row in shown.json} == {"a": 4, "b": 2} and not shown.err
+
+
+def test_a_folder_that_was_indexed_before_names_counted_is_looked_at_once_more(run, tmp_path):
+    for number in range(3):
+        write_picture(tmp_path / "v" / "walk" / f"{number}.png", thing_picture("red"))
+    index(run, "v")
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET mtime_ns = 1700000000000000000, content_sample = NULL")
+    assert "changed" not in run("videos").err
+    assert "0 indexed, 1 skipped" in (first := index(run, "v").err)
+    assert "the same content is indexed already" in first
+    assert "unchanged since it was indexed" in index(run, "v").err
+
+
 def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
     """A folder of 'bild 001 süd.jpg' was counted among what is ignored, and that was all."""
     for number in range(2):
@@ -102,7 +147,8 @@ def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
     write_film(tmp_path / "film.mp4", FILM)
     index(run, "trap", "film.mp4")
     with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
-        catalog.execute("UPDATE videos SET content_hash = 'at 25 a second' WHERE name = 'trap'")
+        catalog.execute("UPDATE videos SET content_hash = 'at 25 a second', content_sample = NULL"
+                        " WHERE name = 'trap'")  # fmt: skip
         catalog.execute("UPDATE segments SET content_hash = 'at 25 a second' WHERE content_hash NOT IN"
                         " (SELECT content_hash FROM videos)")  # fmt: skip
         catalog.execute(CATEGORY[-1])

@@ -402,6 +402,34 @@ def test_no_time_without_a_date_comes_into_a_library(run: Callable[..., Ran], tm
     assert shown == [None, "2020-01-01 00:00:00.000", "2025-01-01 00:00:00.000"]
 
 
+def test_times_set_by_hand_follow_files_that_took_each_others_names(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Those of the second were lost, and its content failed."""
+    folder = tmp_path / "v" / "gate"
+    for number in (1, 2, 3):
+        write_film(folder / f"{number}.mp4", [Thing("red", 0, 10)], frames=10 * number + 2)
+    run("index", "v", "--model", "color-bands")
+    for number in (1, 2, 3):
+        run("clock", f"gate/{number}.mp4", "--at", f"2026-03-01 1{number}:00", "--timezone", "UTC")
+
+    def told() -> list[tuple[str, int, str]]:
+        shown = run("query", "SELECT video, frames, start_clock FROM videos ORDER BY video", "--json").json
+        return [(row["video"][5:6], row["frames"], row["start_clock"][11:13]) for row in shown]
+
+    assert told() == [("1", 12, "11"), ("2", 22, "12"), ("3", 32, "13")]
+    (folder / "1.mp4").rename(tmp_path / "1")
+    (folder / "2.mp4").rename(folder / "1.mp4")
+    (tmp_path / "1").rename(folder / "2.mp4")
+    done = run("index", "v")
+    assert done.status == 0 and "0 indexed, 3 skipped, 0 failed" in done.err
+    assert told() == [("1", 22, "12"), ("2", 12, "11"), ("3", 32, "13")]
+    (folder / "2.mp4").rename(folder / "3.mp4")
+    done = run("index", "v")
+    assert "0 indexed, 2 skipped, 0 failed" in done.err and "missing" not in done.err
+    assert told() == [("1", 22, "12"), ("3", 12, "11")]
+
+
 def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tmp_path: Path) -> None:
     write_film(tmp_path / "archive" / "x_20260301-1015.mp4", [Thing("red", 0, 10)], frames=12)
     run("index", "archive", "--model", "color-bands", "--time-from", "name", "--timezone", "Asia/Tokyo")

@@ -74,6 +74,41 @@ def test_a_renamed_file_keeps_its_row(store, tmp_path):
     assert names(store) == {"new.mp4": segment}
 
 
+def test_rows_follow_files_that_took_each_others_names(store):
+    for number, root in enumerate(("/disks/north", "/disks/south", "/disks/south")):
+        index(store, f"{number // 2}.mp4", content=f"c{number}", root=root)
+    before, known = names(store), store.known_files()
+    north, south, last = "/disks/north/0.mp4", "/disks/south/0.mp4", "/disks/south/1.mp4"
+    assert list(known) == [north, south, last] and known[south] == store.known_file(south)
+    moves = {
+        north: video_row("0.mp4", "c0", "/disks/south", camera="gate"),
+        south: video_row("9.mp4", "c1", "/disks/south", mtime_ns=99),
+    }
+    assert store.move_videos(moves, {**known, last: None}) is False and names(store) == before
+    assert store.move_videos(moves, known)
+    assert names(store) == {
+        "south/0.mp4": before["0.mp4"],
+        "9.mp4": before["south/0.mp4"],
+        "1.mp4": before["1.mp4"],
+    }
+    assert store.known_files().keys() == {south, "/disks/south/9.mp4", last}
+    assert {row.name: row.recorded.camera for row in store.recorded()} == {
+        "south/0.mp4": "gate",
+        "9.mp4": "",
+        "1.mp4": "",
+    }
+    check_whole(store.snapshot())
+
+
+def test_a_file_that_was_written_over_by_a_renamed_one_goes(store):
+    for name in ("a.mp4", "b.mp4"):
+        index(store, name, content=name)
+    segment = names(store)["a.mp4"]
+    moves = {"/archive/a.mp4": video_row("b.mp4", "a.mp4")}
+    assert store.move_videos(moves, store.known_files()) and names(store) == {"b.mp4": segment}
+    check_whole(store.snapshot())
+
+
 def test_a_touched_file_keeps_its_segment_and_learns_the_new_time(store):
     index(store, "a.mp4", content="c")
     store.attach_video(video_row("a.mp4", "c", mtime_ns=99), "s")

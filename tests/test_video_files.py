@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from clips import number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
 from panorama.store import Store
-from panorama.video import content_hash, find_videos, open_video
+from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
 
@@ -261,6 +263,36 @@ def test_content_hash_of_a_picture_folder_sees_a_changed_picture_and_name(tmp_pa
     renamed = content_hash(folder)
     (folder / "frame-1.png").write_bytes((folder / "frame-0.png").read_bytes())
     assert len({before, renamed, content_hash(folder)}) == 3
+
+
+@pytest.mark.parametrize("ends", [".png", ".bmp"])
+def test_pictures_that_change_names_change_the_state_of_their_folder(ends: str, tmp_path: Path) -> None:
+    """Sum of sizes and latest time stay as they are."""
+    folder = tmp_path / "walk"
+    pictures = [folder / f"{number}{ends}" for number in range(3)]
+    for number, picture in enumerate(pictures):
+        touch(picture)
+        picture.write_bytes(b"x" * (7 if ends == ".bmp" else 7 + number))  # those of a camera's BMP are alike
+        os.utime(picture, ns=(10**18, 10**18 + number))
+    states = [file_state(folder)]
+    samples = [content_sample(folder)]
+
+    def note() -> None:
+        states.append(file_state(folder))
+        samples.append(content_sample(folder))
+
+    pictures[0].rename(folder / "aside")
+    pictures[1].rename(pictures[0])
+    (folder / "aside").rename(pictures[1])
+    note()
+    pictures[2].rename(folder / f"3{ends}")
+    note()
+    assert len(set(states)) == 3 and {size for size, _ in states} == {states[0][0]}
+    assert len(set(samples)) == (2 if ends == ".bmp" else 3)
+    copy = shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
+    assert content_sample(copy) == samples[2] and file_state(copy) != states[2]
+    folder.rename(tmp_path / "moved")
+    assert (file_state(tmp_path / "moved"), content_sample(tmp_path / "moved")) == (states[2], samples[2])
 
 
 def test_content_hash_of_a_missing_file_says_so(tmp_path: Path) -> None:

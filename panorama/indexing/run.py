@@ -6,18 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
+from panorama.indexing.renames import follow_renames, row_of
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import composed, counted
 from panorama.models.base import Embedder
-from panorama.naming import folder_camera
 from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
 from panorama.video import (
@@ -34,6 +33,7 @@ from panorama.video import (
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""
+KNOWN_CONTENT = "the same content is indexed already"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
 
@@ -50,10 +50,15 @@ class _Ticket:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A file whose content the library holds, or will hold when what is before it in the line is done."""
+    """A file whose content the library holds, or will hold when what is before it in the line is done.
+
+    Attributes:
+        held: whether the library held it when it was asked.
+    """
 
     ticket: _Ticket
     settings_hash: str
+    held: bool
 
 
 def index_paths(
@@ -108,7 +113,7 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """A file whose content another process was at, and the claim that it had."""
+    """A file whose content another process was at, and the claim that it had; or which is looked at again."""
 
     number: int
     video: FoundVideo
@@ -148,10 +153,12 @@ class _Run:
         self._under_way: set[str] = set()
         self._lost = store.lost_contents()
         self._elsewhere: list[_Elsewhere] = []
+        self._moved: frozenset[str] = frozenset()
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
         """Everything, in the order in which it was found; what other processes were at comes last."""
         left = list(enumerate(self._found.videos))
+        self._moved = follow_renames(self._store, self._found)
         while left:
             self._pass(left, side_by_side)
             left = [(one.number, one.video) for one in self._elsewhere]
@@ -195,14 +202,14 @@ class _Run:
         own = video.path.resolve()
         check_name(own)
         uri = str(own)
-        size, mtime_ns = file_state(video.path)
+        state = file_state(video.path)
         known = self._store.known_file(uri)
         sample = content_sample(video.path)
-        if known is not None and self._is_unchanged(known, size, mtime_ns, sample):
+        if known is not None and self._is_unchanged(known, state, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             kept = known.settings_hash in self._kept
             if deeper or kept or known.settings_hash == self._settings_hash:
-                note = "unchanged since it was indexed"
+                note = KNOWN_CONTENT if uri in self._moved else "unchanged since it was indexed"
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
@@ -211,27 +218,17 @@ class _Run:
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
-        root = str(video.root.resolve())
-        row = VideoRow(
-            name=composed(video.name),
-            uri=uri,
-            root=root,
-            content_hash=content_hash(video.path),
-            size=size,
-            mtime_ns=mtime_ns,
-            content_sample=sample,
-            camera=folder_camera(str(Path(root, video.name)), root, video.name),
-        )
+        row = row_of(video, state, sample, content_hash(video.path))
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:
-            return _Copy(ticket, self._settings_hash)
+            return _Copy(ticket, self._settings_hash, held=False)
         if not self._claims.take(row.content_hash):
             return _Elsewhere(number, video, row.content_hash)
         # Asked for only now: who had the claim before may have committed it.
         held, reader = self._held(row.content_hash), None
         try:
             if held is not None:
-                return _Copy(ticket, held)
+                return _Copy(ticket, held, held=True)
             reader = open_video(video.path, threads=self._threads.decode)
         finally:
             if reader is None:
@@ -239,13 +236,11 @@ class _Run:
         self._under_way.add(row.content_hash)
         return Job(reader, ticket)
 
-    def _is_unchanged(self, known: KnownFile, size: int, mtime_ns: int, sample: str | None) -> bool:
+    def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
         """Whether a file is the one that was indexed, and its rows are there."""
         # Of what was indexed before samples were taken, size and time have to do.
         same = known.content_sample in (None, sample)
-        return (
-            same and (known.size, known.mtime_ns) == (size, mtime_ns) and known.content_hash not in self._lost
-        )
+        return same and (known.size, known.mtime_ns) == state and known.content_hash not in self._lost
 
     def _held(self, content: str) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""
@@ -268,17 +263,24 @@ class _Run:
         if isinstance(item, FileOutcome):
             self._settle(item, item.seconds)
         elif isinstance(item, _Copy):
-            self._settle(self._attach(item), self._since(item.ticket))
+            outcome = self._attach(item)
+            if outcome is not None:
+                self._settle(outcome, self._since(item.ticket))
         else:
             self._write(item)
 
-    def _attach(self, copy: _Copy) -> FileOutcome:
-        path = str(copy.ticket.video.path)
-        name = self._store.attach_video(copy.ticket.row, copy.settings_hash)
+    def _attach(self, copy: _Copy) -> FileOutcome | None:
+        """List a copy; None where it is to be looked at again."""
+        ticket, path = copy.ticket, str(copy.ticket.video.path)
+        name = self._store.attach_video(ticket.row, copy.settings_hash)
+        if name is None and copy.held:
+            # The only file that held this content has another by now, as one before it in the line.
+            self._elsewhere.append(_Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
+            return None
         if name is None:
             note = f"{path} has the same content as a file before it, which gave nothing"
             return FileOutcome(path, "", FAILED, note=note)
-        return FileOutcome(path, name, SKIPPED, note="the same content is indexed already")
+        return FileOutcome(path, name, SKIPPED, note=KNOWN_CONTENT)
 
     def _write(self, parcel: Parcel) -> None:
         job, ticket = parcel.job, parcel.job.note

@@ -3,6 +3,7 @@
 from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
+from panorama.store.info import LibraryInfo
 from panorama.store.priority import PauseGate
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
@@ -10,7 +11,7 @@ from panorama.store.seen import Reviewed, SeenAt
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Album, DataFile, Snapshot
-from panorama.store.store import LibraryInfo, Store
+from panorama.store.store import Store
 from panorama.store.sweep import Swept
 from panorama.store.videos import KnownFile, VideoRow
 from panorama.store.zones import EVERY_CAMERA, Zone

@@ -40,6 +40,7 @@ VIDEOS = pa.schema(
         pa.field("time_zone", pa.string()),
         pa.field("time_from", pa.string()),
         pa.field("size", pa.int64()),
+        pa.field("content_sample", pa.string()),
         pa.field("start_clock", pa.timestamp("us")),
     ]
 )
@@ -56,7 +57,7 @@ ENTITIES = pa.schema(
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
 SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note,
-       time_zone, time_from, size
+       time_zone, time_from, size, content_sample
 FROM videos ORDER BY name
 """
 _FILES = """

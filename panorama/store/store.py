@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,6 +32,7 @@ from panorama.store.album import Exemplar, NewExemplar
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
+from panorama.store.info import LibraryInfo, read_info
 from panorama.store.layout import DATA, FOLDERS, Place
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.recorded import Recorded, RecordedRow
@@ -43,41 +43,7 @@ from panorama.store.videos import KnownFile, VideoRow
 from panorama.store.zones import Zone
 
 _LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
-_COUNTS = """
-SELECT (SELECT count(*) FROM videos) AS videos, count(*) AS segments, coalesce(sum(frames), 0) AS frames,
-       coalesce(sum(tracks), 0) AS tracks, coalesce(sum(boxes), 0) AS boxes, coalesce(sum(crops), 0) AS crops,
-       (SELECT count(*) FROM entities) AS entities, (SELECT count(*) FROM exemplars) AS exemplars
-FROM segments WHERE state = 'live'
-"""
-_TABLE_BYTES = """
-SELECT table_name, count(*) AS files, sum(bytes) AS bytes FROM files
-WHERE retired_version IS NULL GROUP BY table_name ORDER BY table_name
-"""
-_EMBEDDED = """
-SELECT model_hash, exit, sum(row_count) AS row_count FROM files
-WHERE retired_version IS NULL AND table_name = 'embeddings'
-GROUP BY model_hash, exit ORDER BY model_hash, exit
-"""
 _DEAD = "SELECT segment_id FROM segments WHERE state = 'retired'"
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryInfo:
-    """What a library holds.
-
-    Attributes:
-        counts: videos, segments, frames, tracks, boxes, crops, entities, exemplars.
-        files, bytes: by table; bytes also of 'catalog', 'album' and 'index'.
-        embeddings: vectors by (model hash, exit).
-    """
-
-    path: Path
-    schema_version: int
-    counts: Mapping[str, int]
-    files: Mapping[str, int]
-    bytes: Mapping[str, int]
-    embeddings: Mapping[tuple[str, int], int]
-    models: tuple[ModelRow, ...]
 
 
 class Store:
@@ -206,6 +172,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return videos.known_file(tx, uri)
 
+    def known_files(self) -> dict[str, KnownFile]:
+        """The same of every file, by uri."""
+        with self._place.catalog.read() as tx:
+            return videos.known_files(tx)
+
     def live_segment(self, content_hash: str, settings_hash: str) -> int | None:
         """The segment that already holds this content under these settings."""
         with self._place.catalog.read() as tx:
@@ -233,6 +204,16 @@ class Store:
             name = videos.place_video(tx, videos.with_facts(tx, video, segment), segment)
             videos.retire_unused(tx, tx.bump("data"))
         return name
+
+    def move_videos(self, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
+        """Let rows follow files that were renamed, also over each other's names; all or none.
+
+        Args:
+            moves: where each file is now, by the uri that it had.
+            known: what that was made from, by uri; where another process has changed one, nothing is stored.
+        """
+        with self._place.catalog.write() as tx:
+            return videos.move_videos(tx, moves, known)
 
     def recorded(self, names: Collection[str] | None = None) -> list[RecordedRow]:
         """When and by which camera videos were recorded, by name, None for all."""
@@ -461,28 +442,7 @@ class Store:
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
-        with self._place.catalog.read() as tx:
-            counts = tx.row(_COUNTS)
-            tables = tx.rows(_TABLE_BYTES)
-            embedded = tx.rows(_EMBEDDED)
-            models = settings.models(tx)
-        assert counts is not None
-        sizes = {row.table_name: int(row.bytes) for row in tables}
-        sizes["catalog"] = sum(path.stat().st_size for path in self.path.glob(CATALOG_NAME + "*"))
-        sizes["album"], sizes["index"] = _folder_bytes(self._place.album), _folder_bytes(self._place.index)
-        return LibraryInfo(
-            self.path,
-            SCHEMA_VERSION,
-            {name: int(value) for name, value in counts._mapping.items()},
-            {row.table_name: int(row.files) for row in tables},
-            sizes,
-            {(row.model_hash, row.exit): int(row.row_count) for row in embedded},
-            tuple(models),
-        )
-
-
-def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        return read_info(self._place)
 
 
 def _is_remains(root: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,8 +21,10 @@ class VideoRow:
         uri: absolute path or address.
         root: the folder that `name` is relative to; its own name goes in front where names collide.
         content_hash: of the file's bytes; copies of a file have the same and share a segment.
-        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again.
-        content_sample: digest of some of the file's bytes, None where none was taken.
+        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again. Of a folder of
+            pictures mtime_ns is a number that changes with their times and names.
+        content_sample: digest of some of the file's bytes, of a folder of its pictures' names and sizes; None
+            where none was taken.
         camera: name of the camera, '' where unknown.
         width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
         duration: seconds, from the first frame's start to the last one's end.
@@ -69,11 +71,12 @@ class KnownFile:
     content_sample: str | None = None
 
 
-_KNOWN = """
+_ALL_KNOWN = """
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
-       v.content_sample
-FROM videos v JOIN segments s ON s.segment_id = v.segment_id WHERE v.uri = :uri
+       v.content_sample, v.uri
+FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 """
+_KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
 SELECT start_time_unix, time_zone, time_from FROM videos
@@ -115,6 +118,13 @@ WHERE retired_version IS NULL AND file_id NOT IN (
     SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
     WHERE s.state = 'live')
 """
+_ASIDE = "UPDATE videos SET name = :aside, uri = :aside WHERE uri = :uri"
+_MOVE = """
+UPDATE videos SET name = :name, uri = :uri, root = :root, size = :size, mtime_ns = :mtime_ns,
+       content_sample = :content_sample, camera = CASE :camera WHEN '' THEN camera ELSE :camera END
+WHERE uri = :aside
+"""
+_DELETE_URI = "DELETE FROM videos WHERE uri = :uri"
 _DELETE = "DELETE FROM videos WHERE name = :name"
 _NAMES = "SELECT name FROM videos ORDER BY name"
 
@@ -122,7 +132,12 @@ _NAMES = "SELECT name FROM videos ORDER BY name"
 def known_file(tx: Transaction, uri: str) -> KnownFile | None:
     """What is known of the file at `uri`, None for a new one."""
     row = tx.row(_KNOWN, uri=uri)
-    return None if row is None else KnownFile(*row)
+    return None if row is None else KnownFile(*row[:-1])
+
+
+def known_files(tx: Transaction) -> dict[str, KnownFile]:
+    """What is known of every file, by uri."""
+    return {row[-1]: KnownFile(*row[:-1]) for row in tx.tuples(_ALL_KNOWN)}
 
 
 def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
@@ -214,6 +229,41 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     else:
         tx.run(_UPDATE, video_id=video_id, **values)
     return name
+
+
+def move_videos(tx: Transaction, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
+    """Let rows follow files that were renamed, with all that is known of their contents; all or none.
+
+    Which file is called what is kept: a row gets the name of the uri that it comes to, where that had one.
+    The row of a file that was written over, and which itself is nowhere, goes.
+
+    Args:
+        moves: where each file is now, by the uri that it had.
+        known: what that was made from, by uri; where one says something else by now, nothing is changed.
+    """
+    if any(known_file(tx, uri) != before for uri, before in known.items()):
+        return False
+    aside = {uri: f"\0{number}" for number, uri in enumerate(moves)}  # no file can have such a uri
+    for uri, name in aside.items():
+        tx.run(_ASIDE, uri=uri, aside=name)
+    for video in moves.values():
+        tx.run(_DELETE_URI, uri=video.uri)
+    # Names that are taken go first, so that new ones are chosen among those that are left.
+    for uri, video in sorted(moves.items(), key=lambda move: move[1].uri not in known):
+        held = known.get(video.uri)
+        tx.run(
+            _MOVE,
+            aside=aside[uri],
+            name=unique_name(tx, video, -1) if held is None else held.name,
+            uri=video.uri,
+            root=video.root,
+            size=video.size,
+            mtime_ns=video.mtime_ns,
+            content_sample=video.content_sample,
+            camera=video.camera,
+        )
+    retire_unused(tx, tx.bump("data"))
+    return True
 
 
 def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:

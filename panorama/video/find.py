@@ -7,12 +7,12 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, pictures_in
+from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, picture_states, pictures_in
 
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
@@ -272,7 +272,10 @@ def check_name(path: Path) -> None:
 
 
 def file_state(path: Path) -> tuple[int, int]:
-    """Size and time of change in ns of a file; of a folder of pictures, the sum and the latest of theirs.
+    """Size and time of change in ns of a file.
+
+    Of a folder of pictures, the sum of their sizes and a number made of their names and times: pictures that
+    change names or places among each other change neither the sum nor the latest time.
 
     Raises:
         VideoError: it cannot be read, or is no file that ends (a pipe, a device).
@@ -280,8 +283,9 @@ def file_state(path: Path) -> tuple[int, int]:
     try:
         if path.is_dir():
             # Pictures that are written over do not change their folder's own time.
-            states = [picture.stat() for picture in pictures_in(path)]
-            return sum(s.st_size for s in states), max((s.st_mtime_ns for s in states), default=0)
+            pictures = picture_states(path)
+            digest = _digest(b"%b\0%d\0" % (name, mtime_ns) for name, _, mtime_ns in pictures)
+            return sum(size for _, size, _ in pictures), int.from_bytes(digest[:8], "big") >> 1  # 63 bits
         state = path.stat()
     except OSError as exc:
         raise VideoError(f"{path} cannot be read: {exc.strerror or exc}") from exc
@@ -290,16 +294,26 @@ def file_state(path: Path) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-def content_sample(path: Path) -> str | None:
-    """Digest of some of a file's bytes, by which another of its size and time is noticed; None for a folder.
+def _digest(parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def content_sample(path: Path) -> str:
+    """Digest of some of a file's bytes, by which another of its size and time is noticed.
+
+    Of a folder of pictures, that of their names and sizes in order: by it is seen that others lie there, also
+    where all were copied.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    if path.is_dir():
-        return None
-    digest = hashlib.blake2b(digest_size=16)
     try:
+        if path.is_dir():
+            return _digest(b"%b\0%d\0" % (name, size) for name, size, _ in picture_states(path)).hex()
+        digest = hashlib.blake2b(digest_size=16)
         with path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
             for piece in range(_SAMPLES):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -41,8 +42,19 @@ def natural_key(path: Path) -> list[tuple[int, int, str]]:
 
 def pictures_in(folder: Path) -> list[Path]:
     """The pictures of a folder in natural order; hidden files do not count."""
-    files = (p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
+    files = (p for p in folder.iterdir() if _is_named_so(p.name))
     return sorted((p for p in files if p.is_file()), key=natural_key)
+
+
+def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
+    """Name, size and time of change in ns of the same pictures, by name: quick also for 100,000 of them."""
+    with os.scandir(folder) as entries:
+        files = [(os.fsencode(e.name), e.stat()) for e in entries if _is_named_so(e.name) and e.is_file()]
+    return sorted((name, state.st_size, state.st_mtime_ns) for name, state in files)
+
+
+def _is_named_so(name: str) -> bool:
+    return not name.startswith(".") and name[name.rfind(".") :].lower() in IMAGE_SUFFIXES
 
 
 class ArrayPicture(Picture):

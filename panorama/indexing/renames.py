@@ -1,0 +1,105 @@
+"""Found videos enter; the library's rows follow those that took each other's names; what was moved leaves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from panorama.errors import VideoError
+from panorama.lines import composed
+from panorama.naming import folder_camera
+from panorama.store import KnownFile, Store, VideoRow
+from panorama.video import Found, FoundVideo, check_name, content_hash, content_sample, file_state
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A file that is not as it was indexed, or is new, and its state."""
+
+    video: FoundVideo
+    uri: str
+    size: int
+    mtime_ns: int
+
+
+def row_of(video: FoundVideo, state: tuple[int, int], sample: str | None, content: str) -> VideoRow:
+    """The row of a file before anything of it is decoded; `state` as `file_state` tells it."""
+    root = str(video.root.resolve())
+    return VideoRow(
+        name=composed(video.name),
+        uri=str(video.path.resolve()),
+        root=root,
+        content_hash=content,
+        size=state[0],
+        mtime_ns=state[1],
+        content_sample=sample,
+        camera=folder_camera(str(Path(root, video.name)), root, video.name),
+    )
+
+
+def follow_renames(store: Store, found: Found) -> frozenset[str]:
+    """Let the rows of files that were renamed over each other follow them; the uris that they have now.
+
+    Taken one by one, the first of two files that changed names would put the other's content out of the
+    library before it is found under its new name, and with it the time that was set for it by hand. A name
+    that is new is no such case: it is seen when the file's turn comes.
+    """
+    known = store.known_files()
+    others = list(_others(found, known)) if known else []
+    displaced = {other.uri for other in others if other.uri in known}
+    if not displaced:
+        return frozenset()
+    there = {str(video.path.resolve()) for video in found.videos} - displaced
+    sources = {uri: file for uri, file in known.items() if uri not in there}
+    moves = _moves(others, sources)
+    involved = {*moves, *(row.uri for row in moves.values())} & known.keys()
+    moved = bool(moves) and store.move_videos(moves, {uri: known[uri] for uri in involved})
+    return frozenset(row.uri for row in moves.values()) if moved else frozenset()
+
+
+def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
+    """The files that are new or have another size or time; what cannot be read is told in its turn."""
+    for video in found.videos:
+        with contextlib.suppress(VideoError, OSError, RuntimeError):
+            own = video.path.resolve()
+            check_name(own)
+            size, mtime_ns = file_state(own)
+            before = known.get(str(own))
+            if before is None or (before.size, before.mtime_ns) != (size, mtime_ns):
+                yield _Other(video, str(own), size, mtime_ns)
+
+
+def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, VideoRow]:
+    """Where the files of some rows are now, by the uri that they had; only what looks alike is read whole.
+
+    Args:
+        sources: rows whose file is another now, or was not found; those that turn out to be there are taken
+            out.
+    """
+    alike: dict[int, set[str | None]] = {}
+    for file in sources.values():
+        alike.setdefault(file.size, set()).add(file.content_sample)
+    targets = []
+    for other in others:
+        with contextlib.suppress(VideoError):
+            sample: str | None = content_sample(other.video.path)
+            own = sources.get(other.uri)
+            if own is not None and own.size == other.size and own.content_sample in (None, sample):
+                del sources[other.uri]  # only touched, as it seems
+            elif alike.get(other.size, set()) & {None, sample}:
+                content = content_hash(other.video.path)
+                targets.append(row_of(other.video, (other.size, other.mtime_ns), sample, content))
+    by_content: dict[str, list[str]] = {}
+    for uri, file in sources.items():
+        by_content.setdefault(file.content_hash, []).append(uri)
+    displaced = {other.uri for other in others}
+    moves: dict[str, VideoRow] = {}
+    for row in targets:
+        rows = [u for u in by_content.get(row.content_hash, ()) if u not in moves]
+        gone = [u for u in rows if u in displaced or ("://" not in u and not Path(u).exists())]
+        same_base = [u for u in gone if PurePath(u).name == PurePath(row.uri).name]
+        if gone and row.uri not in rows:
+            moves[(same_base or gone)[0]] = row
+    return moves
