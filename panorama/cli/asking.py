@@ -368,6 +368,8 @@ def _page(ctx: click.Context, library: Library, result: Result, out: Path, most:
     say(f"{report.shown} of {counted(report.hits, 'hit')} on {out}, {size(report.size)}")
     if report.shown < report.hits:
         say(f"  for all of them: --page-hits {report.hits}")
+    for failure in report.left_out:
+        say(f"  not shown: {failure}")
     for failure in report.failed:
         say(f"  without its frame: {failure}")
 
