@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import cv2
 import numpy as np
@@ -25,6 +26,8 @@ TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 CLIP_MARGIN_SECONDS = 0.5
 MERGE_GAP_SECONDS = 2.0
+LONGEST_SECONDS = 1e9
+"""No video is as long; 32 years. Computing with larger numbers loses parts of a second."""
 NAME_BYTES = 240
 """Of a clip's name; file systems take 255, and while it is written its name is longer."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
@@ -46,6 +49,31 @@ class Hit:
     band: str = ""
     crop_id: int | None = None
 
+    @property
+    def last_seconds(self) -> float:
+        """Its end, or its one instant."""
+        return self.time_seconds if self.end_seconds is None else self.end_seconds
+
+    def untimed(self) -> str:
+        """Why it is at no time that a video could have, in the row's own numbers; '' where it may be."""
+        if math.isnan(self.time_seconds):
+            return f"{self.video}: the row has no time"
+        if all(abs(seconds) < LONGEST_SECONDS for seconds in (self.time_seconds, self.last_seconds)):
+            return ""
+        return f"{self.video}: no video has the time of the row, {self._span()}"
+
+    def uncuttable(self) -> str:
+        """Why no clip can be cut at it; '' where one may be."""
+        if self.last_seconds < self.time_seconds:
+            return f"{self.video}: the row ends before it begins, {self._span()}"
+        if self.last_seconds + CLIP_MARGIN_SECONDS <= 0:
+            return f"{self.video}: the row is before the beginning of the video, {self._span()}"
+        return self.untimed()
+
+    def _span(self) -> str:
+        end = "" if self.end_seconds is None else f" to {self.end_seconds:g}"
+        return f"{self.time_seconds:g}{end} seconds"
+
     def told(self) -> str:
         """What it is and how sure, in a line."""
         return "  ".join(part for part in (self.entity, self.sure()) if part)
@@ -62,7 +90,7 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
     """The places that result rows name; they need a video and a time or start_time.
 
     Raises:
-        QueryError: the result has no such columns.
+        QueryError: the result has no such columns, or what is no number of seconds in them.
     """
     start = "time" if "time" in columns else "start_time"
     if "video" not in columns or start not in columns:
@@ -77,11 +105,11 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
         hits.append(
             Hit(
                 str(row["video"]),
-                float(row[start]),
+                _seconds(row, start, math.nan),
                 str(row.get("entity") or ""),
                 None if row.get("score") is None else float(row["score"]),
                 box,  # type: ignore[arg-type]
-                None if row.get("end_time") is None else float(row["end_time"]),
+                _seconds(row, "end_time", None),
                 row.get("track_id"),
                 row.get("frame"),
                 None if row.get("similarity") is None else float(row["similarity"]),
@@ -90,6 +118,21 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
             )
         )
     return hits
+
+
+@overload
+def _seconds(row: Mapping[str, Any], column: str, missing: float) -> float: ...
+@overload
+def _seconds(row: Mapping[str, Any], column: str, missing: None) -> float | None: ...
+def _seconds(row: Mapping[str, Any], column: str, missing: float | None) -> float | None:
+    """The time in a column of a row, `missing` where it has none."""
+    value = row.get(column)
+    try:
+        return missing if value is None else float(value)
+    except (TypeError, ValueError):
+        raise QueryError(
+            f"pictures need {column} in seconds from the start of the video, the result has {value!s:.40}"
+        ) from None
 
 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
@@ -156,7 +199,8 @@ def write_sheet(
     """
     check_sheet_suffix(out)
     report = SheetReport()
-    shown = _boxed(choose(hits, limit), tracks)
+    report.failed += dict.fromkeys(why for hit in hits if (why := hit.untimed()))
+    shown = _boxed(choose([hit for hit in hits if not hit.untimed()], limit), tracks)
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
     made = [found[number] for number in range(len(shown))]
@@ -284,11 +328,12 @@ def _clips(
     from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
 
     report = SheetReport()
+    report.failed += dict.fromkeys(why for hit in hits if (why := hit.uncuttable()))
     taken: set[str] = set()
-    for (video, entity), stretches in _stretches(hits).items():
+    for (video, entity), stretches in _stretches([hit for hit in hits if not hit.uncuttable()]).items():
         for stretch in stretches:
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
-            stop = max(h.end_seconds or h.time_seconds for h in stretch) + CLIP_MARGIN_SECONDS
+            stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
             name = _clip_name(video, entity, start, taken)
             try:
                 path = file_of_hit(video, paths)
@@ -338,7 +383,7 @@ def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
     for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
         group = found[hit.video, hit.entity]
         if group:
-            end = max(h.end_seconds or h.time_seconds for h in group[-1])
+            end = max(h.last_seconds for h in group[-1])
             if hit.time_seconds - end <= MERGE_GAP_SECONDS:
                 group[-1].append(hit)
                 continue

@@ -161,7 +161,10 @@ def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
     for form in ((), ("--json",), ("--format", "csv")):
         assert run("query", sql, "--out", "-", *form).out == run("query", sql, *form).out
     assert not (tmp_path / "-").exists()
-    assert run("query", sql, "--out", "-", "--format", "parquet").status == 2
+    for to in (("--out", "-"), ()):
+        done = run("query", sql, *to, "--format", "parquet")
+        assert (done.status, done.out) == (2, "") and "bytes for a file" in done.err
+        assert "--out rows.parquet" in done.err and "None" not in done.err
 
 
 def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:

@@ -300,6 +300,14 @@ def test_names_are_shown_as_they_are_and_quoted_for_the_shell(run, asked, name):
     assert not list(asked.rglob("pwned"))
 
 
+def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(run, paged):
+    times = "unnest(['1', 'nan', 'inf', NULL]::DOUBLE[]) AS time"
+    page = paged(f"SELECT video, {times} FROM videos WHERE video = 'gate/a.mp4'")
+    assert "1 of 1 hit on review.html" in page.err
+    assert "not shown: gate/a.mp4: no video has the time of the row, inf seconds" in page.err
+    assert page.err.count("not shown: gate/a.mp4: the row has no time") == 1
+
+
 def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):
     (asked / "v" / "gate" / "a.mp4").unlink()
     (asked / "v" / "yard" / "b.mp4").write_bytes(b"no film")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from query_samples import (
     ENTITIES,
@@ -389,6 +392,41 @@ def test_a_negative_number_is_one_also_as_a_parameter(engine: Engine) -> None:
         sql = f"SELECT {target} WHERE entity = 'dog' AND time > {{}}"
         assert engine.query(sql.format("?"), [-0.5]).fetchall() == engine.query(sql.format(-0.5)).fetchall()
         assert engine.query(sql.format("$from"), {"from": 9.5}).fetchall() == []
+
+
+@pytest.mark.parametrize("endless", [float("inf"), np.float32("inf"), Decimal("Infinity")])
+@pytest.mark.parametrize("target", ["frames", "moments", "tracks"])
+def test_infinity_as_a_parameter_is_no_bound(engine: Engine, target: str, endless: Any) -> None:
+    """It was told to be no wall-clock time."""
+    sql = f"SELECT {target} WHERE entity = 'dog'"
+    every, late = (engine.query(f"{sql}{more}").fetchall() for more in ("", " AND time >= 1"))
+    for condition in ("time < ?", "? >= time", "time <> ?", "NOT time >= ?", "time BETWEEN 0 AND ?"):
+        assert engine.query(f"{sql} AND {condition}", [endless]).fetchall() == every != []
+    for condition in ("time > ?", "time = ?", "NOT time < ?"):
+        assert engine.query(f"{sql} AND {condition}", [endless]).fetchall() == []
+    assert engine.query(f"{sql} AND time > ?", [-endless]).fetchall() == every
+    assert engine.query(f"{sql} AND time BETWEEN 1 AND ?", [endless]).fetchall() == late != []
+
+
+@pytest.mark.parametrize("condition", ["time < {}", "score >= {}", "x1 < {}", "near('dog', 'red-van', {})"])
+def test_what_is_no_number_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
+    """DuckDB takes NaN for larger than all numbers, and so `score < ?` for true."""
+    sql = f"SELECT frames WHERE entity = 'dog' AND {condition.format('?')}"
+    with pytest.raises(QueryError, match=r"parameter number 1 is nan, .* a number is expected") as caught:
+        engine.query(sql, [float("nan")])
+    assert caught.value.position == sql.index("?")
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("WITHIN ? SECONDS", "a time after WITHIN"),
+        ("FOLLOWED BY entity = 'red-van' WITHIN INTERVAL ? SECONDS", "finite and not negative, got inf"),
+    ],
+)
+def test_a_time_that_is_waited_for_is_not_infinite(engine: Engine, clause: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        engine.query(f"SELECT moments WHERE entity = 'dog' {clause}", [float("inf")])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import csv
 import datetime
 import errno
 import gc
 import io
 import json
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from panorama.errors import LibraryWriteError, MissingExtra, UsageError
-from panorama.query.result import Result
+from panorama.query.result import Result, Row
 
 
 def sample() -> Result:
@@ -41,6 +45,38 @@ def test_rows_are_tuples_that_know_their_columns() -> None:
         assert row["m"]
     with pytest.raises(AttributeError):
         assert row.m
+
+
+def test_a_column_named_as_a_method_of_tuples_is_read_as_any_other() -> None:
+    """`SELECT entity, count(*) AS count` gave a method of tuples for row.count."""
+    row = Result(pa.table({"index": [7], "count": [3], "keys": [1]}), ["BIGINT"] * 3)[0]
+    assert (row.index, row.count, row["keys"], dict(row)) == (7, 3, 1, {"index": 7, "count": 3, "keys": 1})
+    other = sample()[0]
+    assert (other.index(0.5), other.count("a")) == (2, 1)
+
+
+def test_rows_and_results_can_be_copied_and_kept() -> None:
+    """The class of a row was made for its result, where pickle found it nowhere."""
+    result = sample()
+    rows = result.fetchall()
+    kept = pickle.loads(pickle.dumps(rows))
+    for again in (kept, copy.deepcopy(rows), [copy.copy(row) for row in rows]):
+        assert [tuple(row)[:2] for row in again] == [tuple(row)[:2] for row in rows]
+        assert (again[0]["name"], again[0].l, again[0].keys()) == ("a", [1.5], rows[0].keys())
+    assert type(kept[0]) is type(rows[0])
+    told = pickle.loads(pickle.dumps(result))
+    assert (told.columns, told.uncertain, told[0], told.fetchall()) == (result.columns, 2, rows[0], [])
+    assert len(pickle.dumps(result)) == len(pickle.dumps(sample()))  # its rows are not sent beside its table
+
+
+def _sample_rows(count: int) -> list[Row]:
+    return sample().fetchmany(count)
+
+
+def test_rows_come_back_from_another_process() -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        (rows,) = pool.map(_sample_rows, [1])
+    assert (rows[0].name, rows[0]["n"]) == ("a", 1)
 
 
 @pytest.mark.parametrize("collecting", [True, False])

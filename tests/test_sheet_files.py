@@ -1,7 +1,8 @@
-"""Pictures are written whole or not at all, also where the disk is full; captions fit below their tiles."""
+"""Pictures are written whole or not at all, also on a full disk; what is told beside them and of rows."""
 
 from __future__ import annotations
 
+import datetime
 import re
 from pathlib import Path
 
@@ -11,8 +12,17 @@ import pytest
 from fakes import Thing, write_film
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError
-from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, Hit, beside, write_picture, write_sheet
+from panorama.errors import LibraryWriteError, QueryError
+from panorama.sheet import (
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    Hit,
+    beside,
+    hits_of,
+    write_clips,
+    write_picture,
+    write_sheet,
+)
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 
@@ -81,6 +91,46 @@ def test_the_middle_of_a_name_gives_way_to_what_is_told_of_it(name, facts, shown
     assert re.fullmatch(shown, text)
     assert cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.45, 1)[0][0] <= TILE_WIDTH - 8
     assert text == f"{name}  {facts}".strip() or len(text) > 25  # no more is cut than has to be
+
+
+NAN, ENDLESS = float("nan"), float("inf")
+NO_TIME = [
+    (NAN, None, "the row has no time"),
+    (None, 2.0, "the row has no time"),
+    (1.5, ENDLESS, "no video has the time of the row, 1.5 to inf seconds"),
+    (1.5, NAN, "no video has the time of the row, 1.5 to nan seconds"),
+    (-ENDLESS, 0.5, "no video has the time of the row, -inf to 0.5 seconds"),
+    (1e300, None, "no video has the time of the row, 1e+300 seconds"),
+]
+NO_STRETCH = [
+    (4.5, 1.5, "the row ends before it begins, 4.5 to 1.5 seconds"),
+    (-5.0, -3.0, "the row is before the beginning of the video, -5 to -3 seconds"),
+    (-3.0, None, "the row is before the beginning of the video, -3 seconds"),
+]
+
+
+def hits_at(times) -> list[Hit]:
+    rows = [{"video": "a.mp4", "start_time": start, "end_time": end} for start, end, *_ in times]
+    return hits_of(["video", "start_time", "end_time"], rows)
+
+
+def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(tmp_path):
+    """NaN was told as a defect of the program; one row that ends before it begins ended a command."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=10)
+    paths = {"a.mp4": str(tmp_path / "a.mp4")}
+    hits = hits_at([*NO_TIME, (0.2, 0.4), *NO_STRETCH, (-0.2, 0.0)])
+    sheet = write_sheet(hits, paths, tmp_path / "sheet.png")
+    assert sheet.drawn == len(hits) - len(NO_TIME)
+    assert sheet.failed == list(dict.fromkeys(f"a.mp4: {told}" for *_, told in NO_TIME))
+    clips = write_clips(hits, paths, tmp_path / "clips")
+    assert sorted(clips.failed) == sorted({f"a.mp4: {told}" for *_, told in [*NO_TIME, *NO_STRETCH]})
+    assert clips.drawn == 1 == len(list((tmp_path / "clips").iterdir()))
+
+
+@pytest.mark.parametrize("value", ["abc", datetime.datetime(2026, 3, 1)])
+def test_a_time_that_is_no_number_is_refused(value):
+    with pytest.raises(QueryError, match=r"pictures need start_time in seconds .* the result has"):
+        hits_at([(value, 1.0)])
 
 
 def test_of_a_path_the_end_is_kept():

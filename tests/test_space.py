@@ -389,6 +389,16 @@ def test_parameters_name_shapes_and_entities(engine: Engine) -> None:
     assert len(near) == 0
 
 
+def test_any_distance_is_near_enough_where_it_is_infinite(engine: Engine) -> None:
+    """It was told to be a column that is not there."""
+    sql = "SELECT frames WHERE near('red-van', 'blue-van', ?)"
+    assert engine.query(sql, [float("inf")]).fetchall() == engine.query(sql, [1e9]).fetchall() != []
+    plain = "SELECT count(*) FROM detections a JOIN detections b USING (video, frame) WHERE near(a, b, ?)"
+    assert engine.query(plain, [float("inf")]).fetchall() == engine.query(plain, [1e9]).fetchall() != [(0,)]
+    with pytest.raises(QueryError, match="near takes a number of pixels, got nan"):
+        engine.query(plain, [float("nan")])
+
+
 def test_a_zone_limits_the_tracks_that_are_matched(asked: tuple[Engine, FakeMatcher]) -> None:
     engine, matcher = asked
     engine.query("SELECT frames WHERE entity = 'red-van' AND inside('lawn') AND score > 0")

@@ -104,8 +104,6 @@ def query_command(
         raise click.UsageError(f"--json and --format {form} are two things; give one of them")
     out = None if out == "-" else out
     form = _format("json" if as_json else form, out)
-    if form == "parquet" and out is None:
-        raise click.UsageError("--format parquet needs --out FILE")
     if sheet is not None:
         check_sheet_suffix(Path(sheet))
     if page is not None:
@@ -291,6 +289,10 @@ _ANY_TEXT = ("", ".txt")
 
 def _format(form: str | None, out: str | None) -> str:
     """The format asked for, else that of the name; UsageError where they contradict each other."""
+    if form == "parquet" and out is None:
+        raise click.UsageError(
+            "Parquet is bytes for a file, not text for standard output; name one: --out rows.parquet"
+        )
     suffix = Path(out).suffix.lower() if out else ""
     if form is not None:
         # Text of any form may be called .txt, and other suffixes say nothing.
@@ -366,6 +368,8 @@ def _page(ctx: click.Context, library: Library, result: Result, out: Path, most:
     say(f"{report.shown} of {counted(report.hits, 'hit')} on {out}, {size(report.size)}")
     if report.shown < report.hits:
         say(f"  for all of them: --page-hits {report.hits}")
+    for failure in report.left_out:
+        say(f"  not shown: {failure}")
     for failure in report.failed:
         say(f"  without its frame: {failure}")
 

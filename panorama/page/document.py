@@ -55,12 +55,14 @@ class PageReport:
         hits: that the answer has; all rows of a track are one.
         size: of the file, in bytes.
         failed: the videos of which a frame could not be shown, and why.
+        left_out: rows at no time that a video could have.
     """
 
     shown: int
     hits: int
     size: int
     failed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def check_page_suffix(out: Path) -> None:
@@ -94,7 +96,7 @@ def write_page(
         LibraryWriteError: the file cannot be written.
     """
     check_page_suffix(out)
-    tiles, hits = tiles_of(library, result, entity, most)
+    tiles, hits, left_out = tiles_of(library, result, entity, most)
     paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
@@ -104,7 +106,7 @@ def write_page(
     with whole_file(out) as partial:
         partial.write_bytes(data)
     failed = dict.fromkeys(frame.error for frame in frames if isinstance(frame, NoFrame))
-    return PageReport(len(tiles), hits, len(data), tuple(failed))
+    return PageReport(len(tiles), hits, len(data), tuple(failed), tuple(left_out))
 
 
 def _document(

@@ -65,11 +65,16 @@ class Tile:
     unmarkable: str = ""
 
 
-def tiles_of(library: Library, result: Result, entity: str | None, most: int) -> tuple[list[Tile], int]:
-    """What to show of an answer, in its order, at most `most` tiles; and how many there would be.
+def tiles_of(
+    library: Library, result: Result, entity: str | None, most: int
+) -> tuple[list[Tile], int, list[str]]:
+    """What to show of an answer, in its order, at most `most` tiles.
 
     Args:
         entity: what rows that name no entity are about; None to take the only one that the SQL names.
+
+    Returns:
+        The tiles, how many there would be, and what is told of rows at no time of a video, which make none.
 
     Raises:
         QueryError: the answer has no video and time; see `hits_of`.
@@ -80,13 +85,14 @@ def tiles_of(library: Library, result: Result, entity: str | None, most: int) ->
         named = album.intersection(texts_in(result.sql)) if result.sql else set()
         entity = named.pop() if len(named) == 1 else ""
     hits = [hit if hit.entity else replace(hit, entity=entity) for hit in hits]
-    groups = _groups(hits)
+    left_out = list(dict.fromkeys(why for hit in hits if (why := hit.untimed())))
+    groups = _groups([hit for hit in hits if not hit.untimed()])
     shown = groups[:most]
     every = [hit for group in shown for hit in group]
     crops = _crops(library, every)
     decided = _decided(library, every, album)
     started = {row["video"]: row["start_clock"] for row in library.query(_CLOCKS).arrow().to_pylist()}
-    return [_tile(group, crops, decided, started) for group in shown], len(groups)
+    return [_tile(group, crops, decided, started) for group in shown], len(groups), left_out
 
 
 def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
@@ -152,7 +158,7 @@ def _tile(
         hit,
         len(group),
         min(row.time_seconds for row in group),
-        max(row.end_seconds or row.time_seconds for row in group),
+        max(row.last_seconds for row in group),
         None if start is None else start + datetime.timedelta(seconds=hit.time_seconds),
         None if crop is None else crop["crop_id"],
         None if why else mark,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import chain, pairwise
 from typing import Any
@@ -120,7 +121,7 @@ class Panorama(DuckDB):
             """WITHIN 10 SECONDS, the word WITHIN being read."""
             amount = self._number()
             unit = self._curr.text.upper() if self._curr else ""
-            if not amount or unit not in _UNIT_SECONDS:
+            if not amount or amount == math.inf or unit not in _UNIT_SECONDS:
                 self.raise_error("Expected a time after WITHIN, as in WITHIN 10 SECONDS")
             self._advance()
             if "budget" in node.meta:

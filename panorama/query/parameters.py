@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from panorama.arguments import is_pixels, told
 from panorama.errors import QueryError, UsageError
 from panorama.lines import composed
-from panorama.query.relations import quote_text
+from panorama.query.relations import quote_number, quote_text
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -181,6 +181,23 @@ def _given(parameters: Parameters) -> dict[int | str, Any]:
     return dict(enumerate(parameters or ()))
 
 
+def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], sql: str) -> None:
+    """Raise where NaN stands in a shorthand: DuckDB takes it for the largest number of all.
+
+    Raises:
+        QueryError: it does; with the place.
+    """
+    for place in places:
+        value = values[place.key]
+        if isinstance(value, (float, decimal.Decimal)) and math.isnan(value):
+            raise QueryError(
+                f"parameter {_called(place.key)} is {value}, with which nothing can be compared; a number is"
+                " expected, or float('inf') where there is no bound",
+                sql,
+                place.start,
+            )
+
+
 def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
     for key, value in given.items():
         if isinstance(value, GivenPicture):
@@ -240,7 +257,8 @@ def _listed(values: Sequence[Any], old: Token) -> list[Token]:
 
 def _kind(value: Any, others: TokenType) -> TokenType:
     number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
-    if number and math.isfinite(value):
+    # Infinity is one, as in `time < ?` without a bound; how SQL writes it is for `literal` to say.
+    if number and not math.isnan(value):
         return TokenType.NUMBER
     if value is None:
         return TokenType.NULL
@@ -260,13 +278,13 @@ def literal(value: Any, sql: str, position: int) -> str:
     if isinstance(value, int):
         return f"({value})"
     if isinstance(value, float):
-        return f"({value!r})" if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+        return f"({quote_number(value)})"
     if isinstance(value, str):
         if "\x00" in value:
             raise QueryError("a text parameter holds a NUL character", sql, position)
         return quote_text(value)
-    if isinstance(value, decimal.Decimal) and value.is_finite():
-        return f"({value:f})"
+    if isinstance(value, decimal.Decimal):
+        return f"({value:f})" if value.is_finite() else f"({quote_number(float(value))})"
     kinds = {
         datetime.datetime: "TIMESTAMP",
         datetime.date: "DATE",

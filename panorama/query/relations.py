@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -302,6 +303,11 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed:
     if listed.get("files") != files:
         connection.execute(";".join(_FILES.format(table=t, files=_sql_list(f)) for t, f in files.items()))
         listed["files"] = files
+
+
+def quote_number(value: float) -> str:
+    """A number as SQL writes it; infinity has no spelling of its own there."""
+    return repr(value) if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
 
 
 def quote_text(value: str) -> str:

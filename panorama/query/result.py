@@ -11,6 +11,8 @@ import math
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,25 @@ class Row(tuple[Any, ...]):
     def keys(self) -> tuple[str, ...]:
         """Column names; with them, dict(row) works."""
         return self._columns
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The class is made for the columns and has no name that another process could find.
+        return _row_again, (self._columns, tuple(self))
+
+
+@lru_cache(maxsize=256)
+def _row_kind(columns: tuple[str, ...]) -> type[Row]:
+    """The class of rows with these columns."""
+    # Python looks for an attribute in the class first: there every tuple has a `count` and an `index`.
+    hidden: dict[str, Any] = {
+        name: property(itemgetter(name)) for name in ("count", "index") if name in columns
+    }
+    return type("Row", (Row,), {"_columns": columns, "__slots__": (), **hidden})
+
+
+def _row_again(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    """A row as another process, or a copy, has it."""
+    return _row_kind(columns)(values)
 
 
 class Result:
@@ -217,6 +238,10 @@ class Result:
                 for value, fix in zip(row, short, strict=True)
             ]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The table holds all that its rows do: these are made again where they are asked for.
+        return self.__dict__ | {"_rows": None}
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self._all())
 
@@ -316,7 +341,7 @@ def _with_durations(table: pa.Table) -> pa.Table:
 
 def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
     """Rows of Python values, as DuckDB's own fetchall gives them."""
-    kind = type("Row", (Row,), {"_columns": tuple(table.column_names), "__slots__": ()})
+    kind = _row_kind(tuple(table.column_names))
     with _nothing_collected():
         columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
         if not columns:

@@ -22,6 +22,7 @@ from panorama.query.parameters import (
     literal,
     parameter_places,
     parameter_values,
+    refuse_no_numbers,
     remaining_parameters,
     with_constants,
 )
@@ -135,6 +136,8 @@ class Rewriter:
         return f"{text} AS {extension.kind}" if alias and self._names_a_column(extension) else text
 
     def _shorthand(self, extension: Extension) -> str:
+        inside = [p for p in self._places if extension.start <= p.start < extension.stop]
+        refuse_no_numbers(inside, self._values, self._sql)
         node = parse_shorthand(self._tokens, extension, self._sql)
         reading = Reading(self._sql, lambda a, b: self._render(a, b, extension), self._entities)
         before = len(self._similarities)

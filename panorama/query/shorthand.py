@@ -142,7 +142,7 @@ def _seconds(interval: exp.Expr, reading: Reading) -> float:
         units = "SECONDS, MINUTES, HOURS or DAYS"
         raise QueryError(f"an interval here is in {units}, got {name or 'no unit'}", reading.sql, start)
     if not 0 <= number < float("inf"):
-        raise QueryError(f"an interval here is not negative, got {number:g}", reading.sql, start)
+        raise QueryError(f"an interval here is finite and not negative, got {number:g}", reading.sql, start)
     return number * UNIT_SECONDS.get(name, UNIT_SECONDS.get(f"{name}S", 1.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from panorama.errors import QueryError, unknown
 from panorama.query.conditions import Leaf
-from panorama.query.relations import SCHEMA, quote_name, quote_text
+from panorama.query.relations import SCHEMA, quote_name, quote_number, quote_text
 from panorama.query.shapes import steps
 
 PLACE = "a place"
@@ -155,7 +156,9 @@ def _pair(call: Call, predicate: Predicate) -> str:
         call.refuse_usage()
     if call.target == "crops":
         call.refuse(f"crops are not taken at the same time: ask {call.name} of frames, moments or tracks")
-    sql = predicate.sql.format(*(f"({value!r})" for value in numbers))
+    if any(math.isnan(value) for value in numbers):
+        call.refuse(f"{call.name} takes a number of pixels, got nan: {predicate.usage}")
+    sql = predicate.sql.format(*(f"({quote_number(value)})" for value in numbers))
     if call.target is None:
         a, b = (f"{quote_name(name.text)}." for name in call.arguments[:2])
         sql = sql.replace("a.", "\0").replace("b.", b).replace("\0", a)

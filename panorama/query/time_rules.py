@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from panorama.errors import QueryError
 from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
 from panorama.query.conditions import Bounds, Condition, Leaf, Not, Sequence, Times, leaves, with_leaves
 from panorama.query.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
+from panorama.query.relations import quote_number
 from panorama.query.shorthand import column_position, constant
 
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
@@ -24,6 +26,7 @@ _OVERLAPS = {
     "=": "start_time <= {v} AND end_time > {v}",
     "<>": "NOT (start_time = {v} AND end_time = {v})",
 }
+_LATEST = sys.float_info.max
 
 
 def find_clock(query: Query, context: Context) -> Query:
@@ -83,10 +86,15 @@ def _seconds(comparisons: list[tuple[str, float]]) -> Times:
     """The one stretch that comparisons leave together; nothing where that is any time."""
     bounds = Bounds()
     for sign, value in comparisons:
-        low = value if sign in (">", ">=", "=") else None
-        high = value if sign in ("<", "<=", "=") else None
-        bounds = bounds.within(Bounds(low, high))
+        low = value if sign in (">", ">=", "=") and value > -math.inf else None
+        high = value if sign in ("<", "<=", "=") and value < math.inf else None
+        bounds = bounds.within(Bounds(_finite(low), _finite(high)))
     return () if bounds == Bounds() else (bounds,)
+
+
+def _finite(value: float | None) -> float | None:
+    """A bound as SQL and matching can compute with it: past infinity there is as little as past this."""
+    return None if value is None else max(-_LATEST, min(value, _LATEST))
 
 
 def overlap_times(query: Query, context: Context) -> Query:
@@ -132,12 +140,14 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
         )
     times = leaf.times
     if negated:
-        flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=repr(value)) for sign, value in comparisons]
+        flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=quote_number(value)) for sign, value in comparisons]
         text = f"NOT ({' OR '.join(f'({part})' for part in flipped)})"
     elif any(bounds.empty for bounds in times):
         text, times = "FALSE", (Bounds(math.inf, -math.inf),)  # BETWEEN 3 AND 2 holds at no instant
     else:
-        text = " AND ".join(f"({_OVERLAPS[sign].format(v=repr(value))})" for sign, value in comparisons)
+        text = " AND ".join(
+            f"({_OVERLAPS[sign].format(v=quote_number(value))})" for sign, value in comparisons
+        )
     columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
     return Leaf(leaf.start, leaf.stop, text, columns, None, times=times, other_times=leaf.other_times)
 
