@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.arguments import is_text, is_whole
+from panorama.arguments import checked, is_text, is_whole
 from panorama.errors import UsageError, near
 from panorama.lines import composed, counted
 
@@ -229,6 +229,7 @@ class Frames:
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
 
 
+@checked
 def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
     """Score every entity of the truth against what the library answers.
 

@@ -25,6 +25,7 @@ from panorama.evaluate import (
     read_truth,
     score_entities,
 )
+from panorama.library import Library
 
 
 def test_a_perfect_ranking_has_average_precision_one() -> None:
@@ -72,20 +73,23 @@ class Answer:
 FRAMES = {"a": 10, "b": 10}
 
 
-class FakeLibrary:
+class FakeLibrary(Library):
     """Two videos of ten frames; returns frames 0-4 of a and frame 0 of b, ranked after them frame 5 of a."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("none"))
 
     def videos(self) -> pa.Table:
         return pa.table({"video": [*FRAMES], "frames": [*FRAMES.values()]})
 
-    def query(self, sql: str, parameters: list[Any]) -> Answer:
+    def query(self, sql: str, parameters: list[Any]) -> Answer:  # type: ignore[override]
         rows = [("a", i, 0.9) for i in range(5)] + [("b", 0, 0.8)]
         return Answer([*rows, ("a", 5, 0.3)] if sql == RANKED_FRAMES else rows)
 
 
 def test_the_protocol_counts_frames_ignored_ones_left_out() -> None:
     truth = {"van": Truth(visible={"a": [(1, 6)]}, ignore={"a": [(0, 0)], "b": [(9, 9)]})}
-    (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    (score,) = score_entities(FakeLibrary(), truth)
     assert (score.precision, score.recall) == (4 / 5, 4 / 6)
     assert score.f1 == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
     assert (score.false_frames, score.false_rate) == (1, 1 / 9)
@@ -98,7 +102,7 @@ def test_a_video_the_library_lacks_is_not_counted() -> None:
         "van": Truth(visible={"elsewhere": [(0, 5)]}, ignore={"b": []}),
         "cat": Truth({"a": [(0, 9)]}, {}),
     }
-    score, other = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    score, other = score_entities(FakeLibrary(), truth)
     assert score.recall == 0 and score.false_frames == 6
     (told,) = score.warnings
     assert told.startswith("1 video of the truth is not in the library") and other.warnings == ()
@@ -108,7 +112,7 @@ def test_a_truth_that_judges_nothing_is_refused_from_python_too() -> None:
     """F1 0 was answered for a video that was misspelt, for an interval that was reversed."""
     truth = {"van": Truth(visible={"gate/a": [(0, 5)]}, ignore={})}
     with pytest.raises(UsageError, match=r"not in the library.*'gate/a'\. Did you mean 'a'\?"):
-        score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+        score_entities(FakeLibrary(), truth)
     for spans in ([(44, 0)], [(-5, 10)], [(0.5, 10)], [(0, True)], (0, 44), "0-9"):
         for name in ("visible", "ignore"):
             given: Any = {"visible": {}, "ignore": {}, name: {"a": spans}}
@@ -116,7 +120,7 @@ def test_a_truth_that_judges_nothing_is_refused_from_python_too() -> None:
                 Truth(**given)
     with pytest.raises(UsageError, match=r"Truth\(visible=...\): videos with intervals are expected"):
         Truth([("a", 0, 5)], {})  # type: ignore[arg-type]
-    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 50)]}, {})})  # type: ignore[arg-type]
+    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 50)]}, {})})
     assert "frames up to 50, but its last is 9" in score.warnings[0]
 
 
@@ -127,7 +131,7 @@ def test_intervals_may_be_arrays_and_lists_as_json_has_them() -> None:
 
 
 def test_what_is_seen_in_ignored_frames_alone_has_no_average_precision() -> None:
-    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(1, 6)]}, {"a": [(0, 9)]})})  # type: ignore[arg-type]
+    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(1, 6)]}, {"a": [(0, 9)]})})
     assert score.average_precision is None
 
 
@@ -194,7 +198,7 @@ def test_a_truth_that_would_be_read_in_part_is_refused(text: str, told: str, tmp
 
 def test_no_entity_to_score_is_told() -> None:
     with pytest.raises(UsageError, match="the truth names no entity"):
-        score_entities(FakeLibrary(), {})  # type: ignore[arg-type]
+        score_entities(FakeLibrary(), {})
 
 
 def test_frames_of_the_truth_behind_the_end_of_their_video_are_told() -> None:
