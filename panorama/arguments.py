@@ -366,6 +366,9 @@ KINDS |= {
 }
 """Fields of what settings are made of, by `Class.field`."""
 
+CALLED = {"open_library": "panorama.open"}
+"""What users call a function, where it is something else than its name."""
+
 TELL_THEMSELVES = frozenset(("sql", "parameters", "images", "unlike"))
 """Parameters that are checked where they are read, item by item."""
 
@@ -386,6 +389,7 @@ def checked(given: _Given) -> _Given:
 def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
     defaults = {name: taken.default for name, taken in inspect.signature(function).parameters.items()}
     names = tuple(defaults)
+    called = CALLED.get(function.__name__, function.__name__)
     kinds = {
         name: KINDS.get(f"{function.__qualname__}.{name}") or KINDS[name]
         for name in defaults
@@ -397,7 +401,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
         def taken(name: str, value: Any) -> Any:
             if name not in kinds or value is defaults[name]:
                 return value
-            return kinds[name].taken(value, f"{function.__name__}({name}=...): ")
+            return kinds[name].taken(value, f"{called}({name}=...): ")
 
         plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
         with names_told():
