@@ -12,6 +12,7 @@ import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -97,6 +98,11 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
+def _is_float(value: Any) -> bool:
+    """A number that a float can hold; what is infinite or none is told where its range is checked."""
+    return isinstance(value, (float, np.floating)) or _is_finite(value)
+
+
 def _above(low: float, most: float = math.inf) -> Callable[[Any], bool]:
     return lambda value: _is_finite(value) and low < value <= most
 
@@ -148,6 +154,11 @@ def is_pixels(value: Any) -> bool:
 
 def _is_picture(value: Any) -> bool:
     return is_path(value) or is_pixels(value)
+
+
+def _are_truths(value: Any) -> bool:
+    truth = importlib.import_module("panorama.evaluate").Truth
+    return isinstance(value, Mapping) and all(is_text(n) and isinstance(t, truth) for n, t in value.items())
 
 
 def _is_box(value: Any) -> bool:
@@ -210,6 +221,18 @@ def _flag(name: str) -> Kind:
 def _counted(name: str, most: float = math.inf) -> Kind:
     upwards = "" if most == math.inf else f" to {most}"
     return Kind(f"{name} is a whole number from 1{upwards}", _from_one(most), plain=int)
+
+
+def _number(says: str) -> Kind:
+    return Kind(says, _is_float, plain=float)
+
+
+def _paths(name: str) -> Kind:
+    return Kind(
+        f"{name} are paths, as text or Paths, none of them empty",
+        lambda value: all(map(is_path, value)) if _is_row(value) else is_path(value),
+        plain=lambda value: tuple(map(Path, value if _is_row(value) else [value])),
+    )
 
 
 MOST_ZOOM = 4
@@ -284,7 +307,44 @@ KINDS |= {
     "Zones.drop.name": SHAPE,
 }
 
+_TOLD = Kind("expected a function that takes a line of text, as print", callable)
+
 KINDS |= {
+    "library": _instance("panorama", "Library", "panorama.open('panorama-library')"),
+    "calibrate.precision": _number("a precision to aim at is a number between 0.5 and 1"),
+    "calibrate.slack": _number("slack is a number between 0 and 0.5"),
+    "calibrate.recall": _number("a recall to aim at is a number between 0.5 and 1"),
+    "score_entities.truths": Kind(
+        "a truth is an entity's name -> Truth of panorama.evaluate, as"
+        " {'cat': Truth({'gate/a.mp4': [(0, 119)]}, {})}; read_truth(Path('truth.json')) reads a file",
+        _are_truths,
+    ),
+    "tune.seconds": _number("the length of the sample is a number of seconds"),
+    "tune.most_loss": _number("most_loss is a share from 0 to below 1"),
+    "tune.least_speed": _number("least_speed is how many times as fast as real time"),
+    "tune.tell": _TOLD,
+    "fine_tune.own": _instance("panorama.own_training", "OwnData", "OwnData(folders=('labelled',))"),
+    "fine_tune.out": Kind("a model's folder is text or a Path, and not empty", is_path, plain=Path),
+    "fine_tune.options": _instance("panorama.training", "TrainingOptions", "TrainingOptions()"),
+    "fine_tune.start": Kind(MODEL.says, is_path, plain=os.fspath),
+    "fine_tune.library": Kind("expected a function that opens a library, as panorama.open", callable),
+    "fine_tune.scratch": Kind(
+        "expected a function that opens a folder as library, as panorama.open", callable
+    ),
+    "fine_tune.say": _TOLD,
+}
+"""Parameters of the functions that take a library."""
+
+KINDS |= {
+    "OwnData.videos": _paths("videos"),
+    "OwnData.folders": _paths("folders"),
+    "OwnData.query": Kind("a query for crops is SQL as text", is_text),
+    "TrainingOptions.resume": _flag("resume"),
+    "TrainingOptions.device": Kind("a device is 'cpu' or 'cuda'", is_text),
+    "TrainingOptions.steps": Kind("steps is a whole number", is_whole, plain=int),
+    "TrainingOptions.seed": Kind("a seed is a whole number", is_whole, plain=int),
+    "TrainingOptions.minutes": _number("minutes is a number above 0"),
+    "TrainingOptions.threads": Kind("threads is a whole number", is_whole, plain=int),
     "IngestSettings.samples_per_second": Kind(
         "samples a second (--fps) are a number above 0, at most 1000", _above(0, 1000), plain=float
     ),
@@ -306,6 +366,9 @@ KINDS |= {
 }
 """Fields of what settings are made of, by `Class.field`."""
 
+CALLED = {"open_library": "panorama.open"}
+"""What users call a function, where it is something else than its name."""
+
 TELL_THEMSELVES = frozenset(("sql", "parameters", "images", "unlike"))
 """Parameters that are checked where they are read, item by item."""
 
@@ -326,6 +389,7 @@ def checked(given: _Given) -> _Given:
 def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
     defaults = {name: taken.default for name, taken in inspect.signature(function).parameters.items()}
     names = tuple(defaults)
+    called = CALLED.get(function.__name__, function.__name__)
     kinds = {
         name: KINDS.get(f"{function.__qualname__}.{name}") or KINDS[name]
         for name in defaults
@@ -337,7 +401,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
         def taken(name: str, value: Any) -> Any:
             if name not in kinds or value is defaults[name]:
                 return value
-            return kinds[name].taken(value, f"{function.__name__}({name}=...): ")
+            return kinds[name].taken(value, f"{called}({name}=...): ")
 
         plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
         with names_told():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.arguments import checked
 from panorama.calibration import SETTING, measured_with, rules_for
 from panorama.errors import UsageError
 from panorama.examples import embed_examples
@@ -75,6 +76,7 @@ class _Pairs:
     crops: int
 
 
+@checked
 def calibrate(
     library: Library, precision: float = 0.95, slack: float = 0.0, recall: float | None = None
 ) -> list[ExitReport]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.arguments import checked, is_text, is_whole
 from panorama.errors import UsageError, near
 from panorama.lines import composed, counted
 
@@ -41,6 +42,18 @@ class Truth:
     visible: Mapping[str, Sequence[tuple[int, int]]]
     ignore: Mapping[str, Sequence[tuple[int, int]]]
 
+    def __post_init__(self) -> None:
+        """Check the intervals: one that is reversed would count as nowhere.
+
+        Raises:
+            UsageError: one that is none.
+        """
+        for name in _KEYS:
+            try:
+                object.__setattr__(self, name, _intervals(getattr(self, name)))
+            except ValueError as exc:
+                raise UsageError(f"Truth({name}=...): {exc}") from exc
+
 
 @dataclass(frozen=True, slots=True)
 class EntityScore:
@@ -48,9 +61,11 @@ class EntityScore:
 
     Attributes:
         precision, recall, f1: of the frames returned at the default settings.
-        average_precision: of the frames ranked by score; None where the entity is nowhere to be seen.
+        average_precision: of the frames ranked by score; None where the entity is nowhere to be seen, or
+            only in frames that are left out.
         false_rate: share of the frames of videos without the entity that was returned.
         false_frames: how many those are.
+        warnings: remarks for people: videos and frames of its truth that the library has not.
     """
 
     entity: str
@@ -60,6 +75,7 @@ class EntityScore:
     average_precision: float | None
     false_rate: float
     false_frames: int
+    warnings: tuple[str, ...] = ()
 
 
 def read_truth(path: Path) -> dict[str, Truth]:
@@ -100,40 +116,66 @@ def _truth(name: str, entry: Any) -> Truth:
 
 
 def _intervals(raw: Any) -> dict[str, list[tuple[int, int]]]:
-    if not isinstance(raw, dict):
+    if not isinstance(raw, Mapping) or not all(map(is_text, raw)):
         raise ValueError(f"videos with intervals are expected, as {_VIDEOS}; it has {raw}")
     return {
-        composed(video): [_interval(video, span) for span in (spans if isinstance(spans, list) else [spans])]
+        composed(video): [_interval(video, span) for span in (spans if _is_row(spans) else [spans])]
         for video, spans in raw.items()
     }
 
 
+def _is_row(value: Any) -> bool:
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+
+
 def _interval(video: str, span: Any) -> tuple[int, int]:
-    pair = isinstance(span, list) and len(span) == 2
-    if not (pair and all(type(frame) is int for frame in span) and 0 <= span[0] <= span[1]):
+    pair = _is_row(span) and len(span) == 2
+    if not (pair and all(map(is_whole, span)) and 0 <= span[0] <= span[1]):
         raise ValueError(
             f"of {video!r} a list of [first frame, last frame] is expected, as [[0, 119]]; it has {span}"
         )
-    return span[0], span[1]
+    return int(span[0]), int(span[1])
 
 
-def not_there(library: Library, truths: Mapping[str, Truth]) -> str | None:
-    """What to say of videos that the truth names and the library has not; nothing is judged by them."""
-    videos = library.videos().column("video").to_pylist()
+def unjudged(library: Library, truths: Mapping[str, Truth]) -> tuple[str, ...]:
+    """Remarks on what the truth names and the library has not; nothing is judged by it.
+
+    Raises:
+        UsageError: the library has none of its videos.
+    """
+    return _unjudged(Frames(library).count, truths)
+
+
+def _unjudged(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> tuple[str, ...]:
+    lacking = not_there(frames, truths)
+    if lacking and not any(frames.keys() & {*truth.visible, *truth.ignore} for truth in truths.values()):
+        raise UsageError(lacking)  # figures of zeros would look like an answer
+    return tuple(line for line in (lacking, past_end(frames, truths)) if line)
+
+
+def not_there(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | None:
+    """What to say of videos that the truth names and the library has not; nothing is judged by them.
+
+    Args:
+        frames: how many each video of the library has.
+    """
     named = {video for truth in truths.values() for video in (*truth.visible, *truth.ignore)}
-    lacking = sorted(named - set(videos))
+    lacking = sorted(named - frames.keys())
     if not lacking:
         return None
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return (
         f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library, "
-        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], videos)} See: panorama videos"
+        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], frames)} See: panorama videos"
     )
 
 
-def past_end(library: Library, truths: Mapping[str, Truth]) -> str | None:
-    """What to say of frames that the truth names and their videos have not; nothing is judged by them."""
-    frames = Frames(library).count
+def past_end(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | None:
+    """What to say of frames that the truth names and their videos have not; nothing is judged by them.
+
+    Args:
+        frames: how many each video of the library has.
+    """
     named: dict[str, int] = {}
     for truth in truths.values():
         for video, spans in (*truth.visible.items(), *truth.ignore.items()):
@@ -187,15 +229,17 @@ class Frames:
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
 
 
+@checked
 def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
     """Score every entity of the truth against what the library answers.
 
     Raises:
-        UsageError: the truth names none.
+        UsageError: the truth names none, or the library has none of its videos.
     """
     if not truths:
         raise UsageError("the truth names no entity to score")
     frames = Frames(library)
+    _unjudged(frames.count, truths)
     return [_score(library, frames, name, truth) for name, truth in truths.items()]
 
 
@@ -222,7 +266,8 @@ def _score(library: Library, frames: Frames, name: str, truth: Truth) -> EntityS
         precision,
         recall,
         2 * precision * recall / max(precision + recall, 1e-9),
-        average_precision(scores[counted], positive[counted]) if positive.any() else None,
+        average_precision(scores[counted], positive[counted]) if positive[counted].any() else None,
         false_frames / max(int((absent & counted).sum()), 1),
         false_frames,
+        tuple(line for of in (not_there, past_end) if (line := of(frames.count, {name: truth}))),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
@@ -218,3 +218,21 @@ def replaced(videos: pa.Table) -> list[bool]:
         except VideoError:  # missing, or not to be read: told by itself
             found.append(False)
     return found
+
+
+def replaced_remarks(shown: Collection[str], videos: pa.Table) -> tuple[str, ...]:
+    """A line for each video that pictures are cut from and that is no longer what was indexed.
+
+    Args:
+        shown: names of the videos that pictures are cut from.
+        videos: with the columns video, uri and size.
+    """
+    seen = set(shown)
+    some = videos.filter(pa.array([name in seen for name in videos.column("video").to_pylist()], pa.bool_()))
+    named = zip(some.column("video").to_pylist(), replaced(some), strict=True)
+    return tuple(
+        f"the file of {name} has changed since it was indexed: pictures are cut from it as it is now,"
+        " at the times and boxes of before; index it again"
+        for name, other in named
+        if other
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from panorama.arguments import take_fields
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
@@ -42,6 +43,7 @@ class TrainingOptions:
         Raises:
             UsageError: one that cannot be.
         """
+        take_fields(self)
         for name, least in (("steps", 1), ("seed", 0), ("threads", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

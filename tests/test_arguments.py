@@ -18,13 +18,19 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama.arguments import TELL_THEMSELVES
+from panorama.calibrate import calibrate
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
+from panorama.evaluate import score_entities
 from panorama.indexing.settings import IngestSettings, Work
 from panorama.library import Library
+from panorama.own_training import OwnData, fine_tune
 from panorama.query.relations import Limits
+from panorama.training import TrainingOptions
+from panorama.tune import tune
 from panorama.zones import Zones
 
 CHECKED = (Library, Zones)
+FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune)
 
 
 def parameters() -> Iterator[tuple[Callable[..., object], str]]:
@@ -35,7 +41,8 @@ def parameters() -> Iterator[tuple[Callable[..., object], str]]:
                 yield from (
                     (method, parameter) for parameter in list(inspect.signature(method).parameters)[1:]
                 )
-    yield from ((panorama.open, parameter) for parameter in inspect.signature(panorama.open).parameters)
+    for function in FUNCTIONS:
+        yield from ((function, parameter) for parameter in inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +51,8 @@ def parameters() -> Iterator[tuple[Callable[..., object], str]]:
 def test_a_value_of_no_kind_at_all_is_refused_by_name(method: Callable[..., object], name: str) -> None:
     if name in TELL_THEMSELVES:
         pytest.skip("checked where it is read; see test_library_api")
-    with pytest.raises(PanoramaError, match=rf"{method.__name__}\({name}=\.\.\.\): .*, got object <object"):
+    called = "panorama.open" if method is panorama.open else method.__name__
+    with pytest.raises(PanoramaError, match=rf"^{called}\({name}=\.\.\.\): .*, got object <object"):
         method(**{name: object()})
 
 
@@ -131,7 +139,28 @@ PICTURE = thing_picture("red")
         (UsageError, "what JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
         (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
         (UsageError, "not empty, got str ''", lambda lib: panorama.open("")),
-        (UsageError, "not empty, got int 5", lambda lib: panorama.open(5)),
+        (UsageError, r"^panorama\.open\(path=...\): .* not empty, got int 5", lambda lib: panorama.open(5)),
+        (UsageError, r"calibrate\(precision=...\): .* between 0.5 and 1, got str '0.9'",
+         lambda lib: calibrate(lib, precision="0.9")),
+        (UsageError, r"calibrate\(precision=...\): .*, got None", lambda lib: calibrate(lib, precision=None)),
+        (UsageError, "between 0.5 and 1, got nan", lambda lib: calibrate(lib, precision=np.float32("nan"))),
+        (UsageError, r"calibrate\(library=...\): .* panorama.open\('panorama-library'\), got str 'library'",
+         lambda lib: calibrate("library")),
+        (UsageError, r"tune\(paths=...\): what to index is .* got None", lambda lib: tune(lib, None)),
+        (UsageError, r"tune\(tell=...\): .* as print, got None", lambda lib: tune(lib, "a.mp4", tell=None)),
+        (UsageError, r"score_entities\(truths=...\): .* reads a file, got dict",
+         lambda lib: score_entities(lib, {"red": {"visible": {"a.mp4": [[0, 9]]}}})),
+        (UsageError, r"fine_tune\(library=...\): expected a function .* got Library",
+         lambda lib: fine_tune(OwnData(folders=("x",)), "net", TrainingOptions(), start="panoramanet",
+                               library=lib, scratch=panorama.open)),
+        (UsageError, "no folder x; --folders takes one",
+         lambda lib: fine_tune(OwnData(folders=("x",)), "net", TrainingOptions(), start="panoramanet",
+                               library=panorama.open, scratch=panorama.open)),
+        (UsageError, "folders are paths, .* got tuple \\(5,\\)", lambda lib: OwnData(folders=(5,))),
+        (UsageError, "videos are paths, .* got str ''", lambda lib: OwnData(videos="")),
+        (UsageError, "SQL as text, got int 5", lambda lib: OwnData(query=5)),
+        (UsageError, "steps is a whole number, got str '5'", lambda lib: TrainingOptions(steps="5")),
+        (UsageError, "minutes is a number above 0, got str '5'", lambda lib: TrainingOptions(minutes="5")),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_the_value_and_what_it_may_be(
@@ -186,6 +215,13 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
         assert library.zones.add("lawn", points).points_xy == tuple(corners)
     library.zones.drop("lawn")
     assert len(library.query_many(np.array(["SELECT 1", "SELECT 2"]))) == 2
+
+
+def test_paths_of_own_pictures_are_text_or_paths_one_or_several() -> None:
+    wanted = OwnData(folders=(Path("a"), Path("b")))
+    for given in (["a", Path("b")], ("a", "b"), np.array(["a", "b"])):
+        assert OwnData(folders=given) == wanted  # type: ignore[arg-type]
+    assert OwnData(videos="a").videos == (Path("a"),)  # type: ignore[arg-type]
 
 
 def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> None:

@@ -25,6 +25,7 @@ from panorama.evaluate import (
     read_truth,
     score_entities,
 )
+from panorama.library import Library
 
 
 def test_a_perfect_ranking_has_average_precision_one() -> None:
@@ -69,20 +70,26 @@ class Answer:
         )
 
 
-class FakeLibrary:
+FRAMES = {"a": 10, "b": 10}
+
+
+class FakeLibrary(Library):
     """Two videos of ten frames; returns frames 0-4 of a and frame 0 of b, ranked after them frame 5 of a."""
 
-    def videos(self) -> pa.Table:
-        return pa.table({"video": ["a", "b"], "frames": [10, 10]})
+    def __init__(self) -> None:
+        super().__init__(Path("none"))
 
-    def query(self, sql: str, parameters: list[Any]) -> Answer:
+    def videos(self) -> pa.Table:
+        return pa.table({"video": [*FRAMES], "frames": [*FRAMES.values()]})
+
+    def query(self, sql: str, parameters: list[Any]) -> Answer:  # type: ignore[override]
         rows = [("a", i, 0.9) for i in range(5)] + [("b", 0, 0.8)]
         return Answer([*rows, ("a", 5, 0.3)] if sql == RANKED_FRAMES else rows)
 
 
 def test_the_protocol_counts_frames_ignored_ones_left_out() -> None:
     truth = {"van": Truth(visible={"a": [(1, 6)]}, ignore={"a": [(0, 0)], "b": [(9, 9)]})}
-    (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    (score,) = score_entities(FakeLibrary(), truth)
     assert (score.precision, score.recall) == (4 / 5, 4 / 6)
     assert score.f1 == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
     assert (score.false_frames, score.false_rate) == (1, 1 / 9)
@@ -91,20 +98,52 @@ def test_the_protocol_counts_frames_ignored_ones_left_out() -> None:
 
 
 def test_a_video_the_library_lacks_is_not_counted() -> None:
-    truth = {"van": Truth(visible={"elsewhere": [(0, 5)]}, ignore={})}
-    (score,) = score_entities(FakeLibrary(), truth)  # type: ignore[arg-type]
+    truth = {
+        "van": Truth(visible={"elsewhere": [(0, 5)]}, ignore={"b": []}),
+        "cat": Truth({"a": [(0, 9)]}, {}),
+    }
+    score, other = score_entities(FakeLibrary(), truth)
     assert score.recall == 0 and score.false_frames == 6
+    (told,) = score.warnings
+    assert told.startswith("1 video of the truth is not in the library") and other.warnings == ()
+
+
+def test_a_truth_that_judges_nothing_is_refused_from_python_too() -> None:
+    """F1 0 was answered for a video that was misspelt, for an interval that was reversed."""
+    truth = {"van": Truth(visible={"gate/a": [(0, 5)]}, ignore={})}
+    with pytest.raises(UsageError, match=r"not in the library.*'gate/a'\. Did you mean 'a'\?"):
+        score_entities(FakeLibrary(), truth)
+    for spans in ([(44, 0)], [(-5, 10)], [(0.5, 10)], [(0, True)], (0, 44), "0-9"):
+        for name in ("visible", "ignore"):
+            given: Any = {"visible": {}, "ignore": {}, name: {"a": spans}}
+            with pytest.raises(UsageError, match=rf"Truth\({name}=...\): of 'a' a list of \[first frame"):
+                Truth(**given)
+    with pytest.raises(UsageError, match=r"Truth\(visible=...\): videos with intervals are expected"):
+        Truth([("a", 0, 5)], {})  # type: ignore[arg-type]
+    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 50)]}, {})})
+    assert "frames up to 50, but its last is 9" in score.warnings[0]
+
+
+def test_intervals_may_be_arrays_and_lists_as_json_has_them() -> None:
+    wanted = Truth({"a": [(0, 5), (7, 9)]}, {})
+    assert Truth({"a": np.array([[0, 5], [7, 9]])}, {}) == wanted  # type: ignore[dict-item]
+    assert Truth({"a": [[0, 5], [np.int64(7), 9]]}, {}) == wanted  # type: ignore[list-item]
+
+
+def test_what_is_seen_in_ignored_frames_alone_has_no_average_precision() -> None:
+    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(1, 6)]}, {"a": [(0, 9)]})})
+    assert score.average_precision is None
 
 
 def test_videos_of_the_truth_that_the_library_lacks_are_told_with_near_names() -> None:
     """A truth with bare file names was judged in silence: F1 0 for things that had been found."""
     lacking = {"van": Truth({"gate/a": [(0, 5)], "b": [(0, 5)]}, {"else": [(0, 1)]})}
-    told = not_there(FakeLibrary(), lacking)  # type: ignore[arg-type]
+    told = not_there(FRAMES, lacking)
     assert told is not None and told.startswith("2 videos of the truth are not in the library")
     assert "'else' and 1 more" in told
-    told = not_there(FakeLibrary(), {"van": Truth({"gate/a": [(0, 5)]}, {})})  # type: ignore[arg-type]
+    told = not_there(FRAMES, {"van": Truth({"gate/a": [(0, 5)]}, {})})
     assert told is not None and "'gate/a'. Did you mean 'a'?" in told
-    assert not_there(FakeLibrary(), {"van": Truth({"a": [(0, 5)]}, {"b": []})}) is None  # type: ignore[arg-type]
+    assert not_there(FRAMES, {"van": Truth({"a": [(0, 5)]}, {"b": []})}) is None
 
 
 def test_a_truth_of_which_the_library_has_no_video_is_refused(
@@ -159,16 +198,16 @@ def test_a_truth_that_would_be_read_in_part_is_refused(text: str, told: str, tmp
 
 def test_no_entity_to_score_is_told() -> None:
     with pytest.raises(UsageError, match="the truth names no entity"):
-        score_entities(FakeLibrary(), {})  # type: ignore[arg-type]
+        score_entities(FakeLibrary(), {})
 
 
 def test_frames_of_the_truth_behind_the_end_of_their_video_are_told() -> None:
     """Seconds times a thousand were judged as frames: recall was low, and that was all."""
     truth = {"van": Truth({"a": [(5, 50), (1, 2)]}, {"b": [(3, 10)]}), "cat": Truth({"else": [(0, 99)]}, {})}
-    told = past_end(FakeLibrary(), truth)  # type: ignore[arg-type]
+    told = past_end(FRAMES, truth)
     assert told is not None and "of 'a' the truth names frames up to 50, but its last is 9" in told
     assert "and so of 1 more video" in told
-    assert past_end(FakeLibrary(), {"van": Truth({"a": [(0, 9)], "b": []}, {})}) is None  # type: ignore[arg-type]
+    assert past_end(FRAMES, {"van": Truth({"a": [(0, 9)], "b": []}, {})}) is None
 
 
 def test_a_reset_with_settings_for_another_calibration_is_refused(

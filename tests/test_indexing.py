@@ -21,8 +21,9 @@ from store_samples import data_contents
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
-from panorama.indexing import pipeline
+from panorama.indexing import pipeline, run
 from panorama.indexing.outcomes import FileOutcome, Hooks
+from panorama.indexing.parcels import Progress
 from panorama.indexing.run import UPKEEP, finish, index_paths
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
@@ -60,6 +61,22 @@ def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[File
     indexer = Indexer(embedder, proposer, options.pop("settings", SETTINGS))  # type: ignore[arg-type]
     with Store.create(library, exist_ok=True) as store:
         return index_paths(store, indexer, find_videos(list(paths)), **options).files  # type: ignore[arg-type]
+
+
+def test_progress_that_is_kept_stays_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was one object: a list of what was told held the end of the video, again and again."""
+    monkeypatch.setattr(run, "TELL_SECONDS", -1.0)
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 60)], frames=300)
+    kept: list[Progress] = []
+    told: list[tuple[int, int, dict[str, float]]] = []
+
+    def hear(now: Progress) -> None:
+        kept.append(now)
+        told.append((now.frames, now.crops, dict(now.stage_seconds)))
+
+    index(tmp_path / "library", [film], side_by_side=False, hooks=Hooks(on_progress=hear))
+    assert [(now.frames, now.crops, now.stage_seconds) for now in kept] == told
+    assert len({now.crops for now in kept}) > 1 and kept[-1].frames == 300
 
 
 def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,6 +326,23 @@ def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):
     assert "The library has no video of this name." in strange.text
 
 
+def test_a_file_that_was_replaced_is_told_on_the_page_and_to_who_writes_it(run, asked, paged):
+    """From Python frames of the other video were shown without a word."""
+    with panorama.open() as library:
+        result = library.query(RED)
+        assert library.page(result, asked / "own.html").warnings == ()
+        write_film(asked / "v" / "gate" / "a.mp4", [Thing("blue", 1, 60, top=60)], frames=61)
+        report = library.page(result, asked / "own.html")
+    (told,) = report.warnings
+    assert told.startswith(
+        "the file of gate/a.mp4 has changed since it was indexed: pictures are cut from it"
+    )
+    assert told in [tag.text for tag in Page(asked / "own.html").root.of_class("remark")]
+    # On the command line once, whatever is written.
+    assert paged(RED).err.count(told) == 1
+    assert paged(RED, "--sheet", "hits.png", "--clips", "clips").err.count(told) == 1
+
+
 def test_rows_without_a_track_can_be_looked_at_and_not_be_marked(paged):
     page = paged("SELECT video, time, 'cat' AS entity FROM frames WHERE video = 'gate/a.mp4' AND frame < 2")
     assert len(page.tiles) == 2

@@ -12,7 +12,6 @@ from itertools import groupby
 from pathlib import Path
 
 import click
-import pyarrow as pa
 
 from panorama.answering import entity_statement
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say, size
@@ -20,7 +19,7 @@ from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
 from panorama.lines import clock, counted
-from panorama.listed_videos import replaced
+from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
@@ -119,12 +118,9 @@ def query_command(
         if result.uncertain:
             uncertain = counted(result.uncertain, "track is", "tracks are")
             say(f"{uncertain} uncertain; see with: {shows_uncertain(asked[number].sql)}")
-        if sheet or clips or page:
-            _tell_replaced(library, result)
-        if sheet or clips:
-            _pictures(library, result, sheet, clips)
+        told = _pictures(library, result, sheet, clips) if sheet or clips else ()
         if page:
-            _page(ctx, library, result, Path(page), page_hits)
+            _page(ctx, library, result, Path(page), page_hits, told)
 
 
 def shows_uncertain(sql: str) -> str:
@@ -329,26 +325,15 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         click.echo(result.to_table())
 
 
-def _tell_replaced(library: Library, result: Result) -> None:
-    """Say which of the videos that pictures are cut from are no longer what was indexed."""
-    rows = result.arrow()
-    seen = set(rows.column("video").unique().to_pylist()) if "video" in result.columns else set()
-    videos = library.videos()
-    shown = videos.filter(
-        pa.array([video in seen for video in videos.column("video").to_pylist()], pa.bool_())
-    )
-    for video, other in zip(shown.column("video").to_pylist(), replaced(shown), strict=True):
-        if other:
-            say(
-                f"the file of {video} has changed since it was indexed: pictures are cut from it as it is"
-                " now, at the times and boxes of before; index it again"
-            )
-
-
-def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> None:
+def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> tuple[str, ...]:
+    """Write a sheet, clips or both; what was told of files that are no longer what was indexed."""
     hits = hits_of(result.columns, result.arrow().to_pylist())
-    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    videos = library.videos()
+    paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
     tracks = TrackBoxes.of(library)
+    changed = replaced_remarks({hit.video for hit in hits}, videos)
+    for line in changed:
+        say(line)
     if sheet:
         report = write_sheet(hits, paths, Path(sheet), tracks=tracks)
         say(f"{report.drawn} of {counted(len(hits), 'hit')} drawn in {sheet}")
@@ -359,12 +344,19 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")
+    return changed
 
 
-def _page(ctx: click.Context, library: Library, result: Result, out: Path, most: int) -> None:
+def _page(
+    ctx: click.Context, library: Library, result: Result, out: Path, most: int, told: Sequence[str]
+) -> None:
+    """Write a page; what was told before of its videos is not told twice."""
     given = ctx.find_root().obj["library"]
     command = ("panorama",) if given is None else ("panorama", "--library", str(given))
     report = write_page(library, result, out, most=most, command=command)
+    for warning in report.warnings:
+        if warning not in told:
+            say(warning)
     say(f"{report.shown} of {counted(report.hits, 'hit')} on {out}, {size(report.size)}")
     if report.shown < report.hits:
         say(f"  for all of them: --page-hits {report.hits}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import UsageError
-from panorama.evaluate import not_there, past_end, read_truth, score_entities
+from panorama.evaluate import read_truth, score_entities, unjudged
 from panorama.library import Library
 
 
@@ -50,13 +50,8 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
     from panorama import judging
 
     truths = read_truth(path)
-    if lacking := not_there(library, truths):
-        known = set(library.videos().column("video").to_pylist())
-        if not any(known & {*truth.visible, *truth.ignore} for truth in truths.values()):
-            raise UsageError(lacking)  # a table of zeros would look like an answer
-        say(lacking)
-    if beyond := past_end(library, truths):
-        say(beyond)
+    for line in unjudged(library, truths):
+        say(line)
     return {
         "entities": [asdict(s) for s in score_entities(library, truths)],
         "absent": asdict(judging.own_clips_out(library, truths)),

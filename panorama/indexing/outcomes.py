@@ -134,7 +134,7 @@ class Hooks:
 
     Attributes:
         on_start: file number from 0, number of files, the file and what its container claims.
-        on_progress: a few times a second for the file at work.
+        on_progress: a few times a second for the file at work, how far it is then.
         on_file: each outcome, once the library holds it.
         on_wait: what is waited for, where another process is at the same work.
     """

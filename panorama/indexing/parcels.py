@@ -6,7 +6,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cv2
@@ -31,7 +31,7 @@ DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError, cv2.error)
 
 @dataclass(slots=True)
 class Progress:
-    """How far one video is; handed to the caller's hook a few times a second.
+    """How far one video is; copies of it go to the caller's hook a few times a second.
 
     Attributes:
         frames: frames of the video so far; samples of them were looked at, unchanged of those gated out.
@@ -49,6 +49,10 @@ class Progress:
     time_seconds: float = 0.0
     end_seconds: float = 0.0
     stage_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def copy(self) -> Progress:
+        """How far it is now: who keeps what was told must not find the end of the video in it."""
+        return replace(self, stage_seconds=self.stage_seconds.copy())
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -302,7 +302,7 @@ class _Run:
         now = time.perf_counter()
         if now - self._told > TELL_SECONDS:
             self._told = now
-            self._hooks.on_progress(job.progress)
+            self._hooks.on_progress(job.progress.copy())
 
     def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
         """Commit the video whose last parcel has come, or say why it gives nothing."""
@@ -314,7 +314,7 @@ class _Run:
         if job.error is not None or self._writer is None:
             self._abort()
             return _failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
-        self._hooks.on_progress(progress)
+        self._hooks.on_progress(progress.copy())
         row = replace(
             ticket.row,
             width=job.reader.info.width,

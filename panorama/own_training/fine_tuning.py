@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from panorama.arguments import checked, take_fields
 from panorama.errors import BadImage, UsageError, VideoOpenError
 from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
@@ -78,10 +79,14 @@ class OwnData:
     folders: tuple[Path, ...] = ()
     query: str | None = None
 
+    def __post_init__(self) -> None:
+        take_fields(self)
+
     def __bool__(self) -> bool:
         return bool(self.videos or self.folders or self.query)
 
 
+@checked
 def fine_tune(
     own: OwnData,
     out: Path,

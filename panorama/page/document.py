@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame
 from panorama.lines import clock, counted, one_line
+from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
@@ -56,6 +57,7 @@ class PageReport:
         size: of the file, in bytes.
         failed: the videos of which a frame could not be shown, and why.
         left_out: rows at no time that a video could have.
+        warnings: remarks for people: whose files are no longer what was indexed; the page tells them, too.
     """
 
     shown: int
@@ -63,6 +65,7 @@ class PageReport:
     size: int
     failed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def check_page_suffix(out: Path) -> None:
@@ -97,21 +100,24 @@ def write_page(
     """
     check_page_suffix(out)
     tiles, hits, left_out = tiles_of(library, result, entity, most)
-    paths = {row["video"]: row["uri"] for row in library.videos().to_pylist()}
+    videos = library.videos()
+    paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
+    warnings = replaced_remarks({tile.hit.video for tile in tiles}, videos)
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
-    text = _document(result, hits, tiles, frames, crops, command)
+    remarks = [*_remarks(result, hits, tiles), *warnings]
+    text = _document(result, remarks, tiles, frames, crops, command)
     data = text.encode("utf-8")
     with whole_file(out) as partial:
         partial.write_bytes(data)
     failed = dict.fromkeys(frame.error for frame in frames if isinstance(frame, NoFrame))
-    return PageReport(len(tiles), hits, len(data), tuple(failed), tuple(left_out))
+    return PageReport(len(tiles), hits, len(data), tuple(failed), tuple(left_out), warnings)
 
 
 def _document(
     result: Result,
-    hits: int,
+    remarks: Sequence[str],
     tiles: Sequence[Tile],
     frames: Sequence[Frame | NoFrame],
     crops: Mapping[int, bytes],
@@ -141,9 +147,7 @@ def _document(
             "heading": _text(heading),
             "summary": _text(_summary(result, tiles)),
             "sql": "\n".join(map(_text, result.sql.strip().splitlines())) or "(not known)",
-            "remarks": "\n".join(
-                f'<p class="remark">{_text(told)}</p>' for told in _remarks(result, hits, tiles)
-            ),
+            "remarks": "\n".join(f'<p class="remark">{_text(told)}</p>' for told in remarks),
             "effect": EFFECT,
             "tiles": "\n".join(shown),
         },

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from panorama.arguments import checked
 from panorama.errors import UsageError
 from panorama.indexing.outcomes import library_remarks
 from panorama.indexing.profile import Profile, describe
@@ -64,6 +65,7 @@ WORTH = 0.9
 """Batches and threads other than the usual are taken where they need less than this share of the time."""
 
 
+@checked
 def tune(
     library: Library,
     paths: Sequence[str | Path] | str | Path,

@@ -237,7 +237,7 @@ def scores_of(library: Path, footage: Path, truths: dict[str, Truth], register: 
     for s in found:
         say(f"{library.name}: {s.entity} F1 {s.f1:.3f} precision {s.precision:.3f} recall {s.recall:.3f}")
     # An entity of which no frame was looked at has no average precision.
-    known = [s for s in found if s.average_precision is not None and np.isfinite(s.average_precision)]
+    known = [s for s in found if s.average_precision is not None]
     return [float(np.mean([getattr(s, name) for s in known])) for name in ("f1", "average_precision")]
 
 
