@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, overload
 
@@ -28,6 +29,7 @@ CLIP_MARGIN_SECONDS = 0.5
 MERGE_GAP_SECONDS = 2.0
 LONGEST_SECONDS = 1e9
 """No video is as long; 32 years. Computing with larger numbers loses parts of a second."""
+FARTHEST_PIXELS = 1e6
 NAME_BYTES = 240
 """Of a clip's name; file systems take 255, and while it is written its name is longer."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
@@ -100,15 +102,13 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
         )
     hits = []
     for row in rows:
-        corners = [row.get(name) for name in ("x1", "y1", "x2", "y2")]
-        box = None if any(c is None for c in corners) else tuple(float(c) for c in corners if c is not None)
         hits.append(
             Hit(
                 str(row["video"]),
                 _seconds(row, start, math.nan),
                 str(row.get("entity") or ""),
                 None if row.get("score") is None else float(row["score"]),
-                box,  # type: ignore[arg-type]
+                _box(row),
                 _seconds(row, "end_time", None),
                 row.get("track_id"),
                 row.get("frame"),
@@ -118,6 +118,13 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
             )
         )
     return hits
+
+
+def _box(row: Mapping[str, Any]) -> Box | None:
+    """The box of a row; None where a corner is NULL, no number, NaN or far outside of any picture."""
+    corners = [row.get(name) for name in ("x1", "y1", "x2", "y2")]
+    x1, y1, x2, y2 = (float(c) if isinstance(c, (int, float, Decimal)) else math.nan for c in corners)
+    return (x1, y1, x2, y2) if all(abs(c) < FARTHEST_PIXELS for c in (x1, y1, x2, y2)) else None
 
 
 @overload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import cv2
@@ -125,6 +126,18 @@ def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(tmp_path):
     clips = write_clips(hits, paths, tmp_path / "clips")
     assert sorted(clips.failed) == sorted({f"a.mp4: {told}" for *_, told in [*NO_TIME, *NO_STRETCH]})
     assert clips.drawn == 1 == len(list((tmp_path / "clips").iterdir()))
+
+
+@pytest.mark.parametrize("corner", [NAN, ENDLESS, 1e300, "left", None])
+def test_a_row_without_a_box_that_can_be_is_shown_without_one(tmp_path, corner):
+    """NaN was told as a defect of the program."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=10)
+    row = {"video": "a.mp4", "time": 0.2, "x1": corner, "y1": 2, "x2": Decimal(9), "y2": 9.5}
+    (hit,) = hits_of(list(row), [row])
+    assert hit.box_xyxy is None
+    assert write_sheet([hit], {"a.mp4": str(tmp_path / "a.mp4")}, tmp_path / "sheet.png").drawn == 1
+    (boxed,) = hits_of(list(row), [row | {"x1": 1}])
+    assert boxed.box_xyxy == (1, 2, 9, 9.5)
 
 
 @pytest.mark.parametrize("value", ["abc", datetime.datetime(2026, 3, 1)])
