@@ -119,11 +119,14 @@ def is_path(value: Any) -> bool:
     return isinstance(path, str) and path != "" and "\0" not in path
 
 
+def is_listed(value: Any) -> bool:
+    """A list, a tuple or an array: what can be counted, and looked at before it is read."""
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+
+
 def _is_row(value: Any) -> bool:
     """Values side by side that can be looked at before they are read."""
-    if isinstance(value, np.ndarray):
-        return value.ndim == 1
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return is_listed(value) and (not isinstance(value, np.ndarray) or value.ndim == 1)
 
 
 def _is_read_once(value: Any) -> bool:
@@ -162,7 +165,7 @@ def _are_truths(value: Any) -> bool:
 
 
 def _is_box(value: Any) -> bool:
-    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
+    if is_listed(value):
         return len(value) == 4 and all(map(is_number, value))
     return value is None or is_text(value)
 

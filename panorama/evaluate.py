@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.arguments import checked, is_text, is_whole
+from panorama.arguments import checked, is_listed, is_text, is_whole
 from panorama.errors import UsageError, near
 from panorama.lines import composed, counted
 
@@ -119,17 +119,13 @@ def _intervals(raw: Any) -> dict[str, list[tuple[int, int]]]:
     if not isinstance(raw, Mapping) or not all(map(is_text, raw)):
         raise ValueError(f"videos with intervals are expected, as {_VIDEOS}; it has {raw}")
     return {
-        composed(video): [_interval(video, span) for span in (spans if _is_row(spans) else [spans])]
+        composed(video): [_interval(video, span) for span in (spans if is_listed(spans) else [spans])]
         for video, spans in raw.items()
     }
 
 
-def _is_row(value: Any) -> bool:
-    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-
-
 def _interval(video: str, span: Any) -> tuple[int, int]:
-    pair = _is_row(span) and len(span) == 2
+    pair = is_listed(span) and len(span) == 2
     if not (pair and all(map(is_whole, span)) and 0 <= span[0] <= span[1]):
         raise ValueError(
             f"of {video!r} a list of [first frame, last frame] is expected, as [[0, 119]]; it has {span}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
@@ -220,15 +220,14 @@ def replaced(videos: pa.Table) -> list[bool]:
     return found
 
 
-def replaced_remarks(shown: Collection[str], videos: pa.Table) -> tuple[str, ...]:
+def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
     """A line for each video that pictures are cut from and that is no longer what was indexed.
 
     Args:
         shown: names of the videos that pictures are cut from.
-        videos: with the columns video, uri and size.
+        videos: with the column video and those that `replaced` needs.
     """
-    seen = set(shown)
-    some = videos.filter(pa.array([name in seen for name in videos.column("video").to_pylist()], pa.bool_()))
+    some = videos.filter(pa.array([name in shown for name in videos.column("video").to_pylist()], pa.bool_()))
     named = zip(some.column("video").to_pylist(), replaced(some), strict=True)
     return tuple(
         f"the file of {name} has changed since it was indexed: pictures are cut from it as it is now,"

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -142,6 +142,12 @@ def _seconds(row: Mapping[str, Any], column: str, missing: float | None) -> floa
         ) from None
 
 
+def sifted(hits: Iterable[Hit], why_not: Callable[[Hit], str]) -> tuple[list[Hit], list[str]]:
+    """The hits with nothing against them, and what is told of the others, each thing once."""
+    told = [(hit, why_not(hit)) for hit in hits]
+    return [hit for hit, why in told if not why], list(dict.fromkeys(why for _, why in told if why))
+
+
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     """All hits, or at most `limit` that show the most, in their order.
 
@@ -206,8 +212,8 @@ def write_sheet(
     """
     check_sheet_suffix(out)
     report = SheetReport()
-    report.failed += dict.fromkeys(why for hit in hits if (why := hit.untimed()))
-    shown = _boxed(choose([hit for hit in hits if not hit.untimed()], limit), tracks)
+    timed, report.failed = sifted(hits, Hit.untimed)
+    shown = _boxed(choose(timed, limit), tracks)
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
     made = [found[number] for number in range(len(shown))]
@@ -335,9 +341,9 @@ def _clips(
     from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
 
     report = SheetReport()
-    report.failed += dict.fromkeys(why for hit in hits if (why := hit.uncuttable()))
+    cuttable, report.failed = sifted(hits, Hit.uncuttable)
     taken: set[str] = set()
-    for (video, entity), stretches in _stretches([hit for hit in hits if not hit.uncuttable()]).items():
+    for (video, entity), stretches in _stretches(cuttable).items():
         for stretch in stretches:
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
             stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS

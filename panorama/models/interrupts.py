@@ -59,16 +59,18 @@ def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            if (out / CHECKPOINT).is_file():
-                with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
-                    step = int(tensors.get_tensor("step"))
-                say(
-                    f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there"
-                )
-            else:
-                prepared = f" and uses what is prepared in {out}" if any(out.iterdir()) else ""
-                say(f"no checkpoint yet; the same command begins anew{prepared}")
+            say(_kept(out))
             raise
+
+
+def _kept(out: Path) -> str:
+    """What is left of a training, and how to go on."""
+    if (out / CHECKPOINT).is_file():
+        with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
+            step = int(tensors.get_tensor("step"))
+        return f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there"
+    prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
+    return f"no checkpoint yet; the same command begins anew{prepared}"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from panorama.errors import EntityError
 from panorama.query.dialect import texts_in
 from panorama.query.result import Result
 from panorama.registering import crops_taken
-from panorama.sheet import Hit, hits_of
+from panorama.sheet import Hit, hits_of, sifted
 from panorama.store.album import check_name
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def tiles_of(
         named = album.intersection(texts_in(result.sql)) if result.sql else set()
         entity = named.pop() if len(named) == 1 else ""
     hits = [hit if hit.entity else replace(hit, entity=entity) for hit in hits]
-    left_out = list(dict.fromkeys(why for hit in hits if (why := hit.untimed())))
-    groups = _groups([hit for hit in hits if not hit.untimed()])
+    timed, left_out = sifted(hits, Hit.untimed)
+    groups = _groups(timed)
     shown = groups[:most]
     every = [hit for group in shown for hit in group]
     crops = _crops(library, every)
