@@ -63,7 +63,7 @@ class Camera:
 
     def project(self, points: Floats) -> tuple[Floats, Floats, Floats]:
         """x and y in pixels and the depth in metres of points (3, N)."""
-        offset = product(-self.axes, np.asarray(self.position, np.float32)[:, None])[:, 0]
+        offset = -_dot(self.axes.T, self.position)
         right, down, depth = (
             axis[0] * points[0] + axis[1] * points[1] + axis[2] * points[2] + shift
             for axis, shift in zip(self.axes, offset, strict=True)

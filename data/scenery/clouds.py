@@ -124,10 +124,9 @@ def _normals(grid: Floats) -> Floats:
     along_u[:, 0], along_u[:, -1] = grid[:, 1] - grid[:, 0], grid[:, -1] - grid[:, -2]
     along_v[0], along_v[-1] = grid[1] - grid[0], grid[-1] - grid[-2]
     (ux, uy, uz), (vx, vy, vz) = np.moveaxis(along_u, -1, 0), np.moveaxis(along_v, -1, 0)
-    normals = np.stack([uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx], axis=-1)
-    x, y, z = np.moveaxis(normals, -1, 0)
-    lengths = np.sqrt(x * x + y * y + z * z)
-    return normals / np.maximum(lengths, np.float32(1e-12))[..., None]
+    x, y, z = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    lengths = np.maximum(np.sqrt(x * x + y * y + z * z), np.float32(1e-12))
+    return np.stack([x, y, z], axis=-1) / lengths[..., None]
 
 
 def patch(corners: Sequence[Triple], texture: Texture, spacing: float, shine: float = 0.0) -> Cloud:

@@ -34,4 +34,4 @@ def last_row_of_inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """The third row of the inverse of a (3, 3) matrix."""
     first, second, third = matrix.T
     normal = np.cross(first, second)
-    return np.asarray(normal / product(normal[None], third[:, None])[0, 0])
+    return np.asarray(normal / sum(normal * third))
