@@ -23,6 +23,7 @@ class VideoInfo:
         average_rate: frames per second as the container claims, None where it does not.
         streams: moving pictures that the file holds; one of them is read.
         mirrored: whether what readers return was also mirrored left to right, after it was turned.
+        assumed_rate: whether neither times nor a rate are stored, so that `average_rate` is the demuxer's habit.
     """
 
     path: str
@@ -35,6 +36,7 @@ class VideoInfo:
     average_rate: float | None = None
     streams: int = 1
     mirrored: bool = False
+    assumed_rate: bool = False
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.height <= 0:

@@ -81,8 +81,9 @@ def write_video(
     codec: str,
     *,
     frames: int = 40,
+    rate: int = RATE,
     ticks: Sequence[int] | None = None,
-    time_base: Fraction = Fraction(1, RATE),
+    time_base: Fraction | None = None,
     b_frames: int = 0,
     gop: int = 10,
     rotation: int = 0,
@@ -96,12 +97,14 @@ def write_video(
     """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame).
 
     Args:
+        rate: frames a second as headers tell it; `time_base` is one of them where none is given.
         mirrored: MP4 alone; see `Clip`.
         pixel_aspect: width over height of a stored pixel; the stored picture is that much narrower or lower.
     """
     ticks = list(range(frames)) if ticks is None else list(ticks)
+    time_base = Fraction(1, rate) if time_base is None else time_base
     with av.open(str(path), "w", options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=RATE, options=codec_options or {})
+        stream = container.add_stream(codec, rate=rate, options=codec_options or {})
         turned = rotation in (90, 270)
         width, height = (HEIGHT, WIDTH) if turned else (WIDTH, HEIGHT)
         stream.width = round(width / max(pixel_aspect, 1))
@@ -209,6 +212,8 @@ UNEVEN_TICKS = list(itertools.accumulate([0] + [1, 1, 3, 2, 7, 1, 4, 1, 1, 20] *
 H264 = {"preset": "ultrafast", "crf": "20"}
 B_FRAMES = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3"}
 TICK = Fraction(1, 100)
+SLOW = 10
+"""Frames a second of streams without a container; the rate that their demuxers assume is 25."""
 
 MAKERS: dict[str, Callable[[Path], Clip]] = {
     "constant.mp4": lambda p: write_video(p, "libx264", codec_options=H264),
@@ -265,6 +270,12 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "wide-pixels-turned-90.mp4": lambda p: write_video(
         p, "libx264", pixel_aspect=Fraction(3, 2), rotation=90, codec_options=H264
     ),
+    "bare.h264": lambda p: write_video(p, "libx264", rate=SLOW, codec_options=H264),
+    "bare-b.h264": lambda p: write_video(p, "libx264", rate=SLOW, b_frames=3, codec_options=B_FRAMES),
+    "bare.hevc": lambda p: write_video(
+        p, "libx265", rate=SLOW, codec_options={"preset": "ultrafast", "x265-params": "log-level=none"}
+    ),
+    "bare.m2v": lambda p: write_video(p, "mpeg2video"),
     "one-frame.mp4": lambda p: write_video(p, "libx264", frames=1, codec_options=H264),
     "pictures": lambda p: write_picture_folder(p),
 }

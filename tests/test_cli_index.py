@@ -74,10 +74,10 @@ def test_a_partly_decodable_file_is_listed_with_status_0(run, tmp_path):
     cut_off(whole.path, tmp_path / "cut.mkv", 0.6)
     done = index(run, "cut.mkv")
     assert done.status == 0
-    assert "read in part:\n  cut.mkv: partly damaged" in done.err
+    assert "read, with losses or assumptions:\n  cut.mkv: partly damaged" in done.err
     again = index(run, "cut.mkv")
     assert again.status == 0
-    assert "1 skipped" in again.err and "read in part:\n  cut.mkv" in again.err
+    assert "1 skipped" in again.err and "read, with losses or assumptions:\n  cut.mkv" in again.err
     row = run("videos", "--json").json[0]
     assert 0 < row["frames"] < 200 and "partly damaged" in row["decode_note"]
 
@@ -98,7 +98,7 @@ def test_of_several_video_streams_it_is_told_that_one_was_read(run, tmp_path):
                 car.mux(packet)
     done = index(run, "car.mp4")
     told = "car.mp4: one of 2 video streams was read; ffmpeg -map takes the others out"
-    assert done.status == 0 and f"read in part:\n  {told}" in done.err
+    assert done.status == 0 and f"read, with losses or assumptions:\n  {told}" in done.err
     assert told.endswith(run("videos", "--json").json[0]["decode_note"])
 
 

@@ -306,7 +306,7 @@ class _Run:
 
     def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
         """Commit the video whose last parcel has come, or say why it gives nothing."""
-        progress, damage = job.progress, _not_decoded(job.reader)
+        progress, damage = job.progress, _reservations(job.reader)
         if job.error is None and not progress.frames:
             job.error = VideoError(
                 f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
@@ -377,13 +377,18 @@ class _Run:
         self._writer, self._rows = None, None
 
 
-def _not_decoded(reader: VideoReader) -> str | None:
-    """What of a video was not decoded, in words; None where everything was."""
-    report, streams = reader.report, reader.info.streams
+def _reservations(reader: VideoReader) -> str | None:
+    """What of a video was not decoded, or had to be assumed, in words; None where nothing was."""
+    report, info = reader.report, reader.info
     packets = [f"{counted(report.lost_packets, 'packet')} lost"] if report.lost_packets else []
     told = [f"partly damaged: {'; '.join((*packets, *report.errors))}"] if not report.complete else []
-    if streams > 1:
-        told.append(f"one of {streams} video streams was read; ffmpeg -map takes the others out")
+    if info.streams > 1:
+        told.append(f"one of {info.streams} video streams was read; ffmpeg -map takes the others out")
+    if info.assumed_rate:
+        told.append(
+            f"it stores no times, {info.average_rate:g} frames a second were assumed; "
+            "ffmpeg -framerate N -i ... -c copy makes a file of another rate"
+        )
     return "; ".join(told) or None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import av
 import numpy as np
 from av.container import InputContainer
+from av.format import Flags
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
@@ -174,7 +175,7 @@ def _source(
 ) -> Source:
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
-    rate = stream.average_rate or stream.guessed_rate
+    rate, assumed = _rate(container, stream)
     rotation, mirrored = orientation(first)
     width, height = shown_size(first.width, first.height, stream.sample_aspect_ratio)
     turned = rotation in (90, 270)
@@ -191,6 +192,7 @@ def _source(
         average_rate=float(rate) if rate else None,
         streams=len(_moving(container)),
         mirrored=mirrored,
+        assumed_rate=assumed,
     )
     return Source(
         path=path,
@@ -210,6 +212,17 @@ def _source(
         shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
         in_blocks=format_name in BLOCK_FORMATS,
     )
+
+
+def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | None, bool]:
+    """Frames a second, and whether nothing in the file says so; of a stream whose first frame is decoded.
+
+    Where a file is a bare stream (.h264, .hevc, .mjpeg), the demuxer's average is a constant of its own; the
+    stream's headers may tell the rate, which shows once they were decoded.
+    """
+    if not container.format.flags & Flags.no_timestamps.value:
+        return stream.average_rate or stream.guessed_rate, False
+    return stream.guessed_rate or stream.average_rate, stream.codec_context.framerate is None
 
 
 def orientation(frame: av.VideoFrame) -> tuple[int, bool]:

@@ -1,0 +1,49 @@
+"""A stream without a container (.h264, as small cameras write it): its rate is told by its headers, or assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clips import SLOW, Clip, write_video
+
+from panorama.video import find_videos, open_video
+
+UNTOLD = {
+    "untold.hevc": ("libx265", "yuv420p", {"x265-params": "log-level=none:vui-timing-info=0"}),
+    "untold.mjpeg": ("mjpeg", "yuvj420p", {}),
+}
+
+
+@pytest.mark.parametrize("name", ["bare.h264", "bare-b.h264", "bare.hevc"])
+def test_the_rate_is_the_one_that_the_headers_tell(name: str, clips: Callable[[str], Clip]) -> None:
+    with open_video(clips(name).path) as reader:
+        assert reader.info.average_rate == SLOW and not reader.info.assumed_rate
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_a_rate_that_nothing_tells_is_assumed_and_said_to_be(name: str, tmp_path: Path, run) -> None:
+    codec, pixel_format, options = UNTOLD[name]
+    path = write_video(
+        tmp_path / name, codec, rate=SLOW, pixel_format=pixel_format, codec_options=options
+    ).path
+    with open_video(path) as reader:
+        assert reader.info.average_rate == 25 and reader.info.assumed_rate
+    done = run("index", path)
+    told = f"{name}: it stores no times, 25 frames a second were assumed"
+    assert done.status == 0 and told in done.err
+    assert "ffmpeg -framerate" in run("videos", "--json").json[0]["decode_note"]
+
+
+@pytest.mark.parametrize("name", ["constant.mp4", "b-frames.avi", "b-frames.ts", "mpeg2.mpg", "animated.gif"])
+def test_a_container_is_believed(name: str, clips: Callable[[str], Clip]) -> None:
+    with open_video(clips(name).path) as reader:
+        assert not reader.info.assumed_rate
+
+
+def test_bare_streams_are_found_in_folders(tmp_path: Path) -> None:
+    for name in ("a.h264", "b.hevc", "c.mjpeg", "d.m2v", "e.264", "f.h265", "g.265"):
+        (tmp_path / name).touch()
+    found = find_videos([str(tmp_path)])
+    assert len(found.videos) == 7 and not found.ignored
