@@ -23,7 +23,7 @@ class VideoInfo:
         average_rate: frames per second as the container claims, None where it does not.
         streams: moving pictures that the file holds; one of them is read.
         mirrored: whether what readers return was also mirrored left to right, after it was turned.
-        assumed_rate: whether neither times nor a rate are stored, so that `average_rate` is the demuxer's habit.
+        assumed_rate: whether the file tells neither times nor a rate; the demuxer's habit is taken.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""A stream without a container (.h264, as small cameras write it): its rate is told by its headers, or assumed."""
+"""A stream without a container, as small cameras write it: its rate is told by its headers, or assumed."""
 
 from __future__ import annotations
 

@@ -318,7 +318,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
                 more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
                 say(f"  {NAMED} {shlex.quote(report.pictures[0])}{more}")
     damaged = [f for f in report.files if f.damage]
-    for title, files in (("read, with losses or assumptions", damaged), ("gave no segment", report.of(FAILED))):
+    reserved = "read, with losses or assumptions"
+    for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):
         if files:
             say(f"{title}:")
             for file in files:

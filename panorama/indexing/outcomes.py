@@ -34,7 +34,7 @@ class FileOutcome:
         unchanged: sampled frames that the change gate passed over.
         networks: by stage, the model and the format and device it runs in, and why not in a faster one.
         note: what was lost, or why it failed or was skipped.
-        damage: what of a file that the library holds was not decoded or had to be assumed, None where nothing was.
+        damage: what of a file that the library holds was not decoded or had to be assumed, None: nothing.
     """
 
     path: str

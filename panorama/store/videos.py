@@ -32,7 +32,7 @@ class VideoRow:
         start_time_unix: wall-clock time of the first frame, None where unknown.
         time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
         time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
-        decode_note: what was not decoded (damage, further video streams) or assumed (times); None where nothing was.
+        decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
     """
 
     name: str

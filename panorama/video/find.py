@@ -17,7 +17,7 @@ from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, picture_states
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
     | {".ts", ".mts", ".m2ts", ".wmv", ".3gp", ".ogv", ".vob"}
-    | {".h264", ".264", ".h265", ".265", ".hevc", ".mjpeg", ".m2v"}  # bare streams, as small cameras write them
+    | {".h264", ".264", ".h265", ".265", ".hevc", ".mjpeg", ".m2v"}  # streams without a container
 )
 _BLOCK_BYTES = 1 << 20
 _SAMPLES = 8

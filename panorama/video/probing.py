@@ -12,7 +12,6 @@ from pathlib import Path
 import av
 import numpy as np
 from av.container import InputContainer
-from av.format import Flags
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
@@ -34,6 +33,8 @@ LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
 BLOCK_FORMATS = frozenset({"mpegts"})
+NO_TIMESTAMPS = 0x80
+"""FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
 MAX_READ_ERRORS = 16
 SEARCHED_BYTES = 65_536
 """For so many bytes a demuxer looks for the next block of a transport stream before it gives an error."""
@@ -220,7 +221,7 @@ def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | No
     Where a file is a bare stream (.h264, .hevc, .mjpeg), the demuxer's average is a constant of its own; the
     stream's headers may tell the rate, which shows once they were decoded.
     """
-    if not container.format.flags & Flags.no_timestamps.value:
+    if not container.format.flags & NO_TIMESTAMPS:
         return stream.average_rate or stream.guessed_rate, False
     return stream.guessed_rate or stream.average_rate, stream.codec_context.framerate is None
 
