@@ -126,7 +126,7 @@ def test_replaced_and_removed_videos_leave_the_table(store):
     for k in range(4):
         index(store, f"{k}.mp4", seed=k)
     loaded(store)
-    store.remove_video("1.mp4")
+    store.remove_videos(["1.mp4"])
     index(store, "2.mp4", content="changed", seed=9)
     expected = np.concatenate([unit_vectors(3, k) for k in (0, 3, 9)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)
@@ -173,8 +173,8 @@ def test_the_inverted_file_of_before_an_older_catalog_was_put_back_finds_what_th
         assert VectorIndex(loaded(later), flat_rows=100, exact_rows=10, build=True).kind != "exact"
     shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
     with Store.open(path) as restored:
-        restored.remove_video("0.mp4")
-        restored.remove_video("1.mp4")
+        restored.remove_videos(["0.mp4"])
+        restored.remove_videos(["1.mp4"])
         assert len(loaded(restored)) == 300  # the cache is written anew, for the crops that are left
         index(restored, "4.mp4", seed=4, tracks=900)
         table = loaded(restored)
@@ -220,7 +220,7 @@ def test_rows_of_dead_segments_in_compacted_files_are_left_out(store):
         index(store, f"{k}.mp4", seed=k)
     store.compact()
     loaded(store)
-    store.remove_video("1.mp4")
+    store.remove_videos(["1.mp4"])
     assert store.snapshot().has_dead_rows
     expected = np.concatenate([unit_vectors(3, 0), unit_vectors(3, 2)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)
@@ -271,7 +271,7 @@ def test_a_table_follows_random_changes(store):
         name = f"{rng.integers(5)}.mp4"
         action = rng.integers(4)
         if action == 0 and name in seeds:
-            store.remove_video(name)
+            store.remove_videos([name])
             del seeds[name]
         elif action == 1:
             store.compact()
