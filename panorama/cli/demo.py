@@ -13,7 +13,8 @@ import click
 
 from panorama.cli.album import described
 from panorama.cli.common import say
-from panorama.cli.indexing import NO_VIDEO, ProgressLine
+from panorama.cli.index_report import NO_VIDEO
+from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import Hooks
