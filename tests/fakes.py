@@ -162,6 +162,7 @@ def run_panorama() -> None:
 
         import scipy.optimize  # noqa: F401
 
+        import panorama.hit_clips
         import panorama.indexing.run
         import panorama.listed_videos
         import panorama.sheet

@@ -137,7 +137,7 @@ def test_remove_takes_out_one_video_and_names_near_ones(store):
     check_whole(store.snapshot())
     with pytest.raises(UnknownVideo, match=r"no video 'gate-3.mp4'.*'gate-2.mp4'.*panorama videos"):
         store.remove_videos(["gate-3.mp4"])
-    with pytest.raises(UnknownVideo, match="no video 'gate-3.mp4'"):
+    with pytest.raises(UnknownVideo, match=r"no video 'gate-3.mp4'"):
         store.remove_videos(["gate-2.mp4", "gate-3.mp4"])
     assert list(names(store)) == ["gate-2.mp4"]
     before = store.snapshot()

@@ -15,13 +15,15 @@ from panorama.cli.common import opened, say, size
 from panorama.cli.limits import kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError
+from panorama.hit_clips import write_clips
+from panorama.hits import hits_of
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, write_sheet
 from panorama.track_boxes import TrackBoxes
 
 

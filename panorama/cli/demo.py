@@ -17,13 +17,14 @@ from panorama.cli.index_report import NO_VIDEO
 from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
+from panorama.hits import hits_of
 from panorama.indexing.outcomes import Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted
 from panorama.opening import open_library
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
-from panorama.sheet import hits_of, write_sheet
+from panorama.sheet import write_sheet
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers what it chose."""
