@@ -6,16 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
+from panorama.hits import Hit
+from panorama.track_boxes import TrackBoxes
 from panorama.video import VideoFrame, VideoReader, open_video
-
-if TYPE_CHECKING:
-    from panorama.sheet import Hit
 
 NEAR = 120
 """Frames that are decoded on to instead of sought: a seek begins at a keyframe, about as far before."""
@@ -52,6 +50,11 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
     if not Path(paths[video]).exists():
         raise VideoOpenError(f"{video} is gone; if it was moved, index it where it is now")
     return paths[video]
+
+
+def stamps_of(hits: Sequence[Hit], tracks: TrackBoxes) -> Stamps:
+    """Those of the frames that hits name."""
+    return tracks.stamps((hit.video, int(hit.frame)) for hit in hits if hit.frame is not None)
 
 
 def frames_of(

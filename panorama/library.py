@@ -188,8 +188,7 @@ class Library(HeldOpen):
             UnknownVideo: the library holds one of them not.
         """
         chosen = names_of(videos, self.videos())
-        for name in chosen:
-            self._store.remove_video(name)
+        self._store.remove_videos(chosen)
         return chosen
 
     def compact(self) -> int:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from panorama.errors import UsageError, unknown
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
+from panorama.shared_cameras import shared_cameras, telling_pattern
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date
 from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
@@ -110,7 +111,7 @@ class RecordingReport:
             )
         told.extend(
             f"camera {camera!r} is {counted(len(folders), 'folder')}: {_some([str(f) for f in folders])}; if"
-            f' they are cameras of their own: panorama clock --camera-from "{_telling(folders)}"'
+            f' they are cameras of their own: panorama clock --camera-from "{telling_pattern(folders)}"'
             for camera, folders in self.shared
         )
         return told
@@ -206,7 +207,7 @@ def apply_rule(
         rows = store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
     told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
-    return replace(report, shared=_shared(store.recorded(), fresh)) if told else report
+    return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
 
 
 def _by_rule(
@@ -275,44 +276,6 @@ def _of_folders(
 def _without_camera(store: Store, names: Sequence[str]) -> list[RecordedRow]:
     """Those of some videos that have no camera."""
     return [row for row in store.recorded(names) if not row.recorded.camera] if names else []
-
-
-def _shared(
-    known: Sequence[RecordedRow], fresh: Collection[str] | None
-) -> tuple[tuple[str, tuple[PurePath, ...]], ...]:
-    """Cameras that are several folders, by more than a date, one of which holds nothing but fresh videos."""
-    folders: dict[str, dict[PurePath, bool]] = {}
-    for row in known:
-        of = folders.setdefault(row.recorded.camera, {})
-        folder = PurePath(row.uri).parent
-        of[folder] = of.get(folder, True) and (fresh is None or row.name in fresh)
-    found = []
-    for camera, of in sorted(folders.items()):
-        # 2026-03-01/gate and 2026-03-02/gate are one camera on two days.
-        several = {tuple(filter(_is_named, f.parts)): f for f in sorted(of)}
-        if camera and len(several) > 1 and any(of.values()):
-            found.append((camera, tuple(several.values())))
-    return tuple(found)
-
-
-def _telling(folders: Sequence[PurePath]) -> str:
-    """The shortest pattern of cameras that tells folders apart; no camera is a date."""
-    named: list[bool] = []  # from the innermost folder on
-    told: set[tuple[str, ...]] = set()
-    while len(told) < len(folders):
-        named.append(any(_is_named(_part(folder, len(named))) for folder in folders))
-        told = {tuple(_part(f, k) for k, is_named in enumerate(named) if is_named) for f in folders}
-    return "/".join("{camera}" if is_named else "*" for is_named in reversed(named)) + "/*"
-
-
-def _part(folder: PurePath, level: int) -> str:
-    """The name of a folder or of one that it lies in, '' beyond the outermost."""
-    return folder.parts[-1 - level] if level < len(folder.parts) else ""
-
-
-def _is_named(part: str) -> bool:
-    """Whether a folder's name is more than a date or a number."""
-    return any(map(str.isalpha, part))
 
 
 def date_videos(

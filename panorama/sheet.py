@@ -1,151 +1,26 @@
-"""Rows of a query result enter; a contact sheet of the hits, or one clip per stretch of hits, leaves."""
+"""Hits enter; a contact sheet of them leaves, each in its frame with its box."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError, QueryError, UnknownVideo, UsageError, VideoError
-from panorama.hit_frames import NoFrame, Stamps, file_of_hit, frames_of
+from panorama.errors import UsageError
+from panorama.hit_frames import NoFrame, frames_of, stamps_of
+from panorama.hits import Drawn, Hit, sifted
 from panorama.lines import clock, counted, one_line
 from panorama.store.layout import whole_file
-from panorama.track_boxes import Box, TrackBoxes
+from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
-CLIP_MARGIN_SECONDS = 0.5
-MERGE_GAP_SECONDS = 2.0
-LONGEST_SECONDS = 1e9
-"""No video is as long; 32 years. Computing with larger numbers loses parts of a second."""
-FARTHEST_PIXELS = 1e6
-NAME_BYTES = 240
-"""Of a clip's name; file systems take 255, and while it is written its name is longer."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One place to show: a moment of a video, with the box of what was found there if there is one."""
-
-    video: str
-    time_seconds: float
-    entity: str
-    score: float | None
-    box_xyxy: Box | None
-    end_seconds: float | None = None
-    track_id: int | None = None
-    frame: int | None = None
-    similarity: float | None = None
-    band: str = ""
-    crop_id: int | None = None
-
-    @property
-    def last_seconds(self) -> float:
-        """Its end, or its one instant."""
-        return self.time_seconds if self.end_seconds is None else self.end_seconds
-
-    def untimed(self) -> str:
-        """Why it is at no time that a video could have, in the row's own numbers; '' where it may be."""
-        if math.isnan(self.time_seconds):
-            return f"{self.video}: the row has no time"
-        if all(abs(seconds) < LONGEST_SECONDS for seconds in (self.time_seconds, self.last_seconds)):
-            return ""
-        return f"{self.video}: no video has the time of the row, {self._span()}"
-
-    def uncuttable(self) -> str:
-        """Why no clip can be cut at it; '' where one may be."""
-        if self.last_seconds < self.time_seconds:
-            return f"{self.video}: the row ends before it begins, {self._span()}"
-        if self.last_seconds + CLIP_MARGIN_SECONDS <= 0:
-            return f"{self.video}: the row is before the beginning of the video, {self._span()}"
-        return self.untimed()
-
-    def _span(self) -> str:
-        end = "" if self.end_seconds is None else f" to {self.end_seconds:g}"
-        return f"{self.time_seconds:g}{end} seconds"
-
-    def told(self) -> str:
-        """What it is and how sure, in a line."""
-        return "  ".join(part for part in (self.entity, self.sure()) if part)
-
-    def sure(self) -> str:
-        """How sure it is: score, band and similarity, those that there are."""
-        parts = [] if self.score is None else [f"{self.score:.2f}"]
-        parts += [self.band] if self.band else []
-        parts += [] if self.similarity is None else [f"similarity {self.similarity:.2f}"]
-        return "  ".join(parts)
-
-
-def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
-    """The places that result rows name; they need a video and a time or start_time.
-
-    Raises:
-        QueryError: the result has no such columns, or what is no number of seconds in them.
-    """
-    start = "time" if "time" in columns else "start_time"
-    if "video" not in columns or start not in columns:
-        raise QueryError(
-            f"pictures need the columns video and time (or start_time), the result has {', '.join(columns)}; "
-            "try SELECT frames WHERE entity = '...' or SELECT moments WHERE entity = '...'"
-        )
-    hits = []
-    for row in rows:
-        hits.append(
-            Hit(
-                str(row["video"]),
-                _seconds(row, start, math.nan),
-                str(row.get("entity") or ""),
-                None if row.get("score") is None else float(row["score"]),
-                _box(row),
-                _seconds(row, "end_time", None),
-                row.get("track_id"),
-                row.get("frame"),
-                None if row.get("similarity") is None else float(row["similarity"]),
-                str(row.get("band") or ""),
-                row.get("crop_id"),
-            )
-        )
-    return hits
-
-
-def _box(row: Mapping[str, Any]) -> Box | None:
-    """The box of a row; None where a corner is NULL, no number, NaN or far outside of any picture."""
-    corners = [row.get(name) for name in ("x1", "y1", "x2", "y2")]
-    x1, y1, x2, y2 = (float(c) if isinstance(c, (int, float, Decimal)) else math.nan for c in corners)
-    return (x1, y1, x2, y2) if all(abs(c) < FARTHEST_PIXELS for c in (x1, y1, x2, y2)) else None
-
-
-@overload
-def _seconds(row: Mapping[str, Any], column: str, missing: float) -> float: ...
-@overload
-def _seconds(row: Mapping[str, Any], column: str, missing: None) -> float | None: ...
-def _seconds(row: Mapping[str, Any], column: str, missing: float | None) -> float | None:
-    """The time in a column of a row, `missing` where it has none."""
-    value = row.get(column)
-    try:
-        return missing if value is None else float(value)
-    except (TypeError, ValueError):
-        raise QueryError(
-            f"pictures need {column} in seconds from the start of the video, the result has {value!s:.40}"
-        ) from None
-
-
-def sifted(hits: Iterable[Hit], why_not: Callable[[Hit], str]) -> tuple[list[Hit], list[str]]:
-    """The hits with nothing against them, and what is told of the others, each thing once."""
-    told = [(hit, why_not(hit)) for hit in hits]
-    return [hit for hit, why in told if not why], list(dict.fromkeys(why for _, why in told if why))
 
 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
@@ -175,14 +50,6 @@ class _Tile:
     picture: NDArray[np.uint8]
 
 
-@dataclass(slots=True)
-class SheetReport:
-    """How many pictures or clips were made, and what could not be."""
-
-    drawn: int = 0
-    failed: list[str] = field(default_factory=list)
-
-
 def check_sheet_suffix(out: Path) -> None:
     """Raise UsageError where no picture format goes with the file's suffix."""
     if out.suffix.lower() not in SHEET_SUFFIXES:
@@ -196,7 +63,7 @@ def write_sheet(
     limit: int = 24,
     columns: int = 4,
     tracks: TrackBoxes | None = None,
-) -> SheetReport:
+) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
 
     Args:
@@ -211,7 +78,7 @@ def write_sheet(
         LibraryWriteError: the file cannot be written.
     """
     check_sheet_suffix(out)
-    report = SheetReport()
+    report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
@@ -260,11 +127,6 @@ def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
     return out
 
 
-def stamps_of(hits: Sequence[Hit], tracks: TrackBoxes) -> Stamps:
-    """Those of the frames that hits name."""
-    return tracks.stamps((hit.video, int(hit.frame)) for hit in hits if hit.frame is not None)
-
-
 def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
     """A hit in its frame (H, W, 3)."""
     height, width = rgb.shape[:2]
@@ -307,103 +169,3 @@ def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 /
         if cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, 1)[0][0] <= room:
             return text
     return facts
-
-
-def write_clips(
-    hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None = None
-) -> SheetReport:
-    """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
-
-    Each has a name of its own. The folder is made; where no clip came of it, it is taken away again.
-
-    Args:
-        tracks: tells where a track is in every frame, for hits that are a stretch of one.
-
-    Raises:
-        LibraryWriteError: the folder or a clip cannot be written.
-    """
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
-    try:
-        return _clips(hits, paths, folder, tracks)
-    finally:
-        with suppress(OSError):  # one that is not empty stays, and so those above it
-            for place in missing:
-                place.rmdir()
-
-
-def _clips(
-    hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None
-) -> SheetReport:
-    from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
-
-    report = SheetReport()
-    cuttable, report.failed = sifted(hits, Hit.uncuttable)
-    taken: set[str] = set()
-    for (video, entity), stretches in _stretches(cuttable).items():
-        for stretch in stretches:
-            start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
-            stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
-            name = _clip_name(video, entity, start, taken)
-            try:
-                path = file_of_hit(video, paths)
-                boxes = _boxes_of(stretch, tracks)
-                known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
-                stamps = {frame: pts for (_, frame), pts in known.items()}
-                write_clip(path, start, stop, folder / name, boxes=boxes, stamps=stamps)
-            except (UnknownVideo, VideoError) as exc:
-                report.failed.append(f"{name}: {exc}")
-            else:
-                report.drawn += 1
-    return report
-
-
-def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
-    """Frame -> boxes: those of the hits, and all of a track of which a hit is more than a frame."""
-    whole = {hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
-    boxes: dict[int, list[Box]] = defaultdict(list)
-    if tracks is not None:
-        boxes.update(tracks.along(whole))
-    for hit in stretch:
-        followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
-        if hit.box_xyxy is not None and hit.frame is not None and not followed:
-            boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
-    return boxes
-
-
-def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
-    """The name of a clip, one that is not taken yet, short enough for a file; it is taken then."""
-    thing = _cut(_safe(entity), NAME_BYTES // 3) or "hit"
-    for again in itertools.count(1):
-        end = f"-{thing}-{start:09.2f}{'' if again == 1 else f'-{again}'}.mp4"
-        name = _cut(_safe(video).lstrip("."), NAME_BYTES - len(end.encode())) + end
-        if name.casefold() not in taken:
-            break
-    taken.add(name.casefold())
-    return name
-
-
-def _cut(text: str, most_bytes: int) -> str:
-    """The end of a text, in at most so many bytes of UTF-8."""
-    return text.encode()[-most_bytes:].decode(errors="ignore")
-
-
-def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
-    found: dict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
-    for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
-        group = found[hit.video, hit.entity]
-        if group:
-            end = max(h.last_seconds for h in group[-1])
-            if hit.time_seconds - end <= MERGE_GAP_SECONDS:
-                group[-1].append(hit)
-                continue
-        group.append([hit])
-    return dict(found)
-
-
-def _safe(name: str) -> str:
-    """A name without what separates folders or what shells and other systems take for something else."""
-    return re.sub(r"[^\w.-]+", "-", name).strip("-")

@@ -27,7 +27,8 @@ from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces
 from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.sorted_rows import BOX, SPAN
-from panorama.store.vectors import VectorIndex, VectorTable, read_crop_ids
+from panorama.store.vector_table import VectorTable, read_crop_ids
+from panorama.store.vectors import VectorIndex
 
 DEEPEN_BATCH = 64
 

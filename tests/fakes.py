@@ -150,7 +150,7 @@ def start_panorama(*arguments: object, cwd: Path, **options: object) -> subproce
 def run_panorama() -> None:
     """What `start_panorama` runs; with --as-nobody first, by a user who owns nothing."""
     from panorama.__main__ import main
-    from panorama.cli import album, asking, indexing  # noqa: F401  what nobody could not read later
+    from panorama.cli import album, asking, indexing, why  # noqa: F401  what nobody could not read later
     from panorama.library import Library
 
     Library.proposer = property(lambda self: ColoredThings())  # type: ignore[method-assign, assignment]
@@ -162,6 +162,7 @@ def run_panorama() -> None:
 
         import scipy.optimize  # noqa: F401
 
+        import panorama.hit_clips
         import panorama.indexing.run
         import panorama.listed_videos
         import panorama.sheet

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
 from panorama.store.schema import segment_of
 from panorama.store.vector_cache import prints_of
-from panorama.store.vectors import Neighbours, VectorTable
+from panorama.store.vector_table import VectorTable
 
 MODEL = "model-hash-" + "0" * 53
 FRAMES = 12
@@ -125,10 +125,6 @@ def lacking(store: Store, model_hash: str, exit: int) -> list[int]:
 
 def table_of(crop_ids: np.ndarray, vectors: np.ndarray, folder: Path | None = None) -> VectorTable:
     return VectorTable(MODEL, 1, crop_ids, crop_ids // 4, prints_of(vectors), vectors, folder)
-
-
-def pairs(found: Neighbours) -> set[tuple[int, int]]:
-    return set(zip(found.query_index.tolist(), found.rows.tolist(), strict=True))
 
 
 def clustered(count: int, seed: int = 0, clusters: int = 150, dim: int = 16) -> np.ndarray:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from panorama.cli import indexing
-from panorama.cli.indexing import ProgressLine, Speed, fitted, progress_texts
+from panorama.cli import progress
+from panorama.cli.progress import ProgressLine, Speed, fitted, progress_texts
 from panorama.indexing.parcels import Progress
 
 
@@ -49,7 +49,7 @@ def test_progress_fits_the_terminal_and_keeps_name_and_bar(width, line):
 def test_what_was_decoded_before_a_files_turn_is_no_speed(monkeypatch, capsys):
     seconds = iter([10.0, 10.5, 12.0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(indexing, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
     monkeypatch.setenv("COLUMNS", "120")
     line = ProgressLine(quiet=False)
     video = SimpleNamespace(name="a.mp4")

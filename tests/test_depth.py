@@ -22,7 +22,7 @@ from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
 from panorama.source import SnapshotVectors
 from panorama.store import Store
-from panorama.store.vectors import VectorTable
+from panorama.store.vector_table import VectorTable
 
 Run = Callable[..., Ran]
 SHALLOW = IngestSettings(samples_per_second=10, depth=1)

@@ -12,7 +12,8 @@ import pytest
 from clips import damage_packet, number_in, write_video
 
 from panorama.hit_frames import GONE, LOST, NEAR, UNKNOWN, UNREAD, NoFrame, frames_of
-from panorama.sheet import Hit, write_sheet
+from panorama.hits import Hit
+from panorama.sheet import write_sheet
 from panorama.track_boxes import TrackBoxes
 from panorama.video import open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip

@@ -7,93 +7,118 @@ import shutil
 
 import numpy as np
 import pytest
-from store_samples import MODEL, clustered, pairs, table_of, unit_vectors
+from store_samples import MODEL, clustered, table_of, unit_vectors
 
 from panorama.store import inverted, inverted_training, pack_ids
-from panorama.store.vectors import Neighbours, Restriction, VectorIndex
+from panorama.store.vector_table import VectorTable
+from panorama.store.vectors import VectorIndex
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """12,000 rows in 12 segments with an inverted file, and the same rows to be compared one by one."""
+    """12,000 rows in 12 segments, with an inverted file."""
     crop_ids = np.concatenate([pack_ids(s, np.arange(1000)) for s in range(1, 13)])
     table = table_of(crop_ids, clustered(12_000), tmp_path_factory.mktemp("ivf"))
-    return table, VectorIndex(table, flat_rows=100, exact_rows=10, build=True), VectorIndex(table)
+    return table, VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
 
 
 QUERIES = clustered(40, seed=8)
+LEAST = np.full(len(QUERIES), 0.85, np.float32)
 
 
-def recall(found: Neighbours, truth: Neighbours) -> float:
-    return len(pairs(found) & pairs(truth)) / max(len(truth), 1)
+def best(table: VectorTable, queries: np.ndarray, count: int, rows: np.ndarray | None = None) -> list:
+    """Rows of the best of each query, by comparing every row of the table or of some."""
+    rows = np.arange(len(table)) if rows is None else rows
+    return [rows[np.argsort(-(table.vectors[rows] @ query), kind="stable")[:count]] for query in queries]
+
+
+def above(table: VectorTable, queries: np.ndarray, least: float, rows: np.ndarray | None = None) -> list:
+    """Rows at least so similar to each query, by comparing every row of the table or of some."""
+    rows = np.arange(len(table)) if rows is None else rows
+    return [rows[table.vectors[rows] @ query >= least] for query in queries]
+
+
+def nearest(index: VectorIndex, queries: np.ndarray, count: int, rows: np.ndarray | None = None) -> list:
+    return [index.nearest(query, count, rows) for query in queries]
+
+
+def recall(found: list, truth: list) -> float:
+    """The share of what is true that is among what is found; what is None is no answer."""
+    held = [np.isin(true, near) for near, true in zip(found, truth, strict=True) if near is not None]
+    assert len(held) == len(truth)
+    return float(np.concatenate(held).mean())
 
 
 def test_the_inverted_file_finds_what_comparing_every_row_finds(large):
-    _, approximate, exact = large
-    assert approximate.kind == "IndexIVFScalarQuantizer" and exact.kind == "exact"
-    found, truth = approximate.search(QUERIES, 20), exact.search(QUERIES, 20)
-    assert recall(found, truth) >= 0.99
-    np.testing.assert_allclose(found.similarity[:20], truth.similarity[:20], atol=1e-5)
-    found, truth = approximate.range_search(QUERIES, 0.85), exact.range_search(QUERIES, 0.85)
-    assert recall(found, truth) >= 0.99 and len(truth) > 500
-    assert pairs(found) <= pairs(exact.range_search(QUERIES, 0.85 - 1e-5))
+    table, index = large
+    assert index.kind == "IndexIVFScalarQuantizer" and VectorIndex(table).kind == "exact"
+    assert recall(nearest(index, QUERIES, 20), best(table, QUERIES, 20)) >= 0.99
+    found, truth = index.near(QUERIES, LEAST), above(table, QUERIES, 0.85)
+    assert recall(found, truth) >= 0.99 and sum(map(len, truth)) > 500
+    # What is found besides lies no deeper than codes are wrong by, so that little is compared in vain.
+    lowest = min((table.vectors[rows] @ query).min() for rows, query in zip(found, QUERIES, strict=True))
+    assert 0.8 < 0.85 - 2 * index._ivf._margin(QUERIES) <= lowest
+
+
+def test_without_an_inverted_file_every_row_is_to_be_compared(large):
+    exact = VectorIndex(large[0])
+    assert exact.near(QUERIES, LEAST) is None and exact.nearest(QUERIES[0], 3) is None
+    assert exact.codes(0.85) is None
+
+
+def test_queries_of_another_length_are_refused(large):
+    with pytest.raises(ValueError, match=r"\(Q, 16\), got \(1, 3\)"):
+        large[1].nearest(np.zeros(3, np.float32), 1)
 
 
 def test_the_inverted_file_looks_into_few_lists_where_that_is_enough(large):
-    _, approximate, _ = large
-    file = approximate._ivf
+    index = large[1]
+    file = index._ivf
     assert file is not None and file._probes(0.85) < 0.2 * file._index.nlist
-    assert file._probes(-0.5) is None and approximate.near(QUERIES, np.full(40, -0.5)) is None
+    assert file._probes(-0.5) is None and index.near(QUERIES, np.full(40, -0.5)) is None
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.6])
-def test_the_inverted_file_respects_a_restriction(large, share):
-    table, approximate, exact = large
+def test_the_inverted_file_finds_within_some_rows(large, share):
+    table, index = large
     rng = np.random.default_rng(3)
-    restrict = Restriction(crop_ids=rng.choice(table.crop_ids, int(share * len(table)), replace=False))
-    found, truth = approximate.search(QUERIES, 10, restrict), exact.search(QUERIES, 10, restrict)
-    assert recall(found, truth) >= 0.99
-    assert np.isin(table.crop_ids[found.rows], restrict.crop_ids).all()
-    found, truth = (
-        approximate.range_search(QUERIES, 0.85, restrict),
-        exact.range_search(QUERIES, 0.85, restrict),
-    )
-    assert recall(found, truth) >= 0.99
-    by_segment = Restriction(segments=np.array([2, 5]))
-    assert recall(approximate.search(QUERIES, 10, by_segment), exact.search(QUERIES, 10, by_segment)) >= 0.99
+    some = np.sort(rng.choice(len(table), int(share * len(table)), replace=False))
+    for rows in (some, np.flatnonzero(np.isin(table.crop_ids >> 32, [2, 5]))):
+        found, truth = index.near(QUERIES, LEAST, rows), above(table, QUERIES, 0.85, rows)
+        assert recall(found, truth) >= 0.99
+        assert np.isin(np.concatenate(found), rows).all()
+        found = nearest(index, QUERIES, 10, rows)
+        told = [number for number, near in enumerate(found) if near is not None]
+        # So few of 100 rows are in the lists looked at first that comparing these is quicker.
+        assert len(told) == len(QUERIES) or len(rows) < 200
+        truth = best(table, QUERIES, 10, rows)
+        if told:
+            assert recall([found[k] for k in told], [truth[k] for k in told]) >= 0.99
+            assert np.isin(np.concatenate([found[k] for k in told]), rows).all()
 
 
 def test_the_best_are_sought_as_deep_as_they_lie(large):
-    table, approximate, exact = large
-    file = approximate._ivf
+    table, index = large
+    file = index._ivf
     for queries in (table.vectors[:60], unit_vectors(60, seed=11, dim=table.dim)):
         shares, depths = [], []
         for query in queries:
             for count in (5, 60):
-                truth = exact.search(query[None], count)
-                shares.append(recall(approximate.search(query[None], count), truth))
+                truth = best(table, query[None], count)
+                shares.append(recall([index.nearest(query, count)], truth))
                 level = file._reached(query[None], count, None)
                 # A bound: so much the best of all reach at least.
-                assert level is not None and level <= truth.similarity[-1] + 1e-6
+                assert level is not None and level <= table.vectors[truth[0][-1]] @ query + 1e-6
                 depths.append(file._probes(level) or file._index.nlist)
         assert np.mean(shares) >= 0.99
         assert np.mean(depths[::2]) < np.mean(depths[1::2])
     few = np.arange(25)
-    assert file._reached(queries[:1], 30, few) is None and approximate.nearest(queries[0], 30, few) is None
-
-
-def test_near_holds_at_least_the_rows_above(large):
-    _, approximate, exact = large
-    near = approximate.near(QUERIES, np.full(len(QUERIES), 0.85))
-    assert near is not None and exact.near(QUERIES, np.full(len(QUERIES), 0.85)) is None
-    truth = exact.range_search(QUERIES, 0.85)
-    found = [np.isin(truth.rows[truth.query_index == q], rows) for q, rows in enumerate(near)]
-    assert np.concatenate(found).mean() >= 0.99
+    assert file._reached(queries[:1], 30, few) is None and index.nearest(queries[0], 30, few) is None
 
 
 def test_a_small_search_takes_one_thread_and_a_large_one_all(large, monkeypatch):
-    _, approximate, _ = large
-    file, seen = approximate._ivf, []
+    index = large[1]
+    file, seen = index._ivf, []
 
     class Watched:
         def __getattr__(self, name):
@@ -106,29 +131,30 @@ def test_a_small_search_takes_one_thread_and_a_large_one_all(large, monkeypatch)
     before = inverted.faiss.omp_get_max_threads()
     inverted.faiss.omp_set_num_threads(3)
     try:
-        few = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        few = [*nearest(index, QUERIES, 20), *index.near(QUERIES, LEAST)]
         assert len(seen) >= 2 and set(seen) == {1}
         monkeypatch.setattr(inverted, "MANY_CODES", 100)
         seen.clear()
-        many = approximate.search(QUERIES, 20), approximate.range_search(QUERIES, 0.85)
+        many = [*nearest(index, QUERIES, 20), *index.near(QUERIES, LEAST)]
         assert len(seen) >= 2 and set(seen) == {3} and inverted.faiss.omp_get_max_threads() == 3
         seen.clear()
-        approximate.near(QUERIES, np.full(len(QUERIES), 0.85), np.arange(3))  # most codes are passed over
+        index.near(QUERIES, LEAST, np.arange(3))  # most codes are passed over
         assert set(seen) == {1}
     finally:
         inverted.faiss.omp_set_num_threads(before)
-    assert [pairs(found) for found in few] == [pairs(found) for found in many]
+    assert list(map(set, few)) == list(map(set, many))
 
 
 def test_an_inverted_file_is_used_again_by_the_next_process(large):
-    table, approximate, _ = large
+    table, index = large
     again = VectorIndex(table, flat_rows=100, exact_rows=10)
     assert again.kind == "IndexIVFScalarQuantizer"
-    assert pairs(again.search(QUERIES, 20)) == pairs(approximate.search(QUERIES, 20))
+    for mine, theirs in zip(nearest(again, QUERIES, 20), nearest(index, QUERIES, 20), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_rows_that_came_later_and_rows_that_went_are_respected(large, tmp_path):
-    table, _, _ = large
+    table, _ = large
     folder = tmp_path / "ivf"
     shutil.copytree(table.folder, folder)
     kept = table.crop_ids >> 32 != 3
@@ -138,32 +164,33 @@ def test_rows_that_came_later_and_rows_that_went_are_respected(large, tmp_path):
         np.concatenate([table.vectors[kept], later]),
         folder,
     )
-    approximate, exact = VectorIndex(changed, flat_rows=100, exact_rows=10), VectorIndex(changed)
-    assert approximate.kind != "exact"
+    index = VectorIndex(changed, flat_rows=100, exact_rows=10)
+    assert index.kind != "exact"
     queries = np.concatenate([later[:20], QUERIES])
-    assert recall(approximate.search(queries, 10), exact.search(queries, 10)) >= 0.99
-    assert recall(approximate.range_search(queries, 0.85), exact.range_search(queries, 0.85)) >= 0.99
+    assert recall(nearest(index, queries, 10), best(changed, queries, 10)) >= 0.99
+    found = index.near(queries, np.full(len(queries), 0.85))
+    assert recall(found, above(changed, queries, 0.85)) >= 0.99
 
 
 def test_codes_of_other_vectors_do_not_stand_for_crops_of_the_same_numbers(large, tmp_path):
     """After an older catalog was put back, crops got the numbers of others, whose codes stayed."""
-    table, _, _ = large
+    table, _ = large
     folder = tmp_path / "ivf"
     shutil.copytree(table.folder, folder)
     vectors = table.vectors.copy()
     others = clustered(1000, seed=22, clusters=12)
     vectors[3000:4000] = others
     changed = table_of(table.crop_ids, vectors, folder)
-    approximate, exact = VectorIndex(changed, flat_rows=100, exact_rows=10), VectorIndex(changed)
-    assert approximate.kind != "exact"
-    assert recall(approximate.search(others[:40], 10), exact.search(others[:40], 10)) >= 0.99
-    found, truth = approximate.range_search(others[:40], 0.85), exact.range_search(others[:40], 0.85)
-    assert recall(found, truth) >= 0.99 and len(truth) > 500
-    assert approximate._ivf is not None and approximate._ivf.worn
+    index = VectorIndex(changed, flat_rows=100, exact_rows=10)
+    assert index.kind != "exact"
+    assert recall(nearest(index, others[:40], 10), best(changed, others[:40], 10)) >= 0.99
+    found, truth = index.near(others[:40], LEAST), above(changed, others[:40], 0.85)
+    assert recall(found, truth) >= 0.99 and sum(map(len, truth)) > 500
+    assert index._ivf is not None and index._ivf.worn
 
 
 def test_building_again_adds_what_is_missing(large, tmp_path):
-    table, _, _ = large
+    table, _ = large
     folder = tmp_path / "ivf"
     shutil.copytree(table.folder, folder)
     grown = table_of(
@@ -171,9 +198,9 @@ def test_building_again_adds_what_is_missing(large, tmp_path):
         np.concatenate([table.vectors, clustered(2000, seed=21)]),
         folder,
     )
-    approximate = VectorIndex(grown, flat_rows=100, exact_rows=10, build=True)
-    assert approximate._ivf is not None and not approximate._ivf.worn and not len(approximate._ivf._missing)
-    assert recall(approximate.search(QUERIES, 20), VectorIndex(grown).search(QUERIES, 20)) >= 0.99
+    index = VectorIndex(grown, flat_rows=100, exact_rows=10, build=True)
+    assert index._ivf is not None and not index._ivf.worn and not len(index._ivf._missing)
+    assert recall(nearest(index, QUERIES, 20), best(grown, QUERIES, 20)) >= 0.99
     assert len(list(folder.glob("i*.faiss"))) == 1
 
 
@@ -193,7 +220,7 @@ def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
         VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
     half = VectorIndex(table, flat_rows=100, exact_rows=10)
     assert half._ivf is not None and half._ivf.worn and half.codes(0.9) >= 7000
-    assert recall(half.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    assert recall(nearest(half, QUERIES, 20), best(table, QUERIES, 20)) >= 0.99
     monkeypatch.setattr(inverted, "_add", add)
     monkeypatch.setattr(inverted, "_trained", lambda *_: pytest.fail("trained again"))
     waited = []
@@ -201,7 +228,7 @@ def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):
         table, flat_rows=100, exact_rows=10, build=True, wait=lambda: waited.append("for queries")
     )
     assert whole._ivf is not None and not len(whole._ivf._missing) and waited
-    assert recall(whole.search(QUERIES, 20), large[2].search(QUERIES, 20)) >= 0.99
+    assert recall(nearest(whole, QUERIES, 20), best(table, QUERIES, 20)) >= 0.99
     assert len(list((tmp_path / "ivf").glob("i*.faiss"))) == 1
 
 
@@ -244,7 +271,7 @@ def test_vectors_that_are_all_the_same_can_be_trained_on():
 
 
 def test_a_search_in_a_scope_finds_what_came_later_only_within_it(large):
-    table, _, _ = large
+    table, _ = large
     later = clustered(400, seed=21)
     grown = table_of(
         np.concatenate([table.crop_ids, pack_ids(20, np.arange(400))]),
@@ -268,7 +295,7 @@ def test_a_search_in_a_scope_finds_what_came_later_only_within_it(large):
 
 @pytest.mark.parametrize("damage", ["model", "truncated", "garbage", "rows"])
 def test_an_inverted_file_that_does_not_fit_is_not_used(large, tmp_path, damage):
-    table, _, exact = large
+    table, _ = large
     folder = tmp_path / "ivf"
     shutil.copytree(table.folder, folder)
     (file,), (rows,) = folder.glob("i*.faiss"), folder.glob("i*.rows")
@@ -281,14 +308,12 @@ def test_an_inverted_file_that_does_not_fit_is_not_used(large, tmp_path, damage)
     model = "another" if damage == "model" else MODEL
     other = dataclasses.replace(table, model_hash=model, folder=folder)
     index = VectorIndex(other, flat_rows=100, exact_rows=10)
-    assert index.kind == "exact"
-    assert pairs(index.search(QUERIES, 5)) == pairs(exact.search(QUERIES, 5))
+    assert index.kind == "exact" and index.nearest(QUERIES[0], 5) is None
 
 
 def test_very_large_tables_get_shorter_codes_and_keep_their_recall(monkeypatch):
     monkeypatch.setattr(inverted, "PQ_ROWS", 1000)
     table = table_of(pack_ids(1, np.arange(8000)), clustered(8000))
-    approximate = VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
-    assert approximate.kind == "IndexIVFPQ"
-    truth = VectorIndex(table).range_search(QUERIES, 0.85)
-    assert recall(approximate.range_search(QUERIES, 0.85), truth) >= 0.99
+    index = VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+    assert index.kind == "IndexIVFPQ"
+    assert recall(index.near(QUERIES, LEAST), above(table, QUERIES, 0.85)) >= 0.99

@@ -235,6 +235,14 @@ def test_a_mistake_raises_its_error_and_changes_nothing(library, tmp_path, error
     assert library.embedder.name == "color-bands"
 
 
+def test_where_another_process_took_one_of_several_videos_out_none_goes(library, monkeypatch):
+    held = library.videos().column("video").to_pylist()
+    monkeypatch.setattr("panorama.library.names_of", lambda *_: [*held, "gone-meanwhile.mp4"])
+    with pytest.raises(UnknownVideo, match="gone-meanwhile"):
+        library.remove_videos("*")
+    assert held and library.videos().column("video").to_pylist() == held
+
+
 def test_plain_sql_needs_no_model(library, monkeypatch):
     def fail(name=None):
         raise AssertionError("a model was loaded")

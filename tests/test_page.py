@@ -20,9 +20,9 @@ from fakes import Thing, write_film
 import panorama
 from panorama import hit_frames
 from panorama.errors import UsageError
+from panorama.hits import Hit
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
-from panorama.sheet import Hit
 
 RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
 NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""

@@ -23,7 +23,8 @@ from panorama.query.matching import AlbumMatcher
 from panorama.query.scoring import DENIED, SAME_PICTURE, TrackRows
 from panorama.store import Album
 from panorama.store.vector_cache import prints_of
-from panorama.store.vectors import VectorIndex, VectorTable
+from panorama.store.vector_table import VectorTable
+from panorama.store.vectors import VectorIndex
 
 DIM = 16
 BANDS = Calibration(0.6, 20.0, 0.2, 0.5, near_best=0.8)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from store_samples import index, video_row
+from store_samples import exemplar, index, video_row
 
 from panorama.store import Snapshot, Store, places
 from panorama.store import sorted_rows as accelerators
@@ -132,7 +132,7 @@ def growing(
         if number == compacted_at:
             store.compact()
         if number == removed_at:
-            store.remove_video(removed)
+            store.remove_videos([removed])
         snapshot = store.snapshot()
         every = {
             int(i) for path in snapshot.files["tracks"] for i in pq.read_table(path)["track_id"].to_numpy()
@@ -245,7 +245,9 @@ def test_erasing_leaves_no_copy(store: Store, monkeypatch: pytest.MonkeyPatch) -
     index(store, "a.mp4")
     index(store, "b.mp4")
     PlaceTables(store.snapshot()).prepare()
-    store.remove_video("a.mp4", erase=True)
+    track = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()[:1]
+    store.add_exemplars("cat", [exemplar()])
+    store.forget_entity("cat", track)
     assert not accelerators.folder_of(store.path).exists()
 
 

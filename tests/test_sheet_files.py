@@ -14,16 +14,9 @@ from fakes import Thing, write_film
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError
-from panorama.sheet import (
-    TILE_HEIGHT,
-    TILE_WIDTH,
-    Hit,
-    beside,
-    hits_of,
-    write_clips,
-    write_picture,
-    write_sheet,
-)
+from panorama.hit_clips import _stretches, write_clips
+from panorama.hits import Hit, hits_of
+from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, write_picture, write_sheet
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 
@@ -150,3 +143,16 @@ def test_of_a_path_the_end_is_kept():
     path = "archive/camera-of-the-main-entrance/2026-03-01/people-one-by-one-in-the-morning.mp4"
     text = beside(path, "0:02.0", TILE_WIDTH - 8, 0.38, 1.0)
     assert re.fullmatch(r"\.\.\..*people-one-by-one-in-the-morning\.mp4  0:02\.0", text)
+
+
+def test_what_stretches_of_hits_take_grows_with_their_number(monkeypatch):
+    """Every end was looked at again for every hit: rows of half an hour of frames took minutes to cut."""
+    looked, end = [], Hit.last_seconds.fget
+    monkeypatch.setattr(Hit, "last_seconds", property(lambda hit: looked.append(hit) or end(hit)))
+    frames = [Hit("a.mp4", second / 25, "red", 1.0, None) for second in range(2000)]
+    later = [Hit("a.mp4", 82.5, "red", 1.0, None, 90.0), Hit("a.mp4", 91.9, "red", 1.0, None)]
+    last = Hit("a.mp4", 94.0, "red", 1.0, None)
+    other = Hit("a.mp4", 10.0, "blue", 1.0, None)
+    found = _stretches([last, *later, *frames, other])
+    assert found == {("a.mp4", "red"): [frames, later, [last]], ("a.mp4", "blue"): [[other]]}
+    assert len(looked) <= 2 * (len(frames) + 4)

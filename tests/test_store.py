@@ -231,7 +231,7 @@ def test_segment_numbers_are_never_used_again(store):
     with store.begin_segment("c", "s") as first:
         pass
     index(store, "a.mp4")
-    store.remove_video("a.mp4")
+    store.remove_videos(["a.mp4"])
     store.sweep(grace_seconds=0)
     with store.begin_segment("c", "s") as later:
         assert later.segment > first.segment + 1
@@ -313,8 +313,9 @@ def test_versions_change_with_what_can_change_an_answer_and_only_then(store):
 
 def test_a_data_file_that_was_erased_meanwhile_is_not_told_as_lost(store):
     index(store, "a.mp4")
-    (path,) = store.snapshot().files["tracks"]
-    store.remove_video("a.mp4", erase=True)
+    (path,) = store.snapshot().files["crops"]
+    store.add_exemplars("cat", [exemplar()])
+    store.forget_entity("cat", pq.read_table(path)["track_id"].to_numpy())
     with pytest.raises(PanoramaError, match="erased or replaced meanwhile") as told:
         ListedFile(path)
     assert not isinstance(told.value, LibraryDamaged)
@@ -387,7 +388,7 @@ def test_a_store_opened_for_reading_writes_nothing(tmp_path):
         for change in (
             lambda: store.begin_segment("c", "s"),
             lambda: store.add_exemplars("cat", [exemplar()]),
-            lambda: store.remove_video("a.mp4"),
+            lambda: store.remove_videos(["a.mp4"]),
             store.check_writable,
         ):
             with pytest.raises(LibraryWriteError, match="reading only"):

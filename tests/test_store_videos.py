@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from store_samples import check_whole, fill, index, jpeg, jpegs_on_disk, video_row
+from store_samples import check_whole, index, video_row
 
 from panorama.errors import UnknownVideo
 from panorama.store import KnownFile, Store
@@ -47,17 +47,6 @@ def test_copies_share_a_segment_and_have_a_row_each(store, tmp_path):
     found = store.snapshot().videos.to_pylist()
     assert len({v["segment"] for v in found}) == 1 and len(found) == 2
     assert {(v["width"], v["frames"], v["duration"]) for v in found} == {(64, 12, 1.2)}
-
-
-def test_copies_found_in_one_run_are_listed_in_one_commit(store, tmp_path):
-    for name in ("a.mp4", "b.mp4"):
-        (tmp_path / name).touch()
-    copy = video_row("b.mp4", "same", str(tmp_path), frames=0, width=0)
-    with store.begin_segment("same", "s") as writer:
-        fill(writer)
-        writer.commit(video_row("a.mp4", "same", str(tmp_path)), [copy])
-    assert len(names(store)) == 2 and len(set(names(store).values())) == 1
-    assert {v["frames"] for v in store.snapshot().videos.to_pylist()} == {12}
 
 
 def test_content_that_is_not_indexed_cannot_be_attached(store):
@@ -143,11 +132,17 @@ def test_a_changed_file_is_replaced_and_its_copy_keeps_the_old_segment(store, tm
 def test_remove_takes_out_one_video_and_names_near_ones(store):
     index(store, "gate-1.mp4")
     index(store, "gate-2.mp4")
-    store.remove_video("gate-1.mp4")
+    store.remove_videos(["gate-1.mp4"])
     assert list(names(store)) == ["gate-2.mp4"]
     check_whole(store.snapshot())
     with pytest.raises(UnknownVideo, match=r"no video 'gate-3.mp4'.*'gate-2.mp4'.*panorama videos"):
-        store.remove_video("gate-3.mp4")
+        store.remove_videos(["gate-3.mp4"])
+    with pytest.raises(UnknownVideo, match=r"no video 'gate-3.mp4'"):
+        store.remove_videos(["gate-2.mp4", "gate-3.mp4"])
+    assert list(names(store)) == ["gate-2.mp4"]
+    before = store.snapshot()
+    store.remove_videos([])
+    assert store.snapshot() is before
 
 
 def test_a_copy_survives_the_removal_of_the_other(store, tmp_path):
@@ -155,19 +150,6 @@ def test_a_copy_survives_the_removal_of_the_other(store, tmp_path):
         (tmp_path / name).touch()
     index(store, "a.mp4", content="c", root=str(tmp_path))
     store.attach_video(video_row("b.mp4", "c", str(tmp_path)), "s")
-    store.remove_video("a.mp4", erase=True)
+    store.remove_videos(["a.mp4"])
     assert list(names(store)) == ["b.mp4"]
     check_whole(store.snapshot())
-
-
-def test_removal_with_erase_deletes_the_bytes_even_from_shared_files(store):
-    for k in range(3):
-        index(store, f"{k}.mp4", seed=k)
-    store.compact()
-    held = store.snapshot()  # a reader does not keep what is erased
-    store.remove_video("1.mp4", erase=True)
-    assert held.videos.num_rows == 3
-    snapshot = store.snapshot()
-    assert not snapshot.has_dead_rows and sorted(names(store)) == ["0.mp4", "2.mp4"]
-    assert jpegs_on_disk(store) == {jpeg(seed, k) for seed in (0, 2) for k in range(3)}
-    assert [len(batch) for batch in store.read_crops(segments=snapshot.live_segments)] == [6]

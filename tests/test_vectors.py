@@ -1,4 +1,4 @@
-"""Search finds what comparing every row finds; the files in index/ never change an answer."""
+"""A table holds the stored vectors; the files in index/ never change an answer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_samples import MODEL, clustered, index, pairs, table_of, unit_vectors
+from store_samples import MODEL, index, table_of, unit_vectors
 
 from panorama.store import Store, pack_ids, vector_cache
 from panorama.store.lost import ListedFile
-from panorama.store.vectors import Restriction, VectorIndex, VectorTable, read_crop_ids
+from panorama.store.vector_table import VectorTable, read_crop_ids
+from panorama.store.vectors import VectorIndex
 
 
 def loaded(store: Store) -> VectorTable:
@@ -35,107 +36,18 @@ def same(a: VectorTable, b: VectorTable) -> bool:
     )
 
 
-# -- search against brute force
-
-
-@st.composite
-def searches(draw):
-    """A table in any order, queries, and a restriction or none."""
-    seed = draw(st.integers(0, 2**20))
-    rng = np.random.default_rng(seed)
-    segments = draw(st.lists(st.integers(1, 9), min_size=0, max_size=4, unique=True))
-    ids = [pack_ids(s, np.arange(rng.integers(1, 30))) for s in segments]
-    crop_ids = rng.permutation(np.concatenate([*ids, np.zeros(0, np.int64)]))
-    if draw(st.booleans()):
-        crop_ids = np.sort(crop_ids)
-    # Few distinct vectors, so that there are ties.
-    vectors = unit_vectors(5, seed)[rng.integers(5, size=len(crop_ids))]
-    table = table_of(crop_ids, vectors.reshape(-1, 8))
-    queries = np.concatenate([unit_vectors(2, seed + 1), unit_vectors(5, seed)[:1]])
-    some_crops = rng.choice(crop_ids, rng.integers(0, len(crop_ids) + 1)) if len(crop_ids) else crop_ids
-    restrict = draw(
-        st.sampled_from(
-            [
-                None,
-                Restriction(crop_ids=np.append(some_crops, -5)),
-                Restriction(segments=np.array([1, 2, 3, 77])),
-                Restriction(crop_ids=some_crops, segments=np.array([2, 4])),
-            ]
-        )
-    )
-    return table, queries, restrict
-
-
-def admitted(table: VectorTable, restrict: Restriction | None) -> np.ndarray:
-    keep = np.ones(len(table), bool)
-    if restrict is not None and restrict.crop_ids is not None:
-        keep &= np.isin(table.crop_ids, restrict.crop_ids)
-    if restrict is not None and restrict.segments is not None:
-        keep &= np.isin(table.crop_ids >> 32, restrict.segments)
-    return np.flatnonzero(keep)
-
-
-@settings(deadline=None, max_examples=120)
-@given(searches(), st.integers(1, 40))
-def test_search_finds_the_best_k_in_order_with_ties_by_crop_id(search, k):
-    table, queries, restrict = search
-    found = VectorIndex(table).search(queries, k, restrict)
-    rows = admitted(table, restrict)
-    for q, query in enumerate(queries):
-        similarity = np.round((table.vectors[rows] @ query).astype(np.float64), 5)
-        best = rows[np.lexsort((table.crop_ids[rows], -similarity))][:k]
-        mine = found.query_index == q
-        np.testing.assert_allclose(found.similarity[mine], table.vectors[best] @ query, atol=1e-5)
-        assert found.rows[mine].tolist() == best.tolist()
-
-
-@settings(deadline=None, max_examples=120)
-@given(searches(), st.floats(-1, 1))
-def test_range_search_finds_exactly_the_rows_above(search, least):
-    table, queries, restrict = search
-    thresholds = np.array([least, least / 2, -2], np.float32)
-    found = VectorIndex(table).range_search(queries, thresholds, restrict)
-    rows = admitted(table, restrict)
-    for q, query in enumerate(queries):
-        similarity = table.vectors[rows] @ query
-        mine = set(found.rows[found.query_index == q].tolist())
-        # A similarity that equals the threshold to the last bit may fall on either side.
-        assert (
-            set(rows[similarity > thresholds[q] + 1e-5])
-            <= mine
-            <= set(rows[similarity > thresholds[q] - 1e-5])
-        )
+# -- tables and their cache
 
 
 @settings(deadline=None, max_examples=60)
-@given(searches())
-def test_rows_are_found_by_crop_and_by_segment(search):
-    table, _, _ = search
+@given(st.integers(0, 2**20), st.lists(st.integers(1, 9), max_size=4, unique=True), st.booleans())
+def test_rows_are_found_by_crop_whatever_their_order(seed, segments, in_order):
+    rng = np.random.default_rng(seed)
+    ids = [pack_ids(s, np.arange(rng.integers(1, 30))) for s in segments]
+    crop_ids = rng.permutation(np.concatenate([*ids, np.zeros(0, np.int64)]))
+    table = table_of(np.sort(crop_ids) if in_order else crop_ids, unit_vectors(len(crop_ids), seed))
     asked = np.concatenate([table.crop_ids[::-1], [-1, 2**60]])
     assert table.rows_of(asked).tolist() == [*reversed(range(len(table))), -1, -1]
-    segments = np.array([2, 3, 3, 99])
-    assert table.rows_in(segments).tolist() == np.flatnonzero(np.isin(table.segments, segments)).tolist()
-
-
-def test_a_search_larger_than_one_block_equals_a_small_one(monkeypatch):
-    table = table_of(pack_ids(1, np.arange(3000)), clustered(3000))
-    queries = clustered(3, seed=5)
-    whole = VectorIndex(table)
-    best, above = whole.search(queries, 50), whole.range_search(queries, 0.8)
-    monkeypatch.setattr("panorama.store.vectors.BLOCK_ROWS", 170)
-    assert pairs(whole.search(queries, 50)) == pairs(best)
-    assert pairs(whole.range_search(queries, 0.8)) == pairs(above) and len(above) > 10
-
-
-def test_bad_queries_are_refused():
-    finder = VectorIndex(table_of(pack_ids(1, [0, 1]), unit_vectors(2)))
-    with pytest.raises(ValueError, match=r"\(Q, 8\), got \(1, 3\)"):
-        finder.search(np.zeros((1, 3), np.float32), 1)
-    with pytest.raises(ValueError, match="k is at least 1"):
-        finder.search(unit_vectors(1), 0)
-
-
-# -- tables and their cache
 
 
 def test_a_table_holds_the_stored_vectors_in_the_order_of_the_files(store):
@@ -150,8 +62,8 @@ def test_a_table_holds_the_stored_vectors_in_the_order_of_the_files(store):
 
 def test_an_exit_without_vectors_is_an_empty_table(store):
     table = loaded(store)
-    assert len(table) == 0 and len(VectorIndex(table).search(unit_vectors(2), 3)) == 0
-    assert len(VectorIndex(table).range_search(unit_vectors(2), 0.0)) == 0
+    assert len(table) == 0 and table.rows_of(pack_ids(1, [0, 1])).tolist() == [-1, -1]
+    assert VectorIndex(table).nearest(unit_vectors(1)[0], 3) is None
 
 
 def test_deleting_the_index_changes_nothing(store):
@@ -214,7 +126,7 @@ def test_replaced_and_removed_videos_leave_the_table(store):
     for k in range(4):
         index(store, f"{k}.mp4", seed=k)
     loaded(store)
-    store.remove_video("1.mp4")
+    store.remove_videos(["1.mp4"])
     index(store, "2.mp4", content="changed", seed=9)
     expected = np.concatenate([unit_vectors(3, k) for k in (0, 3, 9)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)
@@ -261,15 +173,15 @@ def test_the_inverted_file_of_before_an_older_catalog_was_put_back_finds_what_th
         assert VectorIndex(loaded(later), flat_rows=100, exact_rows=10, build=True).kind != "exact"
     shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
     with Store.open(path) as restored:
-        restored.remove_video("0.mp4")
-        restored.remove_video("1.mp4")
+        restored.remove_videos(["0.mp4"])
+        restored.remove_videos(["1.mp4"])
         assert len(loaded(restored)) == 300  # the cache is written anew, for the crops that are left
         index(restored, "4.mp4", seed=4, tracks=900)
         table = loaded(restored)
         expected = np.concatenate([unit_vectors(300, 2), unit_vectors(900, 4)])
         np.testing.assert_array_equal(table.vectors, expected)
-        found = VectorIndex(table, flat_rows=100, exact_rows=10).range_search(table.vectors, 0.9999)
-        np.testing.assert_array_equal(found.rows, np.arange(1200), "each finds itself")
+        found = VectorIndex(table, flat_rows=100, exact_rows=10).near(table.vectors, np.full(1200, 0.9999))
+        assert all(row in near for row, near in enumerate(found)), "each finds itself"
 
 
 def test_what_is_kept_of_a_data_file_is_not_taken_for_another_of_its_number(store, tmp_path):
@@ -308,7 +220,7 @@ def test_rows_of_dead_segments_in_compacted_files_are_left_out(store):
         index(store, f"{k}.mp4", seed=k)
     store.compact()
     loaded(store)
-    store.remove_video("1.mp4")
+    store.remove_videos(["1.mp4"])
     assert store.snapshot().has_dead_rows
     expected = np.concatenate([unit_vectors(3, 0), unit_vectors(3, 2)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)
@@ -359,7 +271,7 @@ def test_a_table_follows_random_changes(store):
         name = f"{rng.integers(5)}.mp4"
         action = rng.integers(4)
         if action == 0 and name in seeds:
-            store.remove_video(name)
+            store.remove_videos([name])
             del seeds[name]
         elif action == 1:
             store.compact()
@@ -371,5 +283,5 @@ def test_a_table_follows_random_changes(store):
         by_segment = dict(zip(segments["segment"].to_pylist(), segments["video"].to_pylist(), strict=True))
         assert len(table) == 3 * len(seeds)
         for segment, name in by_segment.items():
-            rows = table.rows_in(np.array([segment]))
+            rows = np.flatnonzero(table.crop_ids >> 32 == segment)
             np.testing.assert_array_equal(table.vectors[rows], unit_vectors(3, seeds[name]))

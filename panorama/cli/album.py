@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -89,38 +91,54 @@ def register_command(
     is less alike counts, and many at once; without images it says so of an entity that there is.
     """
     denied = ctx.meta[NOT_THIS]
+    _check_together(ctx.params, denied)
+    library = opened(ctx)
     if album is not None:
-        if name or images or unlike or box or find or video or tracks or crops or denied:
-            raise click.UsageError("--album stands alone: the names are those of its subfolders")
-        for entity in opened(ctx).register_album(album, category=category):
+        for entity in library.register_album(album, category=category):
             _report(entity)
         return
-    if name is None:
-        raise click.UsageError("name the entity: panorama register NAME IMAGE...")
-    if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
-        raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
-    if (video is None) != (seconds is None):
-        raise click.UsageError(
-            "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
-        )
-    if denied and not (video or tracks or crops):
-        raise click.UsageError("--not needs at least one image, or --video, --track or --crop")
-    library = opened(ctx)
+    assert name is not None
     if tracks or crops:
-        if images or unlike or find or video or box:
-            raise click.UsageError("--track and --crop take what was seen; register images separately")
         entity = library.register_seen(
             name, track_ids=tracks, crop_ids=crops, look_alike=denied, category=category
         )
     elif video is not None and seconds is not None:
-        if images or unlike or find:
-            raise click.UsageError("--video takes one example from one frame; register images separately")
         entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=category)
     elif category is not None and not (images or unlike or box or find):
         entity = library.set_category(name, category)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find, category=category)
     _report(entity)
+
+
+def _check_together(given: Mapping[str, Any], denied: bool) -> None:
+    """Refuse arguments of `register` that do not go together, or lack something.
+
+    Args:
+        given: the arguments by the names that they have there.
+        denied: whether --not stands without an image.
+    """
+    name, video = given["name"], given["video"]
+    seen = given["tracks"] or given["crops"]
+    pictures = given["images"] or given["unlike"] or given["find"]
+    if given["album"] is not None:
+        if name or pictures or given["box"] or video or seen or denied:
+            raise click.UsageError("--album stands alone: the names are those of its subfolders")
+        return
+    if name is None:
+        raise click.UsageError("name the entity: panorama register NAME IMAGE...")
+    if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
+        raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
+    if (video is None) != (given["seconds"] is None):
+        raise click.UsageError(
+            "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
+        )
+    if denied and not (video or seen):
+        raise click.UsageError("--not needs at least one image, or --video, --track or --crop")
+    if seen and (pictures or video or given["box"]):
+        raise click.UsageError("--track and --crop take what was seen; register images separately")
+    if video is not None and pictures:
+        raise click.UsageError("--video takes one example from one frame; register images separately")
 
 
 def _report(entity: Entity) -> None:

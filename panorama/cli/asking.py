@@ -1,36 +1,30 @@
-"""Commands that ask: query, verify, why."""
+"""Commands that ask: query, verify."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 import click
 
-from panorama.answering import entity_statement
-from panorama.cli.common import Seconds, json_option, opened, print_rows, say, size
+from panorama.cli.common import opened, say, size
 from panorama.cli.limits import kept
-from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
+from panorama.cli.statements import Statement, given_statements, placed
+from panorama.errors import LibraryWriteError
+from panorama.hit_clips import write_clips
+from panorama.hits import hits_of
 from panorama.library import Library
-from panorama.lines import clock, counted
+from panorama.lines import counted
 from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
-from panorama.query.dialect import tokenize
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, hits_of, write_clips, write_sheet
+from panorama.sheet import check_sheet_suffix, write_sheet
 from panorama.track_boxes import TrackBoxes
-from panorama.why import Why
-from panorama.why_picture import write_why
-
-STDIN = "-"
-"""The name of standard input, as an argument and as a file."""
 
 
 class SqlCommand(click.Command):
@@ -93,8 +87,7 @@ def query_command(
     panorama query -f first.sql second.sql
     panorama query - < first.sql
     """
-    texts = _texts(sql, files)
-    asked = [statement for text, path in texts for statement in _checked(text, path)]
+    asked = given_statements(sql, files)
     if len(asked) > 1 and (out or clips or sheet or page):
         raise click.UsageError(
             f"--out, --clips, --sheet and --page go with one query, there are {len(asked)}"
@@ -123,6 +116,9 @@ def query_command(
             _page(ctx, library, result, Path(page), page_hits, told)
 
 
+_OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
+
+
 def shows_uncertain(sql: str) -> str:
     """What shows the tracks that a statement left uncertain."""
     words = re.sub(r"'[^']*'", "''", sql)
@@ -140,90 +136,6 @@ def shows_uncertain(sql: str) -> str:
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
 
 
-def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """The SQL that a command line gives, each text with the file to name in its errors, if there are several.
-
-    Raises:
-        UsageError: it gives none, or SQL beside files.
-        QueryError: a file cannot be read.
-    """
-    if not files and len(sql) != 1:
-        raise click.UsageError(
-            'give the SQL as one argument, panorama query "SELECT ...", in files with -f,'
-            " or as - on standard input"
-        )
-    if not files and sql != (STDIN,):
-        if sql[0].endswith(".sql") and _is_file(sql[0]):
-            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {sql[0]}")
-        return [(sql[0], None)]
-    named = (*files, *sql)
-    unread = [word for word in sql if word != STDIN and not _is_file(word)]
-    if unread:
-        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
-    if named.count(STDIN) > 1:
-        raise click.UsageError("standard input can be read once; name - once")
-    called = ["standard input" if name == STDIN else name for name in named]
-    # One file needs no name in its errors.
-    return [(_read(n, c), c if len(named) > 1 else None) for n, c in zip(named, called, strict=True)]
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).is_file()
-    except OSError:  # longer than a name can be, as SQL is
-        return False
-
-
-def _read(name: str, called: str) -> str:
-    """The text of a file, or of standard input."""
-    if name == STDIN and sys.stdin is None:
-        raise QueryError("standard input is closed; there is no SQL to read")
-    try:
-        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        # Editors of some systems begin a file with a mark that is no part of it.
-        return data.decode("utf-8-sig")
-    except FileNotFoundError as exc:
-        raise QueryError(f"there is no file {called!r}; after -f stand files of SQL") from exc
-    except UnicodeDecodeError as exc:
-        raise QueryError(f"{called} is no text in UTF-8, so no SQL") from exc
-    except OSError as exc:
-        raise QueryError(f"{called} cannot be read: {exc.strerror}") from exc
-
-
-def _checked(text: str, path: str | None) -> list[Statement]:
-    """The statements of a text, those about entities read; an error names the file."""
-    try:
-        found = [replace(statement, path=path) for statement in statements(text)]
-    except QueryError as exc:
-        raise _in_file(exc, path) from None
-    for statement in found:
-        with _placed([statement], statement):
-            entity_statement(statement.sql, None)
-    return found
-
-
-def _in_file(error: PanoramaError, path: str | None) -> PanoramaError:
-    """The error with the file that it is in before its message."""
-    if path is not None:
-        error.args = (f"{path}: {error.args[0]}", *error.args[1:])
-    return error
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One statement of a text, from `start` on; `path` is the file that holds the text, if one does."""
-
-    text: str
-    start: int
-    sql: str
-    path: str | None = None
-
-    @property
-    def is_query(self) -> bool:
-        """Whether it only asks; statements about entities change what later ones see."""
-        return entity_statement(self.sql, None) is None
-
-
 def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Iterator[Result]:
     """The answers in order; queries that follow each other are matched together."""
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
@@ -237,48 +149,11 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Ite
             # What is matched for all of them is matched with the first.
             times = len(some) if statement is some[0] else 1
             seconds = None if limits.seconds is None else limits.seconds * times
-            with kept(replace(limits, seconds=seconds)), _placed(some, statement):
+            with kept(replace(limits, seconds=seconds)), placed(some, statement):
                 result = next(results)
             yield result
 
 
-@contextmanager
-def _placed(asked: Sequence[Statement], current: Statement) -> Iterator[None]:
-    """An error of a statement names its file and points into the whole text that it stands in."""
-    try:
-        yield
-    except PanoramaError as exc:
-        # What is matched for all of them may fail for another one than the current.
-        sql = exc.sql if isinstance(exc, (QueryError, UnknownEntity)) else None
-        statement = next((s for s in asked if s.sql == sql), current)
-        if isinstance(exc, QueryError) and exc.sql == statement.sql and exc.position is not None:
-            exc.sql, exc.position = statement.text, exc.position + statement.start
-        _in_file(exc, statement.path)
-        raise
-
-
-def statements(text: str) -> list[Statement]:
-    """The statements of a text, split at semicolons, without the comments around them.
-
-    Raises:
-        QueryError: a string, a quoted name or a comment does not end.
-    """
-    found: list[Statement] = []
-    first = None
-    tokens = tokenize(text)
-    for token in tokens:
-        if text[token.start] == ";":
-            if first is not None:
-                found.append(Statement(text, first, text[first : token.start]))
-            first = None
-        elif first is None:
-            first = token.start
-    if first is not None:
-        found.append(Statement(text, first, text[first : tokens[-1].end + 1]))
-    return found or [Statement(text, 0, text)]
-
-
-_OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
 _ANY_TEXT = ("", ".txt")
 
@@ -378,76 +253,3 @@ def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -
         click.echo(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))
     else:
         click.echo(f"{verdict.band}  score {verdict.score:.3f}  decided at exit {verdict.exit}")
-
-
-@click.command("why")
-@click.argument("entity")
-@click.argument("video", required=False)
-@click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of the video, or 1:23.5.")
-@click.option("--frame", type=int, help="Frame of the video.")
-@click.option("--track", "track_id", type=int, help="The track_id of a row.")
-@click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write a picture of it to this file.")
-@json_option
-@click.pass_context
-def why_command(
-    ctx: click.Context,
-    entity: str,
-    video: str | None,
-    seconds: float | None,
-    frame: int | None,
-    track_id: int | None,
-    crop_id: int | None,
-    out: str | None,
-    as_json: bool,
-) -> None:
-    """Say why a track was accepted for an entity, or why not: scores, borders, runner-up.
-
-    \b
-    panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
-    panorama why blue-van --track 8589934614
-    """
-    placed = seconds is not None or frame is not None
-    ways = sum(way is not None for way in (seconds, frame, track_id, crop_id))
-    if ways != 1 or (placed and video is None):
-        raise click.UsageError(
-            "say in one way which track: VIDEO --at SECONDS or VIDEO --frame N, --track or --crop with"
-            " the track_id or crop_id of a row"
-        )
-    if out is not None:
-        check_sheet_suffix(Path(out))
-    why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
-    if as_json:
-        click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
-    else:
-        _print_why(why)
-    if out is not None:
-        write_why(why, Path(out))
-        say(f"picture written to {out}")
-
-
-def _print_why(why: Why) -> None:
-    span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
-    click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
-    click.echo(why.reason)
-    click.echo()
-    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
-             "denied": why.denied}  # fmt: skip
-    rows = [
-        [kind, found.entity, found.source, f"{found.similarity:.3f}", _score(found.score), found.band]
-        for kind, found in named.items()
-        if found is not None
-    ]
-    print_rows(["album", "entity", "picture", "similarity", "score", "band"], rows, False)
-    click.echo()
-    steps = [[s.exit, *map(_score, (s.score, s.low, max(s.high, s.floor))), s.band] for s in why.steps]
-    print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
-    click.echo()
-    click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
-    click.echo(f"model {why.model} {why.model_hash}, exits: {why.exits}")
-    if why.tracks_there > 1:
-        click.echo(f"{why.tracks_there} tracks are there; this is the one that fits best")
-
-
-def _score(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"

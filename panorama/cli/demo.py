@@ -13,16 +13,18 @@ import click
 
 from panorama.cli.album import described
 from panorama.cli.common import say
-from panorama.cli.indexing import NO_VIDEO, ProgressLine
+from panorama.cli.index_report import NO_VIDEO
+from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
+from panorama.hits import hits_of
 from panorama.indexing.outcomes import Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted
 from panorama.opening import open_library
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
-from panorama.sheet import hits_of, write_sheet
+from panorama.sheet import write_sheet
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers what it chose."""

@@ -41,7 +41,7 @@ _COMMANDS = {
     "info": ("indexing", "Say what the library holds."),
     "compact": ("indexing", "Merge many small data files into few large ones."),
     "verify": ("asking", "Say whether two pictures show the same entity."),
-    "why": ("asking", "Say why a track was accepted or not; a picture of it."),
+    "why": ("why", "Say why a track was accepted or not; a picture of it."),
     "models": ("modelling", "List the models, and what each runs in."),
     "calibrate": (
         "modelling",

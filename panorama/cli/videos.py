@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
-from panorama.cli.indexing import recording_options, recording_rule
+from panorama.cli.recording import recording_options, recording_rule
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.listed_videos import GONE, Meant, meant, missing, replaced

@@ -16,7 +16,7 @@ from panorama.lines import one_line
 from panorama.models.base import Embedder
 from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.schema import segment_of
-from panorama.store.vectors import VectorTable
+from panorama.store.vector_table import VectorTable
 
 EMBEDDING = "embedding"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panorama.errors import UsageError
-from panorama.hit_frames import NoFrame
+from panorama.hit_frames import NoFrame, stamps_of
 from panorama.lines import clock, counted, one_line
 from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
-from panorama.sheet import stamps_of
 from panorama.store.layout import whole_file
 from panorama.track_boxes import TrackBoxes
 

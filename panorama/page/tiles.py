@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import EntityError
+from panorama.hits import Hit, hits_of, sifted
 from panorama.query.dialect import texts_in
 from panorama.query.result import Result
 from panorama.registering import crops_taken
-from panorama.sheet import Hit, hits_of, sifted
 from panorama.store.album import check_name
 
 if TYPE_CHECKING:

@@ -2,83 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import gc
 import html
 import json
-import math
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from panorama.errors import MissingExtra, UsageError
-from panorama.lines import cells, counted, one_line, padded
+from panorama.lines import cells, counted, padded
+from panorama.query.rows import Row, rows_of, with_durations
+from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_value, shortener, shown_text
 from panorama.store.layout import whole_file
 
 SHOWN_ROWS = 20
-SHOWN_CHARACTERS = 40
-WRITTEN_DIGITS = 6
-"""Decimals of a number in text that differs from it only by what computing with floats left: microseconds."""
-FLOAT_NOISE = 1e-10
-"""Sums and differences of some times are this near to what they stand for."""
-BOXED = frozenset(("x1", "y1", "x2", "y2"))
-"""Columns whose numbers are measured with 24 bits, whatever computes on with more."""
-LARGEST_PIXEL = 1 << 17
-"""A number beyond it in a column of such a name is somebody's own."""
-
-
-class Row(tuple[Any, ...]):
-    """A tuple whose values can also be read by column name: row['video'], row.video."""
-
-    __slots__ = ()
-    _columns: tuple[str, ...] = ()
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            try:
-                return tuple.__getitem__(self, self._columns.index(key))
-            except ValueError:
-                raise KeyError(f"no column {key!r}; there are {', '.join(self._columns)}") from None
-        return tuple.__getitem__(self, key)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return tuple.__getitem__(self, self._columns.index(name))
-        except ValueError:
-            raise AttributeError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
-
-    def keys(self) -> tuple[str, ...]:
-        """Column names; with them, dict(row) works."""
-        return self._columns
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The class is made for the columns and has no name that another process could find.
-        return _row_again, (self._columns, tuple(self))
-
-
-@lru_cache(maxsize=256)
-def _row_kind(columns: tuple[str, ...]) -> type[Row]:
-    """The class of rows with these columns."""
-    # Python looks for an attribute in the class first: there every tuple has a `count` and an `index`.
-    hidden: dict[str, Any] = {
-        name: property(itemgetter(name)) for name in ("count", "index") if name in columns
-    }
-    return type("Row", (Row,), {"_columns": columns, "__slots__": (), **hidden})
-
-
-def _row_again(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
-    """A row as another process, or a copy, has it."""
-    return _row_kind(columns)(values)
 
 
 class Result:
@@ -156,7 +95,7 @@ class Result:
             import pandas  # noqa: F401
         except ImportError as exc:
             raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
-        return _with_durations(self._table).to_pandas()
+        return with_durations(self._table).to_pandas()
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame.
@@ -168,7 +107,7 @@ class Result:
             import polars
         except ImportError as exc:
             raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
-        return polars.from_arrow(_with_durations(self._table))
+        return polars.from_arrow(with_durations(self._table))
 
     def to_json(self) -> str:
         """An array of objects, one a line; what JSON has no number for is null.
@@ -218,23 +157,20 @@ class Result:
         path.write_text(self.to_table(None) + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow.parquet.write_table(_with_durations(self._table), path)
+        pyarrow.parquet.write_table(with_durations(self._table), path)
 
     def to_csv(self) -> str:
         """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
-        lines = [",".join(_csv_field(name) for name in self._table.column_names)]
-        lines += [",".join(_csv_field(value) for value in row) for row in self._plain_rows()]
+        lines = [",".join(csv_field(name) for name in self._table.column_names)]
+        lines += [",".join(csv_field(value) for value in row) for row in self._plain_rows()]
         return "\n".join(lines) + "\n"
 
     def _plain_rows(self) -> Iterator[list[Any]]:
         """Every row as JSON can hold it."""
-        kinds = zip(self._names, self.types, strict=True)
-        short = [
-            _shortest if kind == "FLOAT" else _pixel if _is_box(name, kind) else None for name, kind in kinds
-        ]
+        short = list(map(shortener, self._names, self.types))
         for row in self._all():
             yield [
-                _plain(value if fix is None or value is None else fix(value))
+                json_value(value if fix is None or value is None else fix(value))
                 for value, fix in zip(row, short, strict=True)
             ]
 
@@ -264,7 +200,7 @@ class Result:
         shown, cut = self._shown(rows)
         names = self.columns
         width = SHOWN_CHARACTERS if len(names) > 1 else None
-        texts = [[_shown_text(value, width) for value in row] for row in shown]
+        texts = [[shown_text(value, width) for value in row] for row in shown]
         widths = [
             max([cells(name), *(cells(line[i]) for line in texts)]) if texts else cells(name)
             for i, name in enumerate(names)
@@ -291,7 +227,7 @@ class Result:
         for i, row in enumerate(shown):
             if i == cut:
                 body += f"<tr><td colspan='{len(self.columns)}'>…</td></tr>"
-            body += "<tr>" + "".join(f"<td>{html.escape(_shown_text(v))}</td>" for v in row) + "</tr>"
+            body += "<tr>" + "".join(f"<td>{html.escape(shown_text(v))}</td>" for v in row) + "</tr>"
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{table}<p>{counted(len(self), 'row')}</p>"
 
@@ -301,11 +237,11 @@ class Result:
             return self._all(), -1
         head = (rows + 1) // 2
         picked = pa.concat_tables([self._table.slice(0, head), self._table.slice(len(self) - (rows - head))])
-        return _rows(picked, self.types), head
+        return rows_of(picked, self.types), head
 
     def _all(self) -> list[Row]:
         if self._rows is None:
-            self._rows = _rows(self._table, self.types)
+            self._rows = rows_of(self._table, self.types)
         return self._rows
 
 
@@ -328,167 +264,6 @@ def _told_apart(names: Sequence[str]) -> list[str]:
             new = f"{name}_{number}"
         told.append(new)
     return told
-
-
-def _with_durations(table: pa.Table) -> pa.Table:
-    """The table with INTERVALs, as of one clock less another, as durations; nothing else knows the former."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_interval(field.type):
-            spans = [None if value is None else _interval(value) for value in table.column(i).to_pylist()]
-            table = table.set_column(i, field.name, pa.array(spans, pa.duration("us")))
-    return table
-
-
-def _rows(table: pa.Table, types: Sequence[str]) -> list[Row]:
-    """Rows of Python values, as DuckDB's own fetchall gives them."""
-    kind = _row_kind(tuple(table.column_names))
-    with _nothing_collected():
-        columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
-        if not columns:
-            return [kind() for _ in range(len(table))]
-        return [kind(values) for values in zip(*columns, strict=True)]
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Within it nobody looks for garbage: rows in the making are none, and looking took most of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
-    values = column.to_pylist()
-    fix = _fixer(column.type, duckdb_type)
-    return values if fix is None else [None if value is None else fix(value) for value in values]
-
-
-def _fixer(kind: pa.DataType, duckdb_type: str) -> Any:
-    """How to undo what Arrow does to values that it has no type for; None where nothing is to be done."""
-    if duckdb_type in ("HUGEINT", "UHUGEINT"):
-        return int
-    if duckdb_type == "UUID":
-        return lambda value: uuid.UUID(value) if isinstance(value, str) else value
-    if duckdb_type == "INTERVAL":
-        return _interval
-    if duckdb_type == "BIT":
-        return _bits
-    return _nested_fixer(kind, named="element1" in duckdb_type)
-
-
-def _nested_fixer(kind: pa.DataType, named: bool) -> Any:
-    """For values in values. Structs without names are tuples; Arrow calls their fields element1, element2."""
-    if pa.types.is_map(kind):
-        return dict
-    if pa.types.is_fixed_size_list(kind):
-        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
-        return lambda value: tuple(_each(inner, value))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
-        return None if inner is None else lambda value: _each(inner, value)
-    if pa.types.is_struct(kind):
-        fixes = {
-            field.name: fix
-            for field in kind
-            if (fix := _nested_fixer(field.type, named) or _integral(field.type)) is not None
-        }
-        if not named and kind.num_fields and kind.field(0).name == "element1":
-            return lambda value: tuple(_fields(fixes, value).values())
-        return (lambda value: _fields(fixes, value)) if fixes else None
-    return None
-
-
-def _integral(kind: pa.DataType) -> Any:
-    """Inside lists and structs, HUGEINT arrives as a decimal of 38 digits without a fraction."""
-    return int if pa.types.is_decimal(kind) and kind.precision == 38 and kind.scale == 0 else None
-
-
-def _each(fix: Any, values: Sequence[Any]) -> list[Any]:
-    return [value if fix is None or value is None else fix(value) for value in values]
-
-
-def _fields(fixes: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    return {k: fixes[k](v) if k in fixes and v is not None else v for k, v in value.items()}
-
-
-def _interval(value: Any) -> datetime.timedelta:
-    months, days, nanoseconds = value
-    return datetime.timedelta(days=months * 30 + days, microseconds=nanoseconds // 1000)
-
-
-def _bits(value: Any) -> Any:
-    """DuckDB's BIT: the first byte counts the padding bits."""
-    if not isinstance(value, bytes) or not value:
-        return value
-    return "".join(f"{byte:08b}" for byte in value[1:])[value[0] :]
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return _without_noise(value) if math.isfinite(value) else None
-    if isinstance(value, decimal.Decimal):
-        return float(value) if value.is_finite() else None
-    if isinstance(value, dict):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    return str(value)
-
-
-def _without_noise(value: float) -> float:
-    """6.74 for 6.739999999999999; a third, a score and whatever else has more decimals stays as it is.
-
-    So what is written can be read back and compared with, and a number next to 0 is not made 0.
-    """
-    short = round(value, WRITTEN_DIGITS)
-    return short if short and abs(value - short) < FLOAT_NOISE else value
-
-
-def _shortest(value: float) -> float:
-    """The number of fewest digits that is the same with 32 bits."""
-    return float(str(np.float32(value)))
-
-
-def _is_box(name: str, kind: str) -> bool:
-    return kind == "DOUBLE" and name.lower() in BOXED
-
-
-def _pixel(value: float) -> float:
-    return _shortest(value) if abs(value) <= LARGEST_PIXEL else value
-
-
-def _csv_field(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, (dict, list)):
-        value = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value) if isinstance(value, float) else str(value)
-    quoted = any(mark in text for mark in ',"\n\r') or text == "" or text != text.strip()
-    return '"' + text.replace('"', '""') + '"' if quoted else text
-
-
-def _shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    text = one_line(str(value))
-    return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
 def _is_number(kind: str) -> bool:

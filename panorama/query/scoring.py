@@ -46,7 +46,7 @@ _Done = TypeVar("_Done")
 
 
 class Vectors(Protocol):
-    """Crops with vectors at one exit; `panorama.store.vectors.VectorTable` is one."""
+    """Crops with vectors at one exit; `panorama.store.vector_table.VectorTable` is one."""
 
     @property
     def crop_ids(self) -> NDArray[np.int64]: ...

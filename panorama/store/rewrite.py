@@ -100,35 +100,27 @@ def compact(
     return replaced
 
 
-def erase_rows(place: Place, segments: Sequence[int] = (), track_ids: NDArray[np.int64] | None = None) -> int:
-    """Rewrite files without the rows of dead `segments`, and crops and embeddings without `track_ids`.
+def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
+    """Rewrite files without the crops and embeddings of some tracks.
 
     The old files are deleted at once, whoever reads them, and so is everything in index/.
-
-    Returns:
-        How many files were replaced or deleted.
     """
-    tracks = np.unique(np.asarray([] if track_ids is None else track_ids, np.int64))
+    tracks = np.unique(track_ids)
     holders = {int(s) for s in (tracks >> 32)}
-    unwanted = set(segments)
-    changed = 0
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
         for source in _sources(place):
-            of_tracks = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
-            if of_tracks or not unwanted.isdisjoint(source.dead):
-                while not _swap(place, [source], tracks if of_tracks else None, erase=True):
+            if source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live):
+                while not _swap(place, [source], tracks, erase=True):
                     current = [s for s in _sources(place) if s.file_id == source.file_id]
                     if not current:  # replaced meanwhile by a commit, which retired it
                         break
                     source = current[0]
-                changed += 1
         # What compaction retired, and no sweep has deleted yet, holds the same rows.
         with place.catalog.write() as tx:
-            tx.run(_ERASE_RETIRED, segments=sorted(holders | unwanted))
+            tx.run(_ERASE_RETIRED, segments=sorted(holders))
             sightings.clear(tx)  # they name tracks that are gone
         sweep(place)
         _clear_index(place)
-    return changed
 
 
 def _sources(place: Place) -> list[Source]:

@@ -201,10 +201,10 @@ class SegmentWriter:
         rows = len(next(iter(columns.values()))) if columns else 0
         self._files.add(table, {"segment": np.full(rows, self.segment, np.int32), **columns})
 
-    def commit(self, video: VideoRow, aliases: Sequence[VideoRow] = ()) -> str:
+    def commit(self, video: VideoRow) -> str:
         """Make the segment visible and retire what it replaces; the video's name in the library.
 
-        Copies of the file, those in `aliases` and those indexed before, share the segment.
+        Copies of the file that were indexed before share the segment.
 
         Raises:
             LibraryWriteError: the disk is full or the like; the library is as it was before.
@@ -216,7 +216,7 @@ class SegmentWriter:
         try:
             listed = self._files.finish()
             with self._place.catalog.write() as tx:
-                name = self._publish(tx, listed, video, aliases)
+                name = self._publish(tx, listed, video)
         except BaseException:
             self.abort()
             raise
@@ -224,13 +224,7 @@ class SegmentWriter:
         self._files.release()
         return name
 
-    def _publish(
-        self,
-        tx: Transaction,
-        listed: Sequence[Mapping[str, Any]],
-        video: VideoRow,
-        aliases: Sequence[VideoRow],
-    ) -> str:
+    def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
         counts = {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
         if not tx.run(_GO_LIVE, segment=self.segment, **counts):
             raise LibraryWriteError(
@@ -238,8 +232,6 @@ class SegmentWriter:
             )
         list_files(tx, listed)
         name = videos.place_video(tx, video, self.segment)
-        for alias in aliases:
-            videos.place_video(tx, videos.same_facts(alias, video), self.segment)
         videos.move_copies(tx, video, self.segment)
         videos.retire_unused(tx, tx.bump("data"))
         return name

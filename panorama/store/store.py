@@ -43,7 +43,6 @@ from panorama.store.videos import KnownFile, VideoRow
 from panorama.store.zones import Zone
 
 _LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
-_DEAD = "SELECT segment_id FROM segments WHERE state = 'retired'"
 
 
 class Store:
@@ -243,19 +242,19 @@ class Store:
         """Start writing what one video gives; nothing is visible before its `commit`."""
         return SegmentWriter(self._place, content_hash, settings_hash)
 
-    def remove_video(self, name: str, *, erase: bool = False) -> None:
-        """Take a video out; its bytes go with a later sweep, with `erase` at once, whoever reads them.
+    def remove_videos(self, names: Sequence[str]) -> None:
+        """Take videos out, all or none; their bytes go with a later sweep.
 
         Raises:
-            UnknownVideo: there is none of that name.
+            UnknownVideo: there is none of one of these names.
         """
+        if not names:
+            return
         with self._place.catalog.write() as tx:
-            videos.delete_video(tx, name)
+            for name in names:
+                videos.delete_video(tx, name)
             videos.retire_unused(tx, tx.bump("data"))
             sightings.clear(tx)
-            dead = [int(row[0]) for row in tx.rows(_DEAD)]
-        if erase:
-            rewrite.erase_rows(self._place, segments=dead)
 
     # -- reading
 
@@ -325,7 +324,7 @@ class Store:
             album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
         detail = "exemplars"
         if track_ids is not None and len(track_ids):
-            rewrite.erase_rows(self._place, track_ids=track_ids)
+            rewrite.erase_tracks(self._place, track_ids)
             detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
         album.forget_entity(self._place, entity, detail)
 

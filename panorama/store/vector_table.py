@@ -1,4 +1,4 @@
-"""Crops with a vector at one exit: a snapshot enters, arrays with look-ups by crop and by segment leave."""
+"""Crops with a vector at one exit: a snapshot enters, arrays with look-ups by crop leave."""
 
 from __future__ import annotations
 
@@ -55,11 +55,6 @@ class VectorTable:
         return int(self.vectors.shape[1])
 
     @cached_property
-    def segments(self) -> NDArray[np.int32]:
-        """(N,) the segment of each crop."""
-        return segment_of(self.crop_ids)
-
-    @cached_property
     def _order(self) -> NDArray[np.intp] | None:
         """Rows by crop id; None where they are in that order already, as segments write them."""
         if bool(np.all(self.crop_ids[1:] > self.crop_ids[:-1])):
@@ -78,15 +73,6 @@ class VectorTable:
         place = np.minimum(np.searchsorted(self._sorted_ids, wanted), len(self) - 1)
         rows = place if self._order is None else self._order[place]
         return np.where(self._sorted_ids[place] == wanted, rows, -1)
-
-    def rows_in(self, segments: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Rows of all crops of some segments, ascending."""
-        first = np.unique(np.asarray(segments, np.int64)) << 32
-        starts = np.searchsorted(self._sorted_ids, first)
-        stops = np.searchsorted(self._sorted_ids, first + (1 << 32))
-        counts = stops - starts
-        places = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-        return places if self._order is None else np.sort(self._order[places])
 
 
 def read_crop_ids(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -177,18 +177,6 @@ def _timed(video: VideoRow, known: Any) -> VideoRow:
     return replace(video, start_time_unix=times[0], time_zone=times[1], time_from=times[2])
 
 
-def same_facts(copy: VideoRow, video: VideoRow) -> VideoRow:
-    """The row of a copy completed with what decoding found in `video`."""
-    return replace(
-        copy,
-        width=video.width,
-        height=video.height,
-        duration=video.duration,
-        frames=video.frames,
-        decode_note=video.decode_note,
-    )
-
-
 def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     """Insert or update the row of one file; the name it has in the column `video`.
 

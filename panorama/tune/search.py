@@ -90,12 +90,7 @@ def tune(
         UsageError: a number is out of range, no setting is as fast, or the sample shows nothing to judge by.
         VideoError: no video, or none that can be read.
     """
-    if most_loss is not None and not 0 <= most_loss < 1:
-        raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
-    if not LEAST_SECONDS <= seconds <= 3600:
-        raise UsageError(f"--seconds is between {LEAST_SECONDS} and 3600, got {seconds:g}")
-    if least_speed is not None and not 0 < least_speed < 1e6:
-        raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
+    _check(seconds, most_loss, least_speed)
     found = find_videos(
         [paths] if isinstance(paths, (str, Path)) else list(paths),
         library.path,
@@ -115,18 +110,22 @@ def tune(
             networks = time_networks(proposer, embedder, decoded.pictures)
             review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
             bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, review, tell)
-            if least_speed is not None:
-                chosen = fast_enough(bench.model.speed, bench.loss, least_speed)
-            elif most_loss is not None:
-                chosen = cheapest(bench.loss, most_loss)
-            else:
-                chosen = cheapest(bench.loss, bench.loss(USUAL) + MARGIN, USUAL)
-            profile = bench.confirm(chosen)
+            profile = bench.confirm(bench.choose(most_loss, least_speed))
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(
         tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile,
         review,
     )  # fmt: skip
+
+
+def _check(seconds: float, most_loss: float | None, least_speed: float | None) -> None:
+    """Refuse numbers that cannot be, before minutes of work."""
+    if most_loss is not None and not 0 <= most_loss < 1:
+        raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
+    if not LEAST_SECONDS <= seconds <= 3600:
+        raise UsageError(f"--seconds is between {LEAST_SECONDS} and 3600, got {seconds:g}")
+    if least_speed is not None and not 0 < least_speed < 1e6:
+        raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
 
 
 class _Bench:
@@ -176,6 +175,14 @@ class _Bench:
             scratch = self._index(settings)
             self._keep(scratch.timed, predicted, self._answers(scratch))
         return self.trials[settings].loss
+
+    def choose(self, most_loss: float | None, least_speed: float | None) -> IngestSettings:
+        """What loses least among what is as fast as asked for, else the cheapest that loses little enough."""
+        if least_speed is not None:
+            return fast_enough(self.model.speed, self.loss, least_speed)
+        if most_loss is not None:
+            return cheapest(self.loss, most_loss)
+        return cheapest(self.loss, self.loss(USUAL) + MARGIN, USUAL)
 
     def confirm(self, settings: IngestSettings) -> Profile:
         """The profile of a setting, its speed predicted and measured at the same time.

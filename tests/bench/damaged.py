@@ -25,8 +25,8 @@ from measure import say, table
 
 import panorama
 from panorama.crops import cut, decode_picture
-from panorama.hit_frames import NoFrame, Stamps, frames_of
-from panorama.sheet import Hit, hits_of, stamps_of
+from panorama.hit_frames import NoFrame, Stamps, frames_of, stamps_of
+from panorama.hits import Hit, hits_of
 from panorama.track_boxes import TrackBoxes
 
 STRETCHES = 4

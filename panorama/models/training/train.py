@@ -55,7 +55,6 @@ def train(
     seed: int | None = None,
     minutes: float | None = None,
     threads: int | None = None,
-    bank: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """Train an embedder as its recipe says, and write it to `out`, ready for `load_embedder(str(out))`.
@@ -69,7 +68,6 @@ def train(
         steps, seed: replace the recipe's.
         minutes: stop and save a checkpoint after so long; `resume` goes on.
         threads: CPU threads. On a busy machine one is fastest: waiting threads spin.
-        bank: where views are kept, `out`/bank by default.
 
     Returns:
         What was measured: seconds, steps, and before_ and after_ retrieval scores on held-out classes.
@@ -88,11 +86,11 @@ def train(
     if not resume:
         (out / LOG).unlink(missing_ok=True)
 
-    views = bank or out / "bank"
+    views = out / "bank"
     items = gather(plan.get("source", []), data, read_frames)
     say(f"{len(items)} pictures; views go to {views}")
     _view(items, plan, data, views, threads or 2)
-    run = _begin(plan, recipe, views, settings, place)
+    run = _begin(plan, views, settings, place)
     mean, std, side = _preprocessing(plan)
     measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
     result = {} if measure is None or resume else _told("before", measure(run.average))
@@ -122,7 +120,7 @@ def _view(
     build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, threads)
 
 
-def _begin(plan: dict[str, Any], recipe: Path, views: Path, settings: Settings, place: str) -> Run:
+def _begin(plan: dict[str, Any], views: Path, settings: Settings, place: str) -> Run:
     """A training at its first step, with random weights or those of the model that the recipe starts from."""
     learned = int(plan["network"]["learned_dim"])
     shrinkage = float(plan.get("teacher", {}).get("shrinkage", 2.0))

@@ -1,0 +1,144 @@
+"""What became of files enters; what `index` says of it leaves: as it comes, as JSON, and in short."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from panorama.cli.common import say
+from panorama.cli.progress import ProgressLine
+from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.lines import counted
+from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
+
+NO_FILE = "no such file or folder, and no file matches it as a pattern"
+NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
+NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
+NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
+
+
+class JsonLines:
+    """Outcomes on stdout where they are asked for; who reads them may leave before the work is done."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self.reader_gone: BrokenPipeError | None = None
+
+    def __call__(self, outcome: FileOutcome) -> None:
+        if not self._wanted or self.reader_gone is not None:
+            return
+        try:
+            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+        except BrokenPipeError as exc:
+            self.reader_gone = exc
+
+
+class IndexTold:
+    """What one run of `index` says: lines on stderr; where asked for, outcomes as JSON on stdout."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._line = ProgressLine(quiet=as_json)
+        self._json = JsonLines(as_json)
+        self._kept = 0
+
+    @property
+    def reader_gone(self) -> BrokenPipeError | None:
+        """The error where the reader of the JSON left before its end."""
+        return self._json.reader_gone
+
+    def hooks(self) -> Hooks:
+        """What to call while it runs."""
+        return Hooks(self._line.start, self._line.progress, self._file, self._wait)
+
+    def _file(self, outcome: FileOutcome) -> None:
+        self._kept += outcome.status != FAILED
+        self._json(outcome)
+        self._line.done(outcome)
+
+    def _wait(self, what: str) -> None:
+        self._line.clear()
+        say(f"{what}; waiting for it")
+
+    def interrupted(self) -> None:
+        """Say what was done before Ctrl-C."""
+        self._line.clear()
+        done = counted(self._kept, "video is", "videos are")
+        say(f"{done} done and kept; the same command goes on with the others")
+
+    def ended(self, report: IndexReport, seconds: float, verbose: bool) -> None:
+        """Tell paths that gave nothing as files are told, then all of it in short."""
+        nothing = [
+            *((path, NO_FILE) for path in report.missing),
+            *((path, NO_VIDEO) for path in report.empty),
+        ]
+        for path, note in nothing:
+            self._json(FileOutcome(path, "", FAILED, note=note))
+        _summary(report, nothing, seconds)
+        for text in (*_networks(report, verbose), *(_stages(report) if verbose else ())):
+            say(text)
+
+
+def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float) -> None:
+    counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
+    counts[FAILED] += len(nothing)
+    say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    if report.of(INDEXED):
+        # Files are worked on side by side: only all of them together have a speed.
+        frames = sum(file.frames for file in report.of(INDEXED))
+        speed = sum(file.video_seconds for file in report.of(INDEXED)) / seconds
+        found = counted(frames, "frame")
+        say(f"{found} in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
+    series = [file for file in report.of(INDEXED) if Path(file.path).is_dir()]
+    if series:
+        # Also what becomes of an album that lies beside the footage.
+        read = counted(len(series), "folder of pictures was", "folders of pictures were")
+        each = "one video" if len(series) == 1 else "a video each"
+        named = f"{series[0].path}{', ...' if len(series) > 1 else ''}"
+        say(f"{read} read as {each}, {DEFAULT_RATE} pictures a second: {named}")
+    if report.embedded:
+        say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
+    for text in report.warnings:
+        say(text)
+    for text in report.recording.lines() if report.recording is not None else ():
+        say(text)
+    if report.ignored:
+        kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
+        say(f"ignored in folders: {kinds}")
+        if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
+            say(f"  {NUMBERED}")
+            if report.pictures:
+                more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
+                say(f"  {NAMED} {shlex.quote(report.pictures[0])}{more}")
+    damaged = [f for f in report.files if f.damage]
+    reserved = "read, with losses or assumptions"
+    for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):
+        if files:
+            say(f"{title}:")
+            for file in files:
+                note = str(file.damage or file.note)
+                say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
+    for path, note in nothing:
+        say(f"  {path}: {note}")
+
+
+def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:
+    """What the networks ran in: always told where they could have been faster, else if asked for."""
+    for facts in report.networks.values():
+        slower = bool(facts["why"]) and facts["device"] == "cpu"
+        if verbose or slower:
+            why = f"; not int8: {facts['why']}" if facts["why"] else ""
+            yield f"{facts['model']} ran in {facts['precision']} on {facts['device']}{why}"
+
+
+def _stages(report: IndexReport) -> Iterator[str]:
+    """Time at work by stage, over all files that were indexed; stages work at the same time."""
+    total: Counter[str] = Counter()
+    for file in report.of(INDEXED):
+        total.update(file.stage_seconds)
+    if total:
+        yield "seconds by stage: " + ", ".join(f"{name} {spent:.2f}" for name, spent in total.items())

@@ -1,0 +1,42 @@
+"""The options of wall-clock times and cameras enter; the rule that they ask for leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from panorama.library import Library
+from panorama.recording import NONE, RecordingRule
+
+
+def recording_options(command: Any) -> Any:
+    """The options that say when and by which camera videos were recorded."""
+    for option in (
+        click.option("--camera-from", default=None, help="'folder' (default), or a pattern: '{camera}_*'."),
+        click.option(
+            "--timezone",
+            "zone",
+            default="",
+            help="Of the cameras' clocks: Europe/Berlin. Default: this machine's.",
+        ),
+        click.option(
+            "--time-from",
+            default=None,
+            help="Wall-clock time: 'metadata', 'name', a pattern as '{camera}_%Y%m%d-%H%M%S', or 'none'.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def recording_rule(
+    library: Library, time_from: str | None, zone: str, camera_from: str | None
+) -> RecordingRule | None:
+    """The rule asked for, with what is not asked for as the library keeps it; None where nothing is."""
+    if not (time_from or zone or camera_from):
+        return None
+    kept = library.recording
+    if not zone and kept.time_from != NONE:
+        zone = kept.zone
+    return RecordingRule(time_from or kept.time_from, zone, camera_from or kept.camera_from)

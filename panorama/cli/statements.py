@@ -1,0 +1,148 @@
+"""The words of a command line enter; the statements in them leave, and where in which file errors point."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from panorama.answering import entity_statement
+from panorama.errors import PanoramaError, QueryError, UnknownEntity
+from panorama.query.dialect import tokenize
+
+STDIN = "-"
+"""The name of standard input, as an argument and as a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text, from `start` on; `path` is the file that holds the text, if one does."""
+
+    text: str
+    start: int
+    sql: str
+    path: str | None = None
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it only asks; statements about entities change what later ones see."""
+        return entity_statement(self.sql, None) is None
+
+
+def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Statement]:
+    """The statements of a command line, in order.
+
+    Raises:
+        UsageError: it gives none, or SQL beside files.
+        QueryError: a file cannot be read, or a statement about entities is none; it names the file.
+    """
+    return [statement for text, path in _texts(words, files) for statement in _checked(text, path)]
+
+
+def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:
+    """The SQL that a command line gives, each text with the file to name in its errors, if there are several.
+
+    Raises:
+        UsageError: it gives none, or SQL beside files.
+        QueryError: a file cannot be read.
+    """
+    if not files and len(sql) != 1:
+        raise click.UsageError(
+            'give the SQL as one argument, panorama query "SELECT ...", in files with -f,'
+            " or as - on standard input"
+        )
+    if not files and sql != (STDIN,):
+        if sql[0].endswith(".sql") and _is_file(sql[0]):
+            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {sql[0]}")
+        return [(sql[0], None)]
+    named = (*files, *sql)
+    unread = [word for word in sql if word != STDIN and not _is_file(word)]
+    if unread:
+        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
+    if named.count(STDIN) > 1:
+        raise click.UsageError("standard input can be read once; name - once")
+    called = ["standard input" if name == STDIN else name for name in named]
+    # One file needs no name in its errors.
+    return [(_read(n, c), c if len(named) > 1 else None) for n, c in zip(named, called, strict=True)]
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except OSError:  # longer than a name can be, as SQL is
+        return False
+
+
+def _read(name: str, called: str) -> str:
+    """The text of a file, or of standard input."""
+    if name == STDIN and sys.stdin is None:
+        raise QueryError("standard input is closed; there is no SQL to read")
+    try:
+        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        # Editors of some systems begin a file with a mark that is no part of it.
+        return data.decode("utf-8-sig")
+    except FileNotFoundError as exc:
+        raise QueryError(f"there is no file {called!r}; after -f stand files of SQL") from exc
+    except UnicodeDecodeError as exc:
+        raise QueryError(f"{called} is no text in UTF-8, so no SQL") from exc
+    except OSError as exc:
+        raise QueryError(f"{called} cannot be read: {exc.strerror}") from exc
+
+
+def _checked(text: str, path: str | None) -> list[Statement]:
+    """The statements of a text, those about entities read; an error names the file."""
+    try:
+        found = [replace(statement, path=path) for statement in statements(text)]
+    except QueryError as exc:
+        raise _in_file(exc, path) from None
+    for statement in found:
+        with placed([statement], statement):
+            entity_statement(statement.sql, None)
+    return found
+
+
+def _in_file(error: PanoramaError, path: str | None) -> PanoramaError:
+    """The error with the file that it is in before its message."""
+    if path is not None:
+        error.args = (f"{path}: {error.args[0]}", *error.args[1:])
+    return error
+
+
+@contextmanager
+def placed(asked: Sequence[Statement], current: Statement) -> Iterator[None]:
+    """An error of a statement names its file and points into the whole text that it stands in."""
+    try:
+        yield
+    except PanoramaError as exc:
+        # What is matched for all of them may fail for another one than the current.
+        sql = exc.sql if isinstance(exc, (QueryError, UnknownEntity)) else None
+        statement = next((s for s in asked if s.sql == sql), current)
+        if isinstance(exc, QueryError) and exc.sql == statement.sql and exc.position is not None:
+            exc.sql, exc.position = statement.text, exc.position + statement.start
+        _in_file(exc, statement.path)
+        raise
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a text, split at semicolons, without the comments around them.
+
+    Raises:
+        QueryError: a string, a quoted name or a comment does not end.
+    """
+    found: list[Statement] = []
+    first = None
+    tokens = tokenize(text)
+    for token in tokens:
+        if text[token.start] == ";":
+            if first is not None:
+                found.append(Statement(text, first, text[first : token.start]))
+            first = None
+        elif first is None:
+            first = token.start
+    if first is not None:
+        found.append(Statement(text, first, text[first : tokens[-1].end + 1]))
+    return found or [Statement(text, 0, text)]

@@ -1,0 +1,87 @@
+"""The command `why`: a track and an entity enter, what decided about them leaves: text, JSON, a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from panorama.cli.common import Seconds, json_option, opened, print_rows, say
+from panorama.lines import clock
+from panorama.sheet import check_sheet_suffix
+from panorama.why import Why
+from panorama.why_picture import write_why
+
+
+@click.command("why")
+@click.argument("entity")
+@click.argument("video", required=False)
+@click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of the video, or 1:23.5.")
+@click.option("--frame", type=int, help="Frame of the video.")
+@click.option("--track", "track_id", type=int, help="The track_id of a row.")
+@click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write a picture of it to this file.")
+@json_option
+@click.pass_context
+def why_command(
+    ctx: click.Context,
+    entity: str,
+    video: str | None,
+    seconds: float | None,
+    frame: int | None,
+    track_id: int | None,
+    crop_id: int | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Say why a track was accepted for an entity, or why not: scores, borders, runner-up.
+
+    \b
+    panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
+    panorama why blue-van --track 8589934614
+    """
+    placed = seconds is not None or frame is not None
+    ways = sum(way is not None for way in (seconds, frame, track_id, crop_id))
+    if ways != 1 or (placed and video is None):
+        raise click.UsageError(
+            "say in one way which track: VIDEO --at SECONDS or VIDEO --frame N, --track or --crop with"
+            " the track_id or crop_id of a row"
+        )
+    if out is not None:
+        check_sheet_suffix(Path(out))
+    why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
+    if as_json:
+        click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
+    else:
+        _print_why(why)
+    if out is not None:
+        write_why(why, Path(out))
+        say(f"picture written to {out}")
+
+
+def _print_why(why: Why) -> None:
+    span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
+    click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
+    click.echo(why.reason)
+    click.echo()
+    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
+             "denied": why.denied}  # fmt: skip
+    rows = [
+        [kind, found.entity, found.source, f"{found.similarity:.3f}", _score(found.score), found.band]
+        for kind, found in named.items()
+        if found is not None
+    ]
+    print_rows(["album", "entity", "picture", "similarity", "score", "band"], rows, False)
+    click.echo()
+    steps = [[s.exit, *map(_score, (s.score, s.low, max(s.high, s.floor))), s.band] for s in why.steps]
+    print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
+    click.echo()
+    click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
+    click.echo(f"model {why.model} {why.model_hash}, exits: {why.exits}")
+    if why.tracks_there > 1:
+        click.echo(f"{why.tracks_there} tracks are there; this is the one that fits best")
+
+
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
