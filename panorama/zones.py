@@ -1,5 +1,4 @@
-"""The named shapes of a library's cameras: points as typed or files drawn elsewhere enter, zones, lines and
-a picture of them leave."""
+"""Points as typed, or files drawn elsewhere, enter; the named shapes of cameras leave, kept and drawn."""
 
 from __future__ import annotations
 
