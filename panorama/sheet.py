@@ -11,15 +11,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.hits import Drawn, Hit, sifted
 from panorama.lines import clock, counted, one_line
-from panorama.store.layout import whole_file
+from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
-SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
@@ -50,12 +48,6 @@ class _Tile:
     picture: NDArray[np.uint8]
 
 
-def check_sheet_suffix(out: Path) -> None:
-    """Raise UsageError where no picture format goes with the file's suffix."""
-    if out.suffix.lower() not in SHEET_SUFFIXES:
-        raise UsageError(f"a picture is written as {', '.join(SHEET_SUFFIXES)}, got {out.name!r}")
-
-
 def write_sheet(
     hits: Sequence[Hit],
     paths: Mapping[str, str],
@@ -77,7 +69,7 @@ def write_sheet(
         UsageError: its suffix is that of no picture format.
         LibraryWriteError: the file cannot be written.
     """
-    check_sheet_suffix(out)
+    check_picture_suffix(out)
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
@@ -101,17 +93,6 @@ def write_sheet(
         cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
     write_picture(sheet, out)
     return report
-
-
-def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:
-    """Write a picture (H, W, 3), whole or not at all; the file's suffix says the format.
-
-    Raises:
-        LibraryWriteError: the file cannot be written.
-    """
-    _, data = cv2.imencode(out.suffix.lower(), rgb[:, :, ::-1])
-    with whole_file(out) as partial:
-        partial.write_bytes(data.tobytes())
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
