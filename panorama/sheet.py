@@ -18,6 +18,8 @@ from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
+ACROSS = 4
+"""Tiles in a row."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
@@ -53,7 +55,6 @@ def write_sheet(
     paths: Mapping[str, str],
     out: Path,
     limit: int = 24,
-    columns: int = 4,
     tracks: TrackBoxes | None = None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
@@ -79,13 +80,13 @@ def write_sheet(
     tiles = [tile for tile in made if isinstance(tile, _Tile)]
     report.drawn = len(tiles)
     report.failed += dict.fromkeys(why.error for why in made if isinstance(why, NoFrame))
-    rows = max(1, -(-len(tiles) // columns))
-    used = min(columns, max(1, len(tiles)))
+    rows = max(1, -(-len(tiles) // ACROSS))
+    used = min(ACROSS, max(1, len(tiles)))
     gap = 6
     cell_height = TILE_HEIGHT + CAPTION_HEIGHT
     sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
     for i, tile in enumerate(tiles):
-        y, x = gap + (i // columns) * (cell_height + gap), gap + (i % columns) * (TILE_WIDTH + gap)
+        y, x = gap + (i // ACROSS) * (cell_height + gap), gap + (i % ACROSS) * (TILE_WIDTH + gap)
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
         _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
     if not tiles:
