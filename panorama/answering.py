@@ -96,9 +96,6 @@ class Answering:
         self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits | None = None
     ) -> Result:
         """The answer to one SELECT."""
-        limits = limits or Limits()
-        if limits.threads is None:
-            limits = replace(limits, threads=Threads.here().duckdb)
         with self._at_work(), self._engine(picture_root, limits) as (engine, snapshot):
             result = engine.query(sql, parameters)
         result.warnings += self._warnings(snapshot)
@@ -108,7 +105,6 @@ class Answering:
         self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """The answers to several SELECTs, each as it is found, all of one snapshot and one matching pass."""
-        limits = limits or Limits()
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             with self._at_work():
@@ -182,8 +178,11 @@ class Answering:
         return snapshot
 
     @contextlib.contextmanager
-    def _engine(self, picture_root: Path | None, limits: Limits) -> Iterator[tuple[Engine, Snapshot]]:
+    def _engine(self, picture_root: Path | None, limits: Limits | None) -> Iterator[tuple[Engine, Snapshot]]:
         """An engine that nobody else uses meanwhile; kept afterwards if the library is still the same."""
+        limits = limits or Limits()
+        if limits.threads is None:
+            limits = replace(limits, threads=Threads.here().duckdb)
         snapshot = self._current()
         engine = self._take(picture_root, limits)
         if engine is None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from panorama.content import content_dir
-from panorama.errors import LibraryWriteError, ModelError
+from panorama.errors import ModelError
 from panorama.examples import views_of
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
+from panorama.store.layout import whole_file
 
 SETTING = "calibration:"
 """Key of a library's own calibration, followed by what it was `measured_with`."""
@@ -84,9 +85,7 @@ def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
 
 
 def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write calibrations as a model's folder holds them; LibraryWriteError where that fails."""
+    """Write calibrations as a model's folder holds them, whole or not at all; LibraryWriteError where not."""
     text = json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as exc:
-        raise LibraryWriteError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    with whole_file(path) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")

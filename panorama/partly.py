@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from panorama.query.kinship import Places
 from panorama.query.passes import VectorSource
 from panorama.query.scoring import Exemplars, Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class SomeVectors:
-    """Crops with vectors at one exit: ids (N,), owners (N,), vectors (N, dim)."""
-
-    crop_ids: NDArray[np.int64]
-    track_ids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+from panorama.source import PickedVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ class Partly:
     exits: frozenset[int] | None = None
     strangers: Mapping[int, Strangers] | None = None
     deepened: dict[int, set[int]] = field(default_factory=dict)
-    _tables: dict[int, SomeVectors] = field(default_factory=dict)
+    _tables: dict[int, PickedVectors] = field(default_factory=dict)
 
     def album(self, exit: int) -> Exemplars:
         return self.source.album(exit) if self.strangers is None else self.strangers[exit]
@@ -81,7 +73,7 @@ class Partly:
             table = self.source.stored(exit)
             keep = np.full(len(table.crop_ids), self.exits is None or exit in self.exits)
             keep &= ~np.isin(table.track_ids >> 32, self.without)
-            self._tables[exit] = SomeVectors(
+            self._tables[exit] = PickedVectors(
                 table.crop_ids[keep], table.track_ids[keep], np.asarray(table.vectors)[keep]
             )
         return self._tables[exit]

@@ -11,15 +11,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.hits import Drawn, Hit, sifted
 from panorama.lines import clock, counted, one_line
-from panorama.store.layout import whole_file
+from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
-SHEET_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+ACROSS = 4
+"""Tiles in a row."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
@@ -50,18 +50,11 @@ class _Tile:
     picture: NDArray[np.uint8]
 
 
-def check_sheet_suffix(out: Path) -> None:
-    """Raise UsageError where no picture format goes with the file's suffix."""
-    if out.suffix.lower() not in SHEET_SUFFIXES:
-        raise UsageError(f"a picture is written as {', '.join(SHEET_SUFFIXES)}, got {out.name!r}")
-
-
 def write_sheet(
     hits: Sequence[Hit],
     paths: Mapping[str, str],
     out: Path,
     limit: int = 24,
-    columns: int = 4,
     tracks: TrackBoxes | None = None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
@@ -77,7 +70,7 @@ def write_sheet(
         UsageError: its suffix is that of no picture format.
         LibraryWriteError: the file cannot be written.
     """
-    check_sheet_suffix(out)
+    check_picture_suffix(out)
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
@@ -87,13 +80,13 @@ def write_sheet(
     tiles = [tile for tile in made if isinstance(tile, _Tile)]
     report.drawn = len(tiles)
     report.failed += dict.fromkeys(why.error for why in made if isinstance(why, NoFrame))
-    rows = max(1, -(-len(tiles) // columns))
-    used = min(columns, max(1, len(tiles)))
+    rows = max(1, -(-len(tiles) // ACROSS))
+    used = min(ACROSS, max(1, len(tiles)))
     gap = 6
     cell_height = TILE_HEIGHT + CAPTION_HEIGHT
     sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
     for i, tile in enumerate(tiles):
-        y, x = gap + (i // columns) * (cell_height + gap), gap + (i % columns) * (TILE_WIDTH + gap)
+        y, x = gap + (i // ACROSS) * (cell_height + gap), gap + (i % ACROSS) * (TILE_WIDTH + gap)
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
         _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
     if not tiles:
@@ -101,17 +94,6 @@ def write_sheet(
         cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
     write_picture(sheet, out)
     return report
-
-
-def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:
-    """Write a picture (H, W, 3), whole or not at all; the file's suffix says the format.
-
-    Raises:
-        LibraryWriteError: the file cannot be written.
-    """
-    _, data = cv2.imencode(out.suffix.lower(), rgb[:, :, ::-1])
-    with whole_file(out) as partial:
-        partial.write_bytes(data.tobytes())
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:

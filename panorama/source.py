@@ -35,7 +35,7 @@ DEEPEN_BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class PickedVectors:
-    """Vectors of some crops."""
+    """Vectors of some crops: ids (N,), owners (N,), vectors (N, dim)."""
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]

@@ -1,5 +1,4 @@
-"""The named shapes of a library's cameras: points as typed or files drawn elsewhere enter, zones, lines and
-a picture of them leave."""
+"""Points as typed, or files drawn elsewhere, enter; the named shapes of cameras leave, kept and drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.arguments import checked
-from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
+from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.zones import Point, of_camera
 from panorama.video import open_video
@@ -113,7 +113,12 @@ class Zones:
 
         Returns:
             The shapes drawn.
+
+        Raises:
+            UsageError: the file's suffix is that of no picture format.
+            LibraryWriteError: it cannot be written; what was there stays.
         """
+        check_picture_suffix(Path(out))
         row = self._row(camera, video)
         shown = holding(tuple(self), row["camera"])
         with open_video(Path(row["uri"])) as reader:
@@ -121,13 +126,7 @@ class Zones:
             if not len(times):
                 raise VideoError(f"{row['uri']} has no frame that can be read")
             picture = reader.frame_at(min(max(seconds, 0.0), float(times[-1]))).rgb().copy()
-        drawn = cv2.cvtColor(draw_shapes(picture, shown), cv2.COLOR_RGB2BGR)
-        try:
-            written = cv2.imwrite(str(out), drawn)
-        except cv2.error as exc:
-            raise UsageError(f"{out}: name a picture, as in zones.png") from exc
-        if not written:
-            raise LibraryWriteError(f"{out} cannot be written")
+        write_picture(draw_shapes(picture, shown), Path(out))
         return shown
 
     def _row(self, camera: str | None, video: str | None) -> dict[str, Any]:

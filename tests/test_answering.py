@@ -191,6 +191,13 @@ def test_several_queries_share_one_pass_and_one_state_of_the_library(library, mo
     assert library.query_many([]) == []
 
 
+def test_duckdb_has_the_cores_that_the_process_may_use_however_it_is_asked(library, monkeypatch) -> None:
+    """Several queries at once, and so the command line, took as many as the machine has."""
+    monkeypatch.setattr("panorama.threads.cores_here", lambda: 3)
+    sql = "SELECT current_setting('threads')"
+    assert library.query(sql).fetchall() == library.query_many([sql])[0].fetchall() == [(3,)]
+
+
 @pytest.mark.parametrize(
     "ask",
     [

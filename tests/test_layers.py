@@ -142,6 +142,12 @@ def test_the_map_names_every_module_once_and_imports_point_upwards_in_it() -> No
     assert not downwards
 
 
+def test_every_module_begins_with_one_sentence_in_one_line() -> None:
+    """`head -qn 1` over a package is its map."""
+    firsts = {file: (PACKAGE / file).read_text(encoding="utf-8").split("\n")[0] for file in files()}
+    assert [file for file, line in firsts.items() if not re.fullmatch(r'"""\S.*\.("""|)', line)] == []
+
+
 @pytest.mark.parametrize("package", ["indexing", "query"])
 def test_the_map_of_a_package_names_every_module_once(package: str) -> None:
     modules = {Path(file).stem for file in files() if file.startswith(f"{package}/")} - {"__init__"}

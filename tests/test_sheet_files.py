@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from panorama.errors import LibraryWriteError, QueryError
 from panorama.hit_clips import _stretches, write_clips
 from panorama.hits import Hit, hits_of
-from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, write_picture, write_sheet
+from panorama.picture_files import write_picture
+from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, write_sheet
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 

@@ -419,3 +419,28 @@ def test_a_snapshot_of_many_videos_asks_no_more_than_one_of_few(store, monkeypat
         counts.append((taken, len(asked) - taken))
     assert snapshot.videos.num_rows == 305
     assert counts[0] == counts[1] and counts[0][1] == 1  # one question tells that nothing has changed
+
+
+def test_as_many_files_and_videos_are_looked_up_at_once_as_there_are(tmp_path, monkeypatch):
+    """SQLite may take 32,766 values in a statement: beyond them, sweeping failed, and with it every index."""
+    connect = Catalog._connect
+
+    def narrow(self):
+        connection = connect(self)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 20)
+        return connection
+
+    monkeypatch.setattr(Catalog, "_connect", narrow)
+    with Store.create(tmp_path / "many") as store:
+        for number in range(25):
+            index(store, f"{number:02d}.mp4", seed=number)
+        segments = store.snapshot().live_segments
+        assert sum(len(batch) for batch in store.read_crops(segments=segments)) == 75
+        names = [f"{number:02d}.mp4" for number in range(25)]
+        assert [row.name for row in store.recorded(names)] == names
+        assert store.compact() > 100
+        assert store.sweep(grace_seconds=0).retired > 100
+        tracks = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
+        store.add_exemplars("cat", [exemplar()])
+        store.forget_entity("cat", tracks)
+        assert store.info().counts["crops"] == 0 and len(names) == store.snapshot().videos.num_rows

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,29 @@ def test_show_draws_the_shapes_of_the_camera(run: Any, indexed: Path) -> None:
     assert "say which camera" in run("zones", "show", "--out", "zones.png").err
     assert "Did you mean 'gate/a.mp4'" in run("zones", "show", "--video", "gate/a", "--out", "z.png").err
     assert run("zones", "show", "--camera", "gate", "--out", "zones.xyz").status == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("export", "shapes.json"), ("show", "--camera", "gate", "--out", "shapes.png")]
+)
+def test_what_cannot_be_written_whole_leaves_the_file_that_was_there(
+    run: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,120 0,120")
+    kept = Path(words[-1])
+    kept.write_text("what was drawn by hand")
+    write = Path.write_bytes
+
+    def full(path: Path, data: Any) -> int:
+        write(path, bytes(data)[:20])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_text", lambda path, text, **_: full(path, text.encode()))
+    monkeypatch.setattr(cv2, "imwrite", lambda name, _: full(Path(name), b"part of a picture"))
+    done = run("zones", *words)
+    assert done.status == 1 and f"{kept} cannot be written: No space left on device" in done.err
+    assert kept.read_text() == "what was drawn by hand"
 
 
 def test_the_arrow_of_a_line_points_to_its_right() -> None:

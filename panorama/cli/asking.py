@@ -21,9 +21,10 @@ from panorama.library import Library
 from panorama.lines import counted
 from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
+from panorama.picture_files import check_picture_suffix
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import check_sheet_suffix, write_sheet
+from panorama.sheet import write_sheet
 from panorama.track_boxes import TrackBoxes
 
 
@@ -97,7 +98,7 @@ def query_command(
     out = None if out == "-" else out
     form = _format("json" if as_json else form, out)
     if sheet is not None:
-        check_sheet_suffix(Path(sheet))
+        check_picture_suffix(Path(sheet))
     if page is not None:
         check_page_suffix(Path(page))
     limits = Limits(seconds=timeout, memory=memory)

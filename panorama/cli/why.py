@@ -9,7 +9,7 @@ import click
 
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say
 from panorama.lines import clock
-from panorama.sheet import check_sheet_suffix
+from panorama.picture_files import check_picture_suffix
 from panorama.why import Why
 from panorama.why_picture import write_why
 
@@ -49,7 +49,7 @@ def why_command(
             " the track_id or crop_id of a row"
         )
     if out is not None:
-        check_sheet_suffix(Path(out))
+        check_picture_suffix(Path(out))
     why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
     if as_json:
         click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say
-from panorama.errors import LibraryWriteError
 from panorama.store import EVERY_CAMERA, Zone
+from panorama.store.layout import whole_file
 
 _camera_option = click.option("--camera", help="The camera. Default: every camera.")
 
@@ -110,10 +110,8 @@ def export_command(ctx: click.Context, file: str | None) -> None:
     if file is None:
         click.echo(text)
         return
-    try:
-        Path(file).write_text(text + "\n", encoding="utf-8")
-    except OSError as exc:
-        raise LibraryWriteError(f"{file} cannot be written: {exc.strerror or exc}") from exc
+    with whole_file(Path(file)) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
 
 
 @zones_command.command("import", short_help="Read shapes from JSON; all or none.")

@@ -1,4 +1,4 @@
-"""Stored crops: crop ids or segments enter, JPEG bytes leave in batches; and which of them lack vectors."""
+"""Stored crops: crop ids or segments enter, JPEG bytes leave in batches."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ _COLUMNS = "SELECT name, uri, root, camera, start_time_unix, time_zone, time_fro
 _ROWS = f"{_COLUMNS} ORDER BY name"
 _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
-NAMES_AT_ONCE = 500
-"""In one statement; SQLite takes 32,766 values."""
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
 UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source
@@ -60,12 +58,7 @@ def has_date(unix: float) -> bool:
 
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
     """Videos by name, None for all, in order of name; a name that is not there gives none."""
-    if names is None:
-        rows = tx.rows(_ROWS)
-    else:
-        ordered = sorted(set(names))
-        starts = range(0, len(ordered), NAMES_AT_ONCE)
-        rows = [row for at in starts for row in tx.rows(_NAMED, names=ordered[at : at + NAMES_AT_ONCE])]
+    rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
     return [RecordedRow(row.name, row.uri, row.root, Recorded(row.camera, *_times(row))) for row in rows]
 
 

@@ -32,11 +32,11 @@ from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.views import degrade
 from panorama.models.weights import read_recipe
-from panorama.partly import SomeVectors
 from panorama.query.category import CATEGORY_REACH
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED
 from panorama.query.scoring import Sought, TrackRows, Vectors, score_tracks
+from panorama.source import PickedVectors
 from panorama.store import Album
 
 EXAMPLES = (1, 2, 3, 5, 10)
@@ -88,7 +88,7 @@ class Archive:
     @classmethod
     def of_pictures(cls, vectors: Values) -> Archive:
         ids = np.arange(len(vectors), dtype=np.int64)
-        return cls(SomeVectors(ids, ids, vectors), TrackRows.of(ids))
+        return cls(PickedVectors(ids, ids, vectors), TrackRows.of(ids))
 
     def values(self, one: Sought) -> Values:
         """The normalised value (T,) of every track."""
