@@ -33,7 +33,7 @@ from panorama.models.color import ColorEmbedder
 from panorama.models.proposer import load_proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.regions import Regions
-from panorama.store import Store
+from panorama.store import Recorded, Store
 from panorama.threads import ENVIRONMENT
 from panorama.video import find_videos
 
@@ -261,6 +261,48 @@ def test_files_that_took_each_others_names_are_not_decoded_again(name: str, tmp_
         assert frames_of(tmp_path / "library") == expected
         moved = sum(f.note == "the same content is indexed already" for f in outcomes)
         assert moved == (0 if number else len(before))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_of_files_that_took_each_others_names_one_may_be_named(count: int, tmp_path: Path) -> None:
+    """What the first was before went, and with it the time that was set for it by hand."""
+    folder = films(tmp_path / "films", count)
+    index(tmp_path / "library", [folder])
+    with Store.open(tmp_path / "library") as store:
+        before = {row.name: Recorded("", 1e9 + n, "UTC", "set") for n, row in enumerate(store.recorded())}
+        store.put_recorded(before)
+    paths = [folder / f"{number}.mp4" for number in range(count)]
+    paths[0].rename(tmp_path / "first")
+    for old, new in zip(paths[1:], paths, strict=False):
+        old.rename(new)
+    (tmp_path / "first").rename(paths[-1])
+    again = Counting()
+    assert [f.status for f in index(tmp_path / "library", paths[:1], proposer=again)] == ["skipped"]
+    names = [path.name for path in paths]
+    assert frames_of(tmp_path / "library") == {
+        name: 20 + 7 * ((number + 1) % count) for number, name in enumerate(names)
+    }
+    with Store.open(tmp_path / "library") as store:
+        assert {row.name: row.recorded.start_time_unix for row in store.recorded()} == {
+            name: before[names[(number + 1) % count]].start_time_unix for number, name in enumerate(names)
+        }
+        assert {row.root for row in store.recorded()} == {str(folder)}
+    others = index(tmp_path / "library", [folder], proposer=again)
+    assert [f.note for f in others] == ["unchanged since it was indexed"] * count and not again.batches
+
+
+def test_a_file_that_was_not_named_and_holds_something_new_gives_its_row_to_its_content(
+    tmp_path: Path,
+) -> None:
+    folder = films(tmp_path / "films", 3)
+    paths = [folder / f"{number}.mp4" for number in range(3)]
+    index(tmp_path / "library", paths[:2])
+    paths[1].rename(paths[0])
+    paths[2].rename(paths[1])
+    assert [f.status for f in index(tmp_path / "library", paths[:1])] == ["skipped"]
+    assert frames_of(tmp_path / "library") == {"0.mp4": 27}
+    assert [f.status for f in index(tmp_path / "library", paths[:2])] == ["skipped", "indexed"]
+    assert frames_of(tmp_path / "library") == {"0.mp4": 27, "1.mp4": 34}
 
 
 def test_a_rotation_with_a_new_first_file_decodes_that_alone(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def follow_renames(store: Store, found: Found) -> frozenset[str]:
     if not displaced:
         return frozenset()
     there = {str(video.path.resolve()) for video in found.videos} - displaced
+    others += _not_named(store, others, {uri: file for uri, file in known.items() if uri not in there})
     sources = {uri: file for uri, file in known.items() if uri not in there}
     moves = _moves(others, sources)
     involved = {*moves, *(row.uri for row in moves.values())} & known.keys()
@@ -69,6 +70,31 @@ def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
             before = known.get(str(own))
             if before is None or (before.size, before.mtime_ns) != (size, mtime_ns):
                 yield _Other(video, str(own), size, mtime_ns)
+
+
+def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile]) -> list[_Other]:
+    """Files that nobody named and that changed, too, where what they were may be what one of `others` is now.
+
+    Each may itself hold what was another one's, as where three go round.
+    """
+    roots = {row.uri: row.root for row in store.recorded()}
+    left = {uri: file for uri, file in known.items() if uri in roots and "://" not in uri}
+    for other in others:
+        left.pop(other.uri, None)
+    made: list[_Other] = []
+    sizes = {other.size for other in others}
+    while sizes:
+        looked_at = [uri for uri, file in left.items() if file.size in sizes]
+        sizes = set()
+        for uri in looked_at:
+            before, path, root = left.pop(uri), Path(uri), Path(roots[uri])
+            with contextlib.suppress(VideoError):
+                size, mtime_ns = file_state(path)
+                if (before.size, before.mtime_ns) != (size, mtime_ns):
+                    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+                    made.append(_Other(FoundVideo(path, root, name), uri, size, mtime_ns))
+                    sizes.add(size)
+    return made
 
 
 def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, VideoRow]:
