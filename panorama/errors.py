@@ -46,7 +46,7 @@ class LibraryDiskFull(LibraryWriteError):
 
 
 class LibraryDamaged(PanoramaError):
-    """A data file that the catalog lists is missing or cannot be read."""
+    """The catalog, or a data file that it lists, is missing or cannot be read."""
 
 
 class VideoError(PanoramaError):

@@ -21,6 +21,8 @@ GONE = (
     " `panorama remove` it"
 )
 """What it means that the file of a video is missing, and what to do."""
+BELOW = ("**", "*")
+"""What a folder's parts go on with to fit all files in it, however deep."""
 SHOWN_GONE = 5
 """Of more videos whose files are gone the first are named."""
 
@@ -65,7 +67,8 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     """What names, paths, folders and patterns mean, each the first of these that it can be.
 
     A folder means all below it. In a pattern `*`, `?` and `[a-z]` stay within one part, `**` is any number of
-    folders, as where `index` is given one. Folders and patterns are tried on names, then on paths.
+    folders, as where `index` is given one. Folders and patterns are tried on names, then on paths; a pattern
+    that no video fits means the folders that fit it.
 
     Args:
         listed: the columns video and uri of all videos.
@@ -92,12 +95,11 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
     """The names of the videos that a folder or a pattern means."""
     is_folder = not glob.has_magic(given) or given.endswith("/")
-    below = ("**", "*") if is_folder else ()
-    for pattern, texts in ((PurePath(given).parts, names), (_resolved(Path(given), False), uris)):
-        parts = (*pattern, *below)
-        fits = (_fits(PurePath(text).parts, parts) for text in texts)
-        if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
-            return fitting
+    for below in (BELOW,) if is_folder else ((), BELOW):
+        for pattern, texts in ((PurePath(given).parts, names), (_resolved(Path(given), False), uris)):
+            fits = (_fits(PurePath(text).parts, (*pattern, *below)) for text in texts)
+            if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
+                return fitting
     return ()
 
 
@@ -173,11 +175,13 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
         paths: as `index` is given them; files are passed over, since they are looked for by name.
         videos: with the columns video and uri.
     """
-    patterns = []
+    patterns: list[tuple[str, ...]] = []
     for path in map(Path, paths):
         if not os.path.isfile(path):  # noqa: PTH113  whose name may be none that a file can have
             is_folder = not glob.has_magic(str(path)) or path.is_dir()
-            patterns.append((*_resolved(path, is_folder), *(("**", "*") if is_folder else ())))
+            place = _resolved(path, is_folder)
+            # `index` searches the folders that fit a pattern, too.
+            patterns += [(*place, *BELOW)] if is_folder else [place, (*place, *BELOW)]
     named = zip(*(videos.column(name).to_pylist() for name in ("video", "uri")), strict=True)
     return [
         name

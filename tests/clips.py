@@ -93,12 +93,14 @@ def write_video(
     codec_options: dict[str, str] | None = None,
     container_options: dict[str, str] | None = None,
     with_audio: bool = False,
+    audio_seconds: float | None = None,
 ) -> Clip:
     """Encodes numbered pictures at `ticks` x `time_base` seconds (default: one tick a frame).
 
     Args:
         rate: frames a second as headers tell it; `time_base` is one of them where none is given.
         mirrored: MP4 alone; see `Clip`.
+        audio_seconds: of the tone; as long as the pictures where None.
         pixel_aspect: width over height of a stored pixel; the stored picture is that much narrower or lower.
     """
     ticks = list(range(frames)) if ticks is None else list(ticks)
@@ -118,7 +120,7 @@ def write_video(
         if rotation:
             stream.set_display_rotation(-rotation)  # the display matrix counts counter-clockwise
         if with_audio:
-            _write_tone(container, seconds=float((ticks[-1] - ticks[0] + 1) * time_base))
+            _write_tone(container, audio_seconds or float((ticks[-1] - ticks[0] + 1) * time_base))
         for number, tick in enumerate(ticks):
             shown = numbered_picture(number)[:, :: -1 if mirrored else 1]
             stored = np.ascontiguousarray(np.rot90(shown, rotation // 90))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from panorama.errors import UnknownVideo
-from panorama.listed_videos import Meant, meant
+from panorama.listed_videos import Meant, gone_from, meant
 
 NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
 
@@ -32,6 +32,8 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
         ("*/night/*.mp4", ["gate/night/c.mp4"]),
         ("gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
         ("gate/night/", ["gate/night/c.mp4"]),
+        ("gate/n*", ["gate/night/c.mp4"]),
+        ("archive/*/n[i]ght", ["gate/night/c.mp4"]),
         ("*/", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
         ("archive/gate", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4"]),
         ("archive/*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
@@ -68,3 +70,18 @@ def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: 
 def test_what_means_no_video_is_told_with_near_names(listed: pa.Table, given: str, told: str) -> None:
     with pytest.raises(UnknownVideo, match=told):
         meant(["yard.mp4", given], listed)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("archive", NAMES),
+        ("archive/*", NAMES),
+        ("archive/g*", ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4"]),
+        ("archive/*/n*", ["gate/night/c.mp4"]),
+        ("archive/*.mp4", ["gateway.mp4", "odd[1].mp4", "yard.mp4"]),
+        ("elsewhere/*", []),
+    ],
+)
+def test_what_is_gone_is_looked_for_where_index_looks(listed: pa.Table, given: str, names: list[str]) -> None:
+    assert gone_from([given], listed) == names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -72,6 +73,41 @@ def test_a_damaged_catalog_gives_a_clear_error(tmp_path):
         Store.open(tmp_path / "x") as store,
     ):
         store.snapshot()
+
+
+@pytest.mark.parametrize("how", ["missing", "empty"])
+@pytest.mark.parametrize("content", ["data", "album"])
+def test_content_without_its_catalog_is_not_swept_away_by_a_new_library(tmp_path, content, how):
+    """`index` took such a folder for an empty one, and deleted all that its new catalog did not list."""
+    root = tmp_path / "x"
+    with Store.create(root) as store:
+        index(store, "a.mp4")
+    if content == "album":
+        for path in root.glob("data/*/*.parquet"):
+            path.unlink()
+        (root / "album" / "1").mkdir()
+        (root / "album" / "1" / "me.jpg").write_bytes(b"a picture")
+    kept = {path for path in root.rglob("*") if path.suffix in (".parquet", ".jpg")}
+    assert kept
+    catalog = root / "catalog.sqlite"
+    catalog.rename(tmp_path / "lost")
+    if how == "empty":
+        catalog.write_bytes(b"")
+    for made in (Store.open, partial(Store.create, exist_ok=True), partial(panorama.open, create=True)):
+        with pytest.raises(LibraryDamaged, match=f"catalog.sqlite is {how} but .* put it back from a backup"):
+            made(root)
+    assert {path for path in root.rglob("*") if path.suffix in (".parquet", ".jpg")} == kept
+    (tmp_path / "lost").rename(catalog)
+    with Store.open(root) as store:
+        assert store.info().counts["videos"] == 1
+
+
+def test_a_catalog_that_is_no_database_beside_content_is_damaged(tmp_path):
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+    (tmp_path / "x" / "catalog.sqlite").write_text("not what was here " * 500)
+    with pytest.raises(LibraryDamaged, match=r"not a database; put it back from a backup"):
+        Store.open(tmp_path / "x")
 
 
 def test_create_refuses_a_library_that_is_there_unless_told(tmp_path):

@@ -100,6 +100,22 @@ def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:
         assert reader.report.complete, reader.report
 
 
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("a.mkv", "libx264"), ("a.flv", "flv")],
+)
+def test_sound_that_goes_on_for_longer_is_not_taken_for_a_missing_end(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    whole = write_video(tmp_path / f"whole-{name}", codec, frames=60, with_audio=True, audio_seconds=8.0)
+    with open_video(whole.path) as reader:
+        assert len(list(reader.frames())) == 60
+        assert reader.report.complete, reader.report
+    with open_video(cut_off(whole.path, tmp_path / name, 0.5)) as reader:
+        list(reader.frames())
+        assert not reader.report.complete
+
+
 def test_dropped_frames_of_an_avi_are_not_taken_for_a_missing_end(tmp_path: Path) -> None:
     # Recorders write a chunk without a byte for a frame that they drop, and count it.
     clip = write_video(tmp_path / "dropped.avi", "mpeg4", ticks=[0, 1, 2, 6, 7, 8])

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from panorama.errors import (
     LibraryClosed,
+    LibraryDamaged,
     LibraryDiskFull,
     LibraryNotFound,
     LibraryVersionError,
@@ -38,6 +39,7 @@ _SET_META = """
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
 _DISK_FULL = "the disk is full; free some space and run the same command again"
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _BUMP = """
 UPDATE counters SET value = CASE WHEN value < :now THEN :now ELSE value + 1 END
 WHERE name = :name RETURNING value
@@ -174,18 +176,22 @@ class Catalog:
         Raises:
             LibraryDiskFull: there is no room for what readers share.
             LibraryNotFound: the library was deleted or replaced since it was opened.
-            PanoramaError: the file is damaged, or cannot be read.
+            LibraryDamaged: the file is no database, or what it holds contradicts itself.
+            PanoramaError: it cannot be read.
         """
         self._check_there()
         try:
             with self._engine.connect() as connection, connection.begin():
                 yield Transaction(connection)
         except sa.exc.DBAPIError as exc:
-            if getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_IOERR_SHMSIZE":
+            code = getattr(exc.orig, "sqlite_errorname", "")
+            if code == "SQLITE_IOERR_SHMSIZE":
                 raise LibraryDiskFull(f"cannot read {self.path}: {_DISK_FULL}") from exc
-            raise PanoramaError(
-                f"cannot read {self.path}: {exc.orig}; check that it is readable and undamaged"
-            ) from exc
+            if code.startswith(_DAMAGED):
+                raise LibraryDamaged(
+                    f"{self.path} is damaged: {exc.orig}; put it back from a backup"
+                ) from exc
+            raise PanoramaError(f"cannot read {self.path}: {exc.orig}; check that it is readable") from exc
 
     @contextmanager
     def write(self, durable: bool = True) -> Iterator[Transaction]:
@@ -235,14 +241,14 @@ class Catalog:
 
         Raises:
             LibraryNotFound: the file is not a catalog.
-            LibraryDiskFull: see `read`.
+            LibraryDiskFull, LibraryDamaged: see `read`.
         """
         try:
             with self.read() as tx:
                 if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
                     return 0
                 return int(tx.scalar(_SELECT_VERSION))
-        except LibraryDiskFull:
+        except (LibraryDiskFull, LibraryDamaged):
             raise
         except PanoramaError as exc:
             raise LibraryNotFound(f"no library at {self.path.parent}: {exc}") from exc
@@ -324,6 +330,8 @@ def _advice(path: Path, said: str, number: int | None) -> str:
         step = "check the permissions of the library's directory"
     elif "disk i/o error" in lower:
         step = "the disk is full or failing: free some space, check it, and run the same command again"
+    elif "malformed" in lower or "not a database" in lower:
+        step = "it is damaged: put it back from a backup"
     elif "locked" in lower:
         step = f"another process has been writing for {BUSY_SECONDS:.0f} s; try again when it is done"
     else:

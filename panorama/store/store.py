@@ -33,9 +33,10 @@ from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_e
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo, read_info
-from panorama.store.layout import DATA, FOLDERS, Place
+from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.recorded import Recorded, RecordedRow
+from panorama.store.schema import TABLES
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
@@ -60,6 +61,7 @@ class Store:
 
         Raises:
             UsageError: there is a library, or a folder with something else in it.
+            LibraryDamaged: there is one but for its catalog.
             LibraryWriteError: the folder cannot be made.
         """
         root = Path(path).expanduser().absolute()
@@ -68,6 +70,8 @@ class Store:
                 return cls.open(root)
             raise UsageError(f"there is a library at {root} already; open it, or choose another path")
         with write_errors(root):
+            if _has_content(root):
+                raise _without_catalog(root, "missing")
             if cls.is_taken(root):
                 raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
             root.mkdir(parents=True, exist_ok=True)
@@ -83,13 +87,15 @@ class Store:
         Raises:
             LibraryNotFound: there is none.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
-            LibraryDamaged: its catalog was emptied.
+            LibraryDamaged: its catalog is missing, was emptied, or is damaged.
             LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
         """
         root = Path(path).expanduser().absolute()
         catalog_path = root / CATALOG_NAME
         try:
             found = catalog_path.is_file()
+            if not found and _has_content(root):
+                raise _without_catalog(root, "missing")
             taken = not found and cls.is_taken(root)
         except PermissionError as exc:
             raise LibraryNotFound(f"no permission to look into {root}") from exc
@@ -100,20 +106,11 @@ class Store:
             )
         if not found:
             raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {root} index VIDEO...")
-        catalog = Catalog(root, writable=write and _can_write(root))
-        try:
-            version = catalog.schema_version()
-        except LibraryDiskFull:
-            # What is there can be read all the same, where nobody is writing.
-            catalog = Catalog(root, writable=False, disk_full=True)
-            version = catalog.schema_version()
+        catalog, version = _open_catalog(root, writable=write and _can_write(root))
+        if version == 0 and _has_content(root):
+            raise _without_catalog(root, "empty")
         if version == 0 and not catalog.writable:
             raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
-        if version == 0 and next(root.glob("data/*/*.parquet"), None) is not None:
-            # Taken for a new library, its data would be swept away as listed nowhere.
-            raise LibraryDamaged(
-                f"{catalog_path} is empty but there are data files; restore it from a backup"
-            )
         check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
         place = Place(root, catalog)
         if catalog.writable:
@@ -447,6 +444,35 @@ class Store:
 def _is_remains(root: Path) -> bool:
     """Whether a folder is empty or holds only what a `create` that was killed had made."""
     return all(path.name in FOLDERS for path in root.iterdir())
+
+
+def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
+    """The catalog that is there, and its version; 0 where it is empty."""
+    catalog = Catalog(root, writable=writable)
+    try:
+        return catalog, catalog.schema_version()
+    except LibraryDiskFull:
+        # What is there can be read all the same, where nobody is writing.
+        catalog = Catalog(root, writable=False, disk_full=True)
+        return catalog, catalog.schema_version()
+    except LibraryDamaged as exc:
+        if _has_content(root):
+            raise
+        raise LibraryNotFound(f"no library at {root}: {exc}") from exc
+
+
+def _has_content(root: Path) -> bool:
+    """Whether data files or pictures of a library lie in a folder."""
+    patterns = (*(f"{DATA}/{table}/*.parquet" for table in TABLES), f"{ALBUM}/*/*")
+    return any(next(root.glob(pattern), None) is not None for pattern in patterns)
+
+
+def _without_catalog(root: Path, how: str) -> LibraryDamaged:
+    """The error for content without the list of it: taken for a new library, all would be swept away."""
+    return LibraryDamaged(
+        f"{root / CATALOG_NAME} is {how} but there are data files or pictures of a library; put it back"
+        " from a backup, or name another folder"
+    )
 
 
 def _can_write(root: Path) -> bool:

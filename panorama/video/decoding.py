@@ -115,6 +115,8 @@ class PassCount:
             widest = 2 * self.widest_ticks * float(source.info.time_base)
             short = (source.claimed_bytes or 0) > source.path.stat().st_size
             late = short or gap > max(LENGTH_TOLERANCE_SECONDS, widest)
+            if late and not short:  # sound, or a second picture, may go on for longer
+                late = source.claimed_seconds - _end_of_others(source) > LENGTH_TOLERANCE_SECONDS
             where = f"at {self.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
             return (max(1, round(gap * (source.info.average_rate or 1))) if late else 0), where
         return 0, ""
@@ -137,6 +139,21 @@ def _bytes_of_others(source: Source, gap: Gap) -> int:
         packets = read_packets(container, streams, DecodeReport())
         inside = [p.size for p in packets if p.pos is not None and gap.first_byte <= p.pos < gap.end_byte]
         return sum(inside) + MOST_HEADER_BYTES * len(inside)
+
+
+def _end_of_others(source: Source) -> float:
+    """Where sound and other streams end, in seconds; 0 where there are none."""
+    with closing(_opened_again(source.path)) as container:
+        video = container.streams.video[source.video_number]
+        others = [s for s in container.streams if s.index != video.index and s.type in ("audio", "video")]
+        if not others:
+            return 0.0
+        ends = [
+            float((p.pts + (p.duration or 0)) * p.time_base)
+            for p in read_packets(container, others, DecodeReport())
+            if p.size and p.pts is not None and p.time_base is not None
+        ]
+        return max(ends, default=0.0)
 
 
 def shown_packets(source: Source) -> Iterator[av.Packet]:
