@@ -62,14 +62,15 @@ def test_open_refuses_a_catalog_that_is_no_database(tmp_path):
         Store.open(tmp_path)
 
 
-def test_a_damaged_catalog_gives_a_clear_error(tmp_path):
+@pytest.mark.parametrize("kept", [100, 4096])
+def test_a_damaged_catalog_gives_a_clear_error(tmp_path, kept):
     with Store.create(tmp_path / "x") as store:
         index(store, "a.mp4")
     catalog = tmp_path / "x" / "catalog.sqlite"
     content = catalog.read_bytes()
-    catalog.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    catalog.write_bytes(content[:kept] + b"\xff" * (len(content) - kept))
     with (
-        pytest.raises(PanoramaError, match=r"catalog.sqlite.*malformed"),
+        pytest.raises(LibraryDamaged, match=r"catalog.sqlite is damaged: .*malformed; put it back"),
         Store.open(tmp_path / "x") as store,
     ):
         store.snapshot()
