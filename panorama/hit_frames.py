@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
-from panorama.video import VideoFrame, VideoReader, open_video
+from panorama.video import VideoFrame, VideoReader, is_gone, open_video
 
 if TYPE_CHECKING:
     from panorama.sheet import Hit
@@ -49,7 +49,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
     """
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
-    if not Path(paths[video]).exists():
+    if is_gone(Path(paths[video])):
         raise VideoOpenError(f"{video} is gone; if it was moved, index it where it is now")
     return paths[video]
 
