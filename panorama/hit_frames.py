@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
 from panorama.hits import Hit
 from panorama.track_boxes import TrackBoxes
-from panorama.video import VideoFrame, VideoReader, open_video
+from panorama.video import VideoFrame, VideoReader, is_gone, open_video
 
 NEAR = 120
 """Frames that are decoded on to instead of sought: a seek begins at a keyframe, about as far before."""
@@ -47,7 +47,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
     """
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
-    if not Path(paths[video]).exists():
+    if is_gone(Path(paths[video])):
         raise VideoOpenError(f"{video} is gone; if it was moved, index it where it is now")
     return paths[video]
 

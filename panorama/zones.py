@@ -17,7 +17,7 @@ from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.zones import Point, of_camera
-from panorama.video import open_video
+from panorama.video import is_gone, open_video
 
 if TYPE_CHECKING:
     from panorama.store import Store
@@ -147,7 +147,7 @@ class Zones:
             cameras = ", ".join(repr(name) for name in self._cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
         # Those whose files are gone are passed over where another one of the camera is there.
-        return dict(next((row for row in chosen if Path(row["uri"]).exists()), chosen[0]))
+        return dict(next((row for row in chosen if not is_gone(Path(row["uri"]))), chosen[0]))
 
     def _cameras(self) -> list[str]:
         return sorted(set(self._videos().column("camera").to_pylist()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_samples import check_whole, data_files, index
 
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store import Store
 
 TESTS = Path(__file__).parent
@@ -206,7 +207,7 @@ FILLS_THE_DISK = """
 import json, os, resource, sys
 import numpy as np
 from store_samples import fill, index, video_row
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store import Store, NewExemplar
 
 with Store.open(sys.argv[1]) as store:
@@ -268,3 +269,53 @@ def test_a_library_whose_folders_cannot_be_written_says_so(tmp_path):
         (store.path / "data" / "elsewhere").rename(crops)
         assert store.snapshot().videos.num_rows == 1
         index(store, "b.mp4")
+
+
+LEFT_OPEN = """
+import os, sys
+from store_samples import index
+from panorama.store import Store
+
+store = Store.open(sys.argv[1])
+for name in sys.argv[2:]:
+    index(store, name)
+os._exit(0)  # nothing is closed, so the log stays as of a killed process
+"""
+
+
+def put_back(backup: Path, catalog: Path) -> None:
+    """As `tar -x` does it: the content and the time of a file from before."""
+    shutil.copyfile(backup, catalog)
+    os.utime(catalog, (1e9, 1e9))
+
+
+def test_a_backup_put_beside_the_log_of_a_killed_process_is_not_mixed_with_it(tmp_path: Path) -> None:
+    """SQLite wrote the log's pages into it: rows of both, or a malformed file, and the backup was gone."""
+    root, backup = tmp_path / "x", tmp_path / "backup"
+    catalog, log = root / "catalog.sqlite", root / "catalog.sqlite-wal"
+    with Store.create(root) as store:
+        index(store, "a.mp4")
+    shutil.copyfile(catalog, backup)
+    with Store.open(root) as store:
+        for number in range(20):
+            index(store, f"b{number}.mp4")
+    run_child(LEFT_OPEN, root, "c.mp4", "d.mp4")
+    put_back(backup, catalog)
+    kept = (catalog.read_bytes(), log.read_bytes())
+    with pytest.raises(LibraryDamaged, match=r"delete .*catalog.sqlite-wal and catalog.sqlite-shm"):
+        Store.open(root)
+    assert (catalog.read_bytes(), log.read_bytes()) == kept
+    log.unlink()
+    (root / "catalog.sqlite-shm").unlink(missing_ok=True)
+    with Store.open(root) as store:
+        assert store.info().counts["videos"] == 1
+        index(store, "c.mp4")
+
+
+def test_a_log_is_read_with_its_own_catalog_also_where_that_was_touched(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+    run_child(LEFT_OPEN, tmp_path / "x", "b.mp4")
+    os.utime(tmp_path / "x" / "catalog.sqlite", (1e9, 1e9))
+    with Store.open(tmp_path / "x") as store:
+        assert store.info().counts["videos"] == 2

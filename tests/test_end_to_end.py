@@ -238,6 +238,26 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become s
 
 
 @needs_root
+def test_videos_in_a_folder_that_was_closed_are_not_told_as_gone(shared):
+    closed = shared / "v" / "closed"
+    closed.mkdir()
+    shutil.move(shared / "v" / "0.mp4", closed / "0.mp4")
+    library = shared / "panorama-library"
+    library.mkdir()
+    os.chown(library, 65534, 65534)
+    assert as_nobody(shared, "index", "v", "--model", "color-bands")[0] == 0
+    closed.chmod(0o700)
+    status, _, err = as_nobody(shared, "index", "v", "--model", "color-bands")
+    assert status == 3 and "closed cannot be read: Permission denied" in err
+    assert "defect" not in err and "missing" not in err, err
+    status, listed, err = as_nobody(shared, "videos", "--json")
+    assert (status, err) == (0, "")
+    assert [row["missing"] for row in json.loads(listed) if row["video"] == "closed/0.mp4"] == [False]
+    status, _, err = as_nobody(shared, "query", "SELECT frames", "--sheet", library / "sheet.jpg")
+    assert "defect" not in err and "Permission denied" in err, err
+
+
+@needs_root
 def test_missing_rights_are_told_in_one_message(shared):
     hidden = shared / "v" / "hidden"
     hidden.mkdir(mode=0o700)

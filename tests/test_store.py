@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -62,14 +63,15 @@ def test_open_refuses_a_catalog_that_is_no_database(tmp_path):
         Store.open(tmp_path)
 
 
-def test_a_damaged_catalog_gives_a_clear_error(tmp_path):
+@pytest.mark.parametrize("kept", [100, 4096])
+def test_a_damaged_catalog_gives_a_clear_error(tmp_path, kept):
     with Store.create(tmp_path / "x") as store:
         index(store, "a.mp4")
     catalog = tmp_path / "x" / "catalog.sqlite"
     content = catalog.read_bytes()
-    catalog.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    catalog.write_bytes(content[:kept] + b"\xff" * (len(content) - kept))
     with (
-        pytest.raises(PanoramaError, match=r"catalog.sqlite.*malformed"),
+        pytest.raises(LibraryDamaged, match=r"catalog.sqlite is damaged: .*malformed; put it back"),
         Store.open(tmp_path / "x") as store,
     ):
         store.snapshot()
@@ -108,6 +110,24 @@ def test_a_catalog_that_is_no_database_beside_content_is_damaged(tmp_path):
     (tmp_path / "x" / "catalog.sqlite").write_text("not what was here " * 500)
     with pytest.raises(LibraryDamaged, match=r"not a database; put it back from a backup"):
         Store.open(tmp_path / "x")
+
+
+def test_damage_that_one_table_has_is_told_where_it_is_read(tmp_path):
+    """What the driver raised while rows were fetched was taken for a defect of Panorama."""
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+    catalog = tmp_path / "x" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(catalog)) as connection:
+        page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'files'").fetchone()[0]
+        length = connection.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(catalog.read_bytes())
+    content[(page - 1) * length : page * length] = b"\xff" * length
+    catalog.write_bytes(content)
+    with (
+        Store.open(tmp_path / "x") as store,
+        pytest.raises(LibraryDamaged, match="put it back from a backup"),
+    ):
+        store.snapshot()
 
 
 def test_create_refuses_a_library_that_is_there_unless_told(tmp_path):

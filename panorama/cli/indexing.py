@@ -67,9 +67,9 @@ def index_command(
 ) -> None:
     """Index videos: files, folders (searched for videos) or globs. Makes the library if there is none.
 
-    What was indexed before and has not changed is skipped. Exit status: 0 done, 1 error, 2 usage, 3 some file
-    gave nothing (the others are done), 130 interrupted (finished videos are kept), 141 done, but the reader
-    of --json left before its end.
+    What was indexed before and has not changed is skipped. --json writes one object a line, a line for
+    each file. Exit status: 0 done, 1 error, 2 usage, 3 some file gave nothing (the others are done), 130
+    interrupted (finished videos are kept), 141 done, but the reader of --json left before its end.
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")

@@ -11,7 +11,15 @@ from panorama.errors import VideoError
 from panorama.lines import composed
 from panorama.naming import folder_camera
 from panorama.store import KnownFile, Store, VideoRow
-from panorama.video import Found, FoundVideo, check_name, content_hash, content_sample, file_state
+from panorama.video import (
+    Found,
+    FoundVideo,
+    check_name,
+    content_hash,
+    content_sample,
+    file_state,
+    is_gone,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,7 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
     moves: dict[str, VideoRow] = {}
     for row in targets:
         rows = [u for u in by_content.get(row.content_hash, ()) if u not in moves]
-        gone = [u for u in rows if u in displaced or ("://" not in u and not Path(u).exists())]
+        gone = [u for u in rows if u in displaced or ("://" not in u and is_gone(Path(u)))]
         same_base = [u for u in gone if PurePath(u).name == PurePath(row.uri).name]
         if gone and row.uri not in rows:
             moves[(same_base or gone)[0]] = row

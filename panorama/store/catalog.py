@@ -183,15 +183,14 @@ class Catalog:
         try:
             with self._engine.connect() as connection, connection.begin():
                 yield Transaction(connection)
-        except sa.exc.DBAPIError as exc:
-            code = getattr(exc.orig, "sqlite_errorname", "")
+        except (sa.exc.DBAPIError, sqlite3.DatabaseError) as exc:
+            said = getattr(exc, "orig", exc)
+            code = getattr(said, "sqlite_errorname", "")
             if code == "SQLITE_IOERR_SHMSIZE":
                 raise LibraryDiskFull(f"cannot read {self.path}: {_DISK_FULL}") from exc
             if code.startswith(_DAMAGED):
-                raise LibraryDamaged(
-                    f"{self.path} is damaged: {exc.orig}; put it back from a backup"
-                ) from exc
-            raise PanoramaError(f"cannot read {self.path}: {exc.orig}; check that it is readable") from exc
+                raise LibraryDamaged(f"{self.path} is damaged: {said}; put it back from a backup") from exc
+            raise PanoramaError(f"cannot read {self.path}: {said}; check that it is readable") from exc
 
     @contextmanager
     def write(self, durable: bool = True) -> Iterator[Transaction]:

@@ -34,6 +34,7 @@ from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo, read_info
 from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
+from panorama.store.leftover import check_log
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import TABLES
@@ -448,6 +449,7 @@ def _is_remains(root: Path) -> bool:
 
 def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
     """The catalog that is there, and its version; 0 where it is empty."""
+    check_log(root / CATALOG_NAME)
     catalog = Catalog(root, writable=writable)
     try:
         return catalog, catalog.schema_version()

@@ -12,6 +12,7 @@ from panorama.video.find import (
     content_sample,
     file_state,
     find_videos,
+    is_gone,
 )
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
@@ -40,6 +41,7 @@ __all__ = [
     "content_sample",
     "file_state",
     "find_videos",
+    "is_gone",
     "open_video",
     "pictures_in",
     "recorded_at",

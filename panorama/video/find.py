@@ -123,7 +123,7 @@ def _through_link(video: FoundVideo) -> bool:
 
 def _expand(path: Path) -> list[Path]:
     """The path itself if it exists, else what it matches as a glob."""
-    if path.exists() or path.is_symlink():
+    if not is_gone(path) or path.is_symlink():
         return [path]
     if not glob.has_magic(str(path)):
         return []
@@ -270,6 +270,17 @@ def check_name(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError as exc:
         raise VideoOpenError(f"{path} has a name that is no text in UTF-8; rename the file") from exc
+
+
+def is_gone(path: Path) -> bool:
+    """Whether a file is no more there; one that lies where nobody may look is not known to be gone."""
+    try:
+        path.stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def file_state(path: Path) -> tuple[int, int]:
