@@ -194,8 +194,8 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
         for item in value if listed else [value]:
             if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
                 raise QueryError(
-                    f"parameter {_called(place.key)} {verb} {item}, with which nothing can be compared; a number"
-                    " is expected, or float('inf') where there is no bound",
+                    f"parameter {_called(place.key)} {verb} {item}, with which nothing can be compared; a"
+                    " number is expected, or float('inf') where there is no bound",
                     sql,
                     place.start,
                 )
