@@ -107,8 +107,8 @@ def _above(low: float, most: float = math.inf) -> Callable[[Any], bool]:
     return lambda value: _is_finite(value) and low < value <= most
 
 
-def _from_one(most: float) -> Callable[[Any], bool]:
-    return lambda value: is_whole(value) and 1 <= value <= most
+def _whole(least: int, most: float) -> Callable[[Any], bool]:
+    return lambda value: is_whole(value) and least <= value <= most
 
 
 def is_path(value: Any) -> bool:
@@ -221,9 +221,13 @@ def _flag(name: str) -> Kind:
     return Kind(f"{name} is True or False", is_flag, plain=bool)
 
 
-def _counted(name: str, most: float = math.inf) -> Kind:
+def _counted(name: str, most: float = math.inf, least: int = 1) -> Kind:
     upwards = "" if most == math.inf else f" to {most}"
-    return Kind(f"{name} is a whole number from 1{upwards}", _from_one(most), plain=int)
+    return Kind(f"{name} is a whole number from {least}{upwards}", _whole(least, most), plain=int)
+
+
+def _called(name: str) -> Kind:
+    return Kind(f"{name} is a function, as print; leave it out to hear nothing", callable)
 
 
 def _number(says: str) -> Kind:
@@ -240,6 +244,18 @@ def _paths(name: str) -> Kind:
 
 MOST_ZOOM = 4
 """More parts than 4 x 4 take longer than anybody waits, and parts of video are no longer sharp."""
+
+MOST_THREADS = 1024
+"""Where the system makes no more of them, DuckDB ends the process."""
+
+MOST_EXPRESSIONS = 1_000_000
+"""Any stack is used up before."""
+
+MOST_SIDE = 1_000_000
+"""Of no picture a side is longer, in pixels."""
+
+MOST_SECONDS = 1_000_000_000
+"""No clock of the system waits for ever; thirty years are a limit that nobody meets."""
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
 PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", _is_picture)
@@ -356,16 +372,31 @@ KINDS |= {
     "IngestSettings.proposal_side": _counted("proposal_side"),
     "IngestSettings.zoom": _counted("zoom", MOST_ZOOM),
     "IngestSettings.max_regions": _counted("max_regions"),
-    "IngestSettings.min_side": Kind("min_side is a whole number", is_whole, plain=int),
+    "IngestSettings.min_side": _counted("min_side", MOST_SIDE, least=0),
     "IngestSettings.keyframes_only": _flag("keyframes_only"),
     "IngestSettings.depth": _counted("depth, in exits,"),
     "Work.proposal_batch": _counted("proposal_batch"),
     "Work.embed_batch": _counted("embed_batch"),
-    "Work.network_threads": _counted("network_threads"),
-    "Limits.seconds": Kind("a time limit is a number of seconds above 0", _above(0), plain=float),
+    "Work.network_threads": _counted("network_threads", MOST_THREADS),
+    "Hooks.on_start": _called("on_start"),
+    "Hooks.on_progress": _called("on_progress"),
+    "Hooks.on_file": _called("on_file"),
+    "Hooks.on_wait": _called("on_wait"),
+    "RecordingRule.time_from": Kind("time_from is text: 'none', 'metadata', 'name' or a pattern", is_text),
+    "RecordingRule.zone": Kind(
+        "a time zone is its IANA name as text, 'Europe/Berlin', or '' for that of this machine",
+        lambda value: value is None or is_text(value),
+        plain=lambda value: value or "",
+    ),
+    "RecordingRule.camera_from": Kind("camera_from is text: 'folder' or a pattern with {camera}", is_text),
+    "Limits.seconds": Kind(
+        f"a time limit (at most {MOST_SECONDS}, None for none) is a number of seconds above 0",
+        _above(0, MOST_SECONDS),
+        plain=float,
+    ),
     "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
-    "Limits.threads": _counted("threads"),
-    "Limits.expressions": _counted("expressions"),
+    "Limits.threads": _counted("threads", MOST_THREADS),
+    "Limits.expressions": _counted("expressions", MOST_EXPRESSIONS),
 }
 """Fields of what settings are made of, by `Class.field`."""
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 from zoneinfo import ZoneInfo, available_timezones
 
+from panorama.arguments import take_fields
 from panorama.errors import UsageError, unknown
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
@@ -43,6 +44,7 @@ class RecordingRule:
     camera_from: str = FOLDER
 
     def __post_init__(self) -> None:
+        take_fields(self)
         if not self.zone:
             object.__setattr__(self, "zone", local_zone())
         zone_of(self.zone)

@@ -263,8 +263,13 @@ def cores_here(cgroup: Path = CGROUP) -> int:
     """
     asked = os.environ.get(ENVIRONMENT)
     if asked:
-        if not asked.isdecimal() or int(asked) < 1:
-            raise UsageError(f"{ENVIRONMENT} is a whole number of cores from 1, got {asked!r}")
+        from panorama.arguments import MOST_THREADS  # brings NumPy, which not every command needs
+
+        # Of more than 4300 digits Python makes no number.
+        if not asked.isdecimal() or len(asked) > 9 or not 1 <= int(asked) <= MOST_THREADS:
+            raise UsageError(
+                f"{ENVIRONMENT} is a whole number of cores from 1 to {MOST_THREADS}, got {asked!r:.40}"
+            )
         return int(asked)
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = _cgroup_share(cgroup)

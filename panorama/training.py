@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from panorama.arguments import take_fields
+from panorama.arguments import MOST_THREADS, take_fields
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
@@ -16,6 +16,11 @@ from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
+
+MOST_SEED = 2**32 - 1
+"""Seeds of single steps are made of it, and have 64 bits."""
+
+MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,16 @@ class TrainingOptions:
             UsageError: one that cannot be.
         """
         take_fields(self)
-        for name, least in (("steps", 1), ("seed", 0), ("threads", 1)):
+        for name, least, most in (
+            ("steps", 1, MOST_STEPS),
+            ("seed", 0, MOST_SEED),
+            ("threads", 1, MOST_THREADS),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"--{name} is a whole number from {least} on, got {value}")
+            if value is not None and value > most:
+                raise UsageError(f"--{name} is at most {most}, got {value}")
         if self.minutes is not None and not self.minutes > 0:
             raise UsageError(f"--minutes is more than 0, got {self.minutes}")
 

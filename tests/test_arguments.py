@@ -21,10 +21,12 @@ from panorama.arguments import TELL_THEMSELVES
 from panorama.calibrate import calibrate
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.evaluate import score_entities
+from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import IngestSettings, Work
 from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
 from panorama.query.relations import Limits
+from panorama.recording import RecordingRule
 from panorama.training import TrainingOptions
 from panorama.tune import tune
 from panorama.zones import Zones
@@ -88,7 +90,27 @@ PICTURE = thing_picture("red")
          lambda lib: lib.query("SELECT 1", limits=5)),
         (UsageError, "seconds above 0, got str '10'", lambda lib: Limits(seconds="10")),
         (UsageError, "'4GB' .* got int 5", lambda lib: Limits(memory=5)),
-        (UsageError, "threads is a whole number from 1, got float 1.5", lambda lib: Limits(threads=1.5)),
+        (UsageError, r"\(at most 1000000000, .* above 0, got float 1e\+300",
+         lambda lib: Limits(seconds=1e300)),
+        (UsageError, "memory is at most 1000TB, got '9999999999GB'",
+         lambda lib: Limits(memory="9999999999GB")),
+        (UsageError, "memory is at most 1000TB, got '999", lambda lib: Limits(memory="9" * 400 + "GB")),
+        (UsageError, "threads is a whole number from 1 to 1024, got float 1.5",
+         lambda lib: Limits(threads=1.5)),
+        (UsageError, "threads is a whole number from 1 to 1024, got int 1000000000",
+         lambda lib: Limits(threads=10**9)),
+        (UsageError, "expressions is a whole number from 1 to 1000000, got int 1000",
+         lambda lib: Limits(expressions=10**30)),
+        (UsageError, "min_side is a whole number from 0 to 1000000, got int -3",
+         lambda lib: IngestSettings(min_side=-3)),
+        (UsageError, "min_side is a whole number from 0 .* got int 1000",
+         lambda lib: IngestSettings(min_side=10**400)),
+        (UsageError, "on_file is a function, as print; leave it out to hear nothing, got int 3",
+         lambda lib: Hooks(on_file=3)),
+        (UsageError, "on_progress is a function, .* got None", lambda lib: Hooks(on_progress=None)),
+        (UsageError, "time_from is text: .* or a pattern, got int 3", lambda lib: RecordingRule(time_from=3)),
+        (UsageError, "camera_from is text: .* got None", lambda lib: RecordingRule(camera_from=None)),
+        (UsageError, "IANA name as text, 'Europe/Berlin', .* got int 3", lambda lib: RecordingRule(zone=3)),
         (UsageError, "a number above 0, .* got str '2'", lambda lib: IngestSettings(samples_per_second="2")),
         (UsageError, "crops_per_track is a whole number from 1, got None",
          lambda lib: IngestSettings(crops_per_track=None)),
@@ -96,7 +118,7 @@ PICTURE = thing_picture("red")
          lambda lib: IngestSettings(max_regions=0)),
         (UsageError, "above 0, at most 1000, got int 0", lambda lib: IngestSettings(samples_per_second=0)),
         (UsageError, "in exits, is a whole number from 1, got int 0", lambda lib: IngestSettings(depth=0)),
-        (UsageError, "network_threads is a whole number from 1, got int 0",
+        (UsageError, "network_threads is a whole number from 1 to 1024, got int 0",
          lambda lib: Work(network_threads=0)),
         (UsageError, "a frame is a whole number, .* got float 10.5",
          lambda lib: lib.why("red", "a.mp4", frame=10.5)),

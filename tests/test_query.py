@@ -408,6 +408,27 @@ def test_infinity_as_a_parameter_is_no_bound(engine: Engine, target: str, endles
     assert engine.query(f"{sql} AND time BETWEEN 1 AND ?", [endless]).fetchall() == late != []
 
 
+@pytest.mark.parametrize("written", ["'inf'::DOUBLE", "CAST('inf' AS FLOAT)", "('3600'::INTEGER)"])
+def test_a_number_that_is_cast_from_text_is_no_wall_clock_time(engine: Engine, written: str) -> None:
+    asked = "SELECT frames WHERE entity = 'dog'"
+    every = engine.query(asked).fetchall()
+    assert engine.query(f"{asked} AND time < {written}").fetchall() == every != []
+    assert engine.query(f"{asked} AND time BETWEEN 0 AND {written}").fetchall() == every
+    assert engine.query(f"{asked} AND time > {written}").fetchall() == []
+    for target in ("moments", "tracks"):
+        with pytest.raises(QueryError, match=r"time is compared with numbers: .* time < 5"):
+            engine.query(f"SELECT {target} WHERE entity = 'dog' AND time < {written}")
+
+
+@pytest.mark.parametrize("condition", ["entity IN ?", "time IN ?", "entity = 'dog' AND frame IN ?"])
+def test_what_is_no_number_in_a_list_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
+    """It was told to be an entity that is not registered, as is what a column with gaps has."""
+    sql = f"SELECT frames WHERE {condition}"
+    with pytest.raises(QueryError, match=r"parameter number 1 holds nan, .* a number is expected") as caught:
+        engine.query(sql, [["dog", float("nan")] if "entity IN" in condition else [1, float("nan")]])
+    assert caught.value.position == sql.index("?")
+
+
 @pytest.mark.parametrize("condition", ["time < {}", "score >= {}", "x1 < {}", "near('dog', 'red-van', {})"])
 def test_what_is_no_number_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
     """DuckDB takes NaN for larger than all numbers, and so `score < ?` for true."""

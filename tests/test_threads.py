@@ -57,7 +57,7 @@ def test_the_older_form_of_the_share_is_read_too(tmp_path: Path) -> None:
 def test_the_environment_decides_and_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PANORAMA_THREADS", "3")
     assert cores_here() == 3
-    for wrong in ("0", "many", "-2"):
+    for wrong in ("0", "many", "-2", "1025", "9" * 5000):
         monkeypatch.setenv("PANORAMA_THREADS", wrong)
         with pytest.raises(UsageError, match="PANORAMA_THREADS"):
             cores_here()

@@ -97,6 +97,9 @@ def test_a_source_that_finds_nothing_is_refused(tmp_path: Path) -> None:
     ("given", "told"),
     [
         ({"seed": -1}, "--seed is a whole number from 0 on, got -1"),
+        ({"seed": 1 << 32}, "--seed is at most 4294967295, got 4294967296"),
+        ({"threads": 10**9}, "--threads is at most 1024, got 1000000000"),
+        ({"steps": 10**30}, "--steps is at most 1000000000, got 1000"),
         ({"threads": 0}, "--threads is a whole number from 1 on, got 0"),
         ({"steps": 0}, "--steps is a whole number from 1 on, got 0"),
         ({"minutes": 0.0}, "--minutes is more than 0, got 0"),

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from clips import Clip, cut_off, write_audio, write_picture_folder
 
@@ -56,6 +58,21 @@ def test_cover_of_a_song_is_no_video(tmp_path: Path) -> None:
 def test_single_picture_is_not_a_video(tmp_path: Path) -> None:
     write_picture_folder(tmp_path / "one", frames=1)
     assert "single picture" in refusal(tmp_path / "one" / "frame-0.png")
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return name + len(data).to_bytes(4, "little") + data + b"\0" * (len(data) % 2)
+
+
+def test_an_animated_webp_is_told_apart_from_a_single_picture(tmp_path: Path) -> None:
+    still = cv2.imencode(".webp", np.zeros((16, 16, 3), np.uint8))[1].tobytes()
+    (tmp_path / "still.webp").write_bytes(still)
+    assert "single picture" in refusal(tmp_path / "still.webp")
+    side = (15).to_bytes(3, "little") * 2
+    shown = _chunk(b"ANMF", bytes(6) + side + (100).to_bytes(4, "little") + still[12:])
+    chunks = [_chunk(b"VP8X", b"\2\0\0\0" + side), _chunk(b"ANIM", bytes(6)), shown, shown]
+    (tmp_path / "moving.webp").write_bytes(_chunk(b"RIFF", b"WEBP" + b"".join(chunks)))
+    assert "an animated WebP, " in (said := refusal(tmp_path / "moving.webp")) and "MP4 or GIF" in said
 
 
 def test_folder_without_pictures_is_refused(tmp_path: Path) -> None:

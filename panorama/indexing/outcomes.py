@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from panorama.arguments import take_fields
 from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
 from panorama.store import Store
 from panorama.video import Found, FoundVideo, VideoReader
@@ -143,6 +144,9 @@ class Hooks:
     on_progress: Callable[[Progress], None] = lambda *_: None
     on_file: Callable[[FileOutcome], None] = lambda *_: None
     on_wait: Callable[[str], None] = lambda *_: None
+
+    def __post_init__(self) -> None:
+        take_fields(self)
 
 
 def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:

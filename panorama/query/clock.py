@@ -145,6 +145,8 @@ def is_time(node: exp.Expr) -> bool:
 
 def _is_text(node: exp.Expr) -> bool:
     while isinstance(node, (exp.Paren, exp.Cast)):
+        if isinstance(node, exp.Cast) and node.to.this in exp.DataType.NUMERIC_TYPES:
+            return False  # 'inf'::DOUBLE, a number as text
         node = node.this
     return isinstance(node, exp.Literal) and bool(node.is_string)
 

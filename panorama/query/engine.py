@@ -36,6 +36,7 @@ from panorama.query.parameters import (
     parameter_places,
     parameter_values,
     plain_parameters,
+    refuse_no_numbers,
     spelled_out,
 )
 from panorama.query.plain import plain_entities
@@ -274,6 +275,8 @@ class Engine:
             return  # it is told below, or by DuckDB
         constants = spelled_out(tokens, places, values)
         shorthands = [(e.start, e.stop) for e in find_extensions(tokens) if e.kind == "shorthand"]
+        for start, stop in shorthands:  # before NaN in a list is told as an entity
+            refuse_no_numbers([p for p in places if start <= p.start < stop], values, run.sql)
         refuse_lists(constants, shorthands, self._entities, run.sql)
         refuse_zones(constants, run.sql)
         if not run.explained:

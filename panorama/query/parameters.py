@@ -189,13 +189,16 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
     """
     for place in places:
         value = values[place.key]
-        if isinstance(value, (float, decimal.Decimal)) and math.isnan(value):
-            raise QueryError(
-                f"parameter {_called(place.key)} is {value}, with which nothing can be compared; a number is"
-                " expected, or float('inf') where there is no bound",
-                sql,
-                place.start,
-            )
+        listed = isinstance(value, (list, tuple))
+        verb = "holds" if listed else "is"
+        for item in value if listed else [value]:
+            if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
+                raise QueryError(
+                    f"parameter {_called(place.key)} {verb} {item}, with which nothing can be compared; a"
+                    " number is expected, or float('inf') where there is no bound",
+                    sql,
+                    place.start,
+                )
 
 
 def _refuse_pictures(given: Mapping[int | str, Any]) -> None:

@@ -74,6 +74,7 @@ class SnapshotLike(Protocol):
 
 
 LEAST_MEMORY = 10_000_000
+MOST_MEMORY = 10**15
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b|b)\s*", re.IGNORECASE)
 _UNITS = {"b": 1} | {f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}
 _UNITS |= {f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)}
@@ -99,6 +100,8 @@ class Limits:
         take_fields(self)
         if self.memory is not None and self.memory_bytes < LEAST_MEMORY:
             raise UsageError(f"a query needs at least {LEAST_MEMORY // 1_000_000}MB, got {self.memory!r}")
+        if self.memory is not None and self.memory_bytes > MOST_MEMORY:
+            raise UsageError(f"memory is at most {MOST_MEMORY // 10**12}TB, got {self.memory!r:.40}")
 
     @property
     def memory_bytes(self) -> int:
@@ -106,7 +109,7 @@ class Limits:
         found = _MEMORY.fullmatch(self.memory or "")
         if found is None:
             raise UsageError(f"memory is written like '500MB', '4GB' or '1.5GiB', got {self.memory!r}")
-        return int(float(found[1]) * _UNITS[found[2].lower()])
+        return int(min(float(found[1]) * _UNITS[found[2].lower()], MOST_MEMORY + 1))
 
 
 VIDEO_COLUMNS = {

@@ -140,6 +140,10 @@ def _why_not_opened(path: Path, exc: av.FFmpegError) -> str:
 def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     if container.format.name in TEXT_FORMATS:
         raise VideoOpenError(f"{path} is a text file, not a video")
+    if _is_animated_webp(path):
+        raise VideoOpenError(
+            f"{path} is an animated WebP, which the decoder cannot read; convert it to MP4 or GIF"
+        )
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         raise VideoOpenError(
             f"{path} is a single picture, not a video; a folder of pictures can be read as one"
@@ -154,6 +158,13 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     if stream.codec_context is None:
         raise VideoOpenError(f"{path} holds video in a format that no decoder is known for")
     return stream
+
+
+def _is_animated_webp(path: Path) -> bool:
+    """Whether the flags of its extended header say so."""
+    with path.open("rb") as file:
+        head = file.read(21)
+    return head[:4] == b"RIFF" and head[8:16] == b"WEBPVP8X" and len(head) > 20 and head[20] & 2 != 0
 
 
 def _moving(container: InputContainer) -> list[VideoStream]:
