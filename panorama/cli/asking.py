@@ -18,7 +18,7 @@ from panorama.cli.common import Seconds, json_option, opened, print_rows, say, s
 from panorama.cli.limits import kept
 from panorama.errors import LibraryWriteError, PanoramaError, QueryError, UnknownEntity
 from panorama.library import Library
-from panorama.lines import clock, counted
+from panorama.lines import clock, counted, one_line
 from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.query.dialect import tokenize
@@ -112,7 +112,7 @@ def query_command(
     for number, result in enumerate(answers(library, asked, limits)):
         if number and form == "table":
             click.echo()
-        _show(result, form, out, one_line=len(asked) > 1)
+        _show(result, form, out, on_a_line=len(asked) > 1)
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
@@ -307,7 +307,7 @@ def _format(form: str | None, out: str | None) -> str:
     return _FORMS[suffix]
 
 
-def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
+def _show(result: Result, form: str, out: str | None, on_a_line: bool) -> None:
     if out is not None:
         path = Path(out)
         try:
@@ -320,7 +320,7 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         click.echo(result.to_csv(), nl=False)
     elif form == "json":
         # In strings line ends are escaped: those that are left stand between rows.
-        click.echo(result.to_json().replace("\n", "") if one_line else result.to_json())
+        click.echo(result.to_json().replace("\n", "") if on_a_line else result.to_json())
     else:
         click.echo(result.to_table())
 
@@ -420,16 +420,17 @@ def why_command(
     if as_json:
         click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
-        _print_why(why)
+        print_why(why)
     if out is not None:
         write_why(why, Path(out))
         say(f"picture written to {out}")
 
 
-def _print_why(why: Why) -> None:
+def print_why(why: Why) -> None:
+    """Names in it may hold line ends and the codes of a terminal."""
     span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
-    click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
-    click.echo(why.reason)
+    click.echo(one_line(f"{why.entity}  {why.video}  {span}  track {why.track_id}"))
+    click.echo(one_line(why.reason))
     click.echo()
     named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
              "denied": why.denied}  # fmt: skip
