@@ -102,7 +102,7 @@ def _panels(why: Why) -> list[_Panel]:
 
 
 def _captions(likeness: Likeness, scored: bool) -> tuple[str, ...]:
-    lines = [f"similarity {likeness.similarity:.3f}", Path(likeness.source).name]
+    lines = [f"similarity {likeness.similarity:.3f}", one_line(Path(likeness.source).name)]
     if scored and likeness.score is not None:
         lines.insert(0, f"{likeness.band}, score {likeness.score:.3f}")
     return tuple(lines)

@@ -12,6 +12,7 @@ from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.cli.common import Seconds
+from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
 from panorama.why_picture import draw_why, write_why
 
@@ -223,6 +224,23 @@ def test_long_names_stay_in_their_place(library):
     for x in (24 + 264 + 4, 24 + 288 + 264 + 4):
         assert (crowded[90:450, x : x + 16] == paper).all()
     assert (crowded[:, -20:] == paper).all()
+
+
+def test_names_that_hold_line_ends_are_shown_on_one_line(library, capsys):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    raw, escaped = (
+        replace(
+            why,
+            video=f"a{end}b.mp4",
+            exemplar=replace(why.exemplar, source=f"e{end}f.png"),
+        )
+        for end in ("\n", "\\n")
+    )
+    print_why(raw)
+    shown = capsys.readouterr().out
+    print_why(escaped)
+    assert shown == capsys.readouterr().out and "a\\nb.mp4" in shown
+    assert (draw_why(raw) == draw_why(escaped)).all()
 
 
 def test_a_picture_that_is_gone_from_the_album_is_told_in_its_panel(library):

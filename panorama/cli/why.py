@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say
-from panorama.lines import clock
+from panorama.lines import clock, one_line
 from panorama.picture_files import check_picture_suffix
 from panorama.why import Why
 from panorama.why_picture import write_why
@@ -54,16 +54,17 @@ def why_command(
     if as_json:
         click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
-        _print_why(why)
+        print_why(why)
     if out is not None:
         write_why(why, Path(out))
         say(f"picture written to {out}")
 
 
-def _print_why(why: Why) -> None:
+def print_why(why: Why) -> None:
+    """Names in it may hold line ends and the codes of a terminal."""
     span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
-    click.echo(f"{why.entity}  {why.video}  {span}  track {why.track_id}")
-    click.echo(why.reason)
+    click.echo(one_line(f"{why.entity}  {why.video}  {span}  track {why.track_id}"))
+    click.echo(one_line(why.reason))
     click.echo()
     named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
              "denied": why.denied}  # fmt: skip

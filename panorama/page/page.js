@@ -69,10 +69,14 @@
 
   const order = () => {
     const sorted = by("doubtful").checked ? [...tiles].sort(doubt) : tiles;
-    list.append(...sorted);
-    current = null;
+    if (sorted.some((tile, at) => tile !== list.children[at])) {
+      list.append(...sorted);
+      current = null;
+    }
     filter();
   };
+
+  const boxes = () => list.classList.toggle("boxless", !by("boxes").checked);
 
   // Marks
 
@@ -254,7 +258,7 @@
   document.addEventListener("keydown", onKey);
   for (const id of ["bands", "entities", "marks"]) by(id).addEventListener("change", filter);
   by("doubtful").addEventListener("change", order);
-  by("boxes").addEventListener("change", () => list.classList.toggle("boxless", !by("boxes").checked));
+  by("boxes").addEventListener("change", boxes);
   by("name").addEventListener("input", () => { keep(); commands(); });
   by("copy").addEventListener("click", copy);
   by("clear").addEventListener("click", () => {
@@ -278,8 +282,17 @@
   list.classList.add("live");
   document.querySelector(".bar").hidden = !tiles.length;
   by("tell").hidden = !tiles.length;
-  recall();
-  tiles.forEach(show);
-  tally();
+
+  const remind = () => {
+    marks.clear();
+    recall();
+    tiles.forEach(show);
+    tally();
+  };
+  remind();
   filter();
+  // Browsers restore switches and filters after this script has run, and tell nobody.
+  addEventListener("pageshow", () => { boxes(); order(); });
+  // The page may be open twice, and what each keeps is all marks.
+  addEventListener("storage", (event) => { if (event.key === KEY) remind(); });
 })();

@@ -1,0 +1,146 @@
+"""Pages of answers in a browser: steps are taken on them in two frames, and what they show is read."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on the path")
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--allow-file-access-from-files", "--virtual-time-budget=20000", "--window-size=1400,900",
+)  # fmt: skip
+"""A page may be read from another file, which looks at it; without a sandbox root may start it as well."""
+
+OUTSIDE = """<!doctype html><meta charset="utf-8">
+<iframe id="one" width="{width}" height="700"></iframe><iframe id="two" width="{width}" height="700"></iframe>
+<script>
+const frames = [...document.querySelectorAll("iframe")];
+const went = (frame, go) => new Promise((done) => {{ frame.onload = () => setTimeout(done, 200); go(); }});
+const open = (frame, where = "review.html") => went(frame, () => {{ frame.src = where; }});
+const page = (frame) => frame.contentDocument;
+const all = (frame, what) => [...page(frame).querySelectorAll(what)].filter((one) => !one.hidden);
+const byId = (frame, id) => page(frame).getElementById(id);
+const change = (frame, id, values) => {{
+  Object.assign(byId(frame, id), values);
+  byId(frame, id).dispatchEvent(new Event("change"));
+}};
+const soon = () => new Promise((done) => setTimeout(done, 300));
+(async () => {{
+  let told;
+  try {{
+    told = await (async () => {{ const [one, two] = frames; {steps} }})();
+  }} catch (error) {{
+    told = String(error);
+  }}
+  for (const frame of frames) frame.remove();
+  document.body.innerHTML = "<pre></pre>";
+  document.body.firstChild.textContent = JSON.stringify(told);
+}})();
+</script>
+"""
+
+
+@pytest.fixture
+def browsed(run, asked: Path):
+    """Writes a page and takes steps in JavaScript on it, in frames `one` and `two`; what they return."""
+
+    def steps_on(steps: str, width: int = 900):
+        sql = "SELECT tracks WHERE entity LIKE '%' AND score >= 0 ORDER BY score DESC, track_id, entity"
+        done = run("query", sql, "--page", "review.html")
+        assert done.status == 0, done.err
+        (asked / "away.html").write_text("<!doctype html><title>away</title>", encoding="utf-8")
+        outside = asked / "outside.html"
+        outside.write_text(OUTSIDE.format(width=width, steps=steps), encoding="utf-8")
+        words = [str(BROWSER), *FLAGS, f"--user-data-dir={asked / 'profile'}", "--dump-dom", outside.as_uri()]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        (told,) = re.findall("<body><pre>(.*)</pre></body>", shown.stdout) or [f"no answer: {shown.stderr}"]
+        return json.loads(html.unescape(told))
+
+    return steps_on
+
+
+@pytest.mark.parametrize("width", [320, 360, 720, 1280])
+def test_nothing_reaches_beyond_the_width_of_the_screen(run, browsed, width):
+    assert run("rename", "red", "the-red-one-with-the-white-stripe-" * 3).status == 0
+    told = browsed(
+        """
+        await open(one);
+        return [one.contentWindow.innerWidth, page(one).documentElement.scrollWidth,
+                ...all(one, ".bar label").map((label) => label.getBoundingClientRect().right)];
+        """,
+        width,
+    )
+    room, *reached = told
+    assert len(reached) == 6 and max(reached) <= room <= width, told
+
+
+def test_what_the_browser_restores_of_filters_and_switches_is_done(browsed):
+    """Back on the page, the switch said `most doubtful first` and the hits stood in the answer's order."""
+    before, after, plain = browsed(
+        """
+        const state = () => [byId(one, "doubtful").checked, byId(one, "boxes").checked,
+          byId(one, "bands").value, byId(one, "tiles").classList.contains("boxless"),
+          all(one, ".tile").map((it) => it.id)];
+        await open(one);
+        const plain = state();
+        change(one, "doubtful", {checked: true});
+        change(one, "boxes", {checked: false});
+        change(one, "bands", {value: "rejected"});
+        const before = state();
+        await open(one, "away.html");
+        await went(one, () => one.contentWindow.history.back());
+        return [before, state(), plain];
+        """
+    )
+    assert before[:4] == [True, False, "rejected", True] and before[4] != plain[4]
+    # A browser that restores nothing shows what the page is without: never one beside the other.
+    assert after in (before, plain)
+
+
+def test_marks_made_in_one_window_are_not_lost_by_those_made_in_another(browsed):
+    told = browsed(
+        """
+        const press = (frame, at, say) => all(frame, ".tile")[at].querySelector(`[data-say=${say}]`).click();
+        const counted = (frame) => byId(frame, "count").textContent;
+        await open(one); await open(two);
+        press(one, 0, "yes"); await soon();
+        const seen = counted(two);
+        press(two, 1, "no"); await soon();
+        const both = [counted(one), counted(two)];
+        await went(one, () => one.contentWindow.location.reload());
+        const kept = counted(one);
+        byId(one, "clear").click(); await soon();
+        return [seen, ...both, kept, counted(two)];
+        """
+    )
+    seen, first, second, kept, cleared = ([int(word) for word in re.findall(r"\d+", one)] for one in told)
+    assert seen[:2] == [1, 0]
+    assert first == second == kept and kept[:2] == [1, 1]
+    assert cleared[:2] == [0, 0]
+
+
+def test_on_paper_what_was_said_stays_as_a_word(browsed):
+    """The rules for paper are taken for those of the screen: headless browsers print to files only."""
+    told = browsed(
+        """
+        await open(one);
+        all(one, ".tile")[0].querySelector("[data-say=yes]").click();
+        all(one, ".tile")[1].querySelector("[data-say=no]").click();
+        for (const rule of page(one).styleSheets[0].cssRules) {
+          if (rule.media && rule.media.mediaText === "print") rule.media.mediaText = "screen";
+        }
+        return all(one, ".tile").slice(0, 3).map((tile) =>
+          [...tile.querySelectorAll("button")].filter((it) => it.offsetHeight).map((it) => it.textContent));
+        """
+    )
+    assert told == [["Yes"], ["No"], []]
