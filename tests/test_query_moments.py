@@ -55,6 +55,17 @@ def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
         ("entity = 'red-van' AND score < 0.85 AND score > 0.5", [(6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND frame = 70", [(6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND entity = 'blue-van'", [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")]),
+        # In brackets with an entity the view is that of its moments, else that of the rows that result.
+        (
+            "(entity = 'red-van' AND frame = 10) AND entity = 'blue-van'",
+            [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")],
+        ),
+        (
+            "entity = 'blue-van' AND ((entity = 'red-van' AND frame = 10) OR entity = 'dog')",
+            [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")],
+        ),
+        ("(entity = 'red-van' AND frame = 70) AND entity = 'blue-van'", []),
+        ("entity = 'red-van' AND frame = 10 AND entity = 'blue-van'", [(1.8, 4.3, "red-van")]),
         (
             "entity = 'red-van' AND NOT entity = 'blue-van'",
             [(0.8, 1.8, "red-van"), (4.3, 4.8, "red-van"), (6.8, 8.8, "red-van")],

@@ -16,6 +16,7 @@ from panorama.query.plan import (
     ROW_COLUMNS,
     SEEN_COLUMNS,
     VIDEO_COLUMNS,
+    VIEW_COLUMNS,
     Branch,
     Pair,
     PlannedSequence,
@@ -59,15 +60,17 @@ class Scope:
 
     Attributes:
         conditions: on the match or its box, to bind to the entities inside.
-        finals: on the merged moment, to bind likewise; only inside NOT.
+        finals: on the merged moment, to bind likewise; only inside NOT, and on the view in brackets.
         required: whether the conditions must be used even where no entity is inside.
         negated: whether the part stands inside NOT.
+        accompanied: whether something else must be there, too, at the same time.
     """
 
     conditions: tuple[Leaf, ...] = ()
     finals: tuple[Leaf, ...] = ()
     required: bool = True
     negated: bool = False
+    accompanied: bool = False
 
 
 _TEXT = r"'(?:[^']|'')*'"
@@ -128,9 +131,7 @@ class Binder:
                 leaf = self._joined(part)
                 (own if self._asks_for_a_track(leaf) else rows).append(leaf)
         self._check_brackets(others)
-        finals: tuple[Leaf, ...] = ()
-        if scope.negated and self._query.target == "moments":
-            finals = tuple(leaf for leaf in rows if not leaf.columns <= VIDEO_COLUMNS)
+        finals = tuple(leaf for leaf in rows if self._is_of_the_moment(leaf, scope))
         positive = [part for part in others if not isinstance(part, Not)]
         if positive or own or scope.conditions:  # there is a track, whichever alternative holds
             own += [leaf for leaf in map(self._joined, loose) if self._asks_for_a_track(leaf)]
@@ -141,6 +142,7 @@ class Binder:
             (*scope.finals, *finals),
             required=not direct,
             negated=scope.negated,
+            accompanied=scope.accompanied or len(others) > 1,
         )
         parts: list[Bound] = [leaf for leaf in rows if leaf not in finals or not positive]
         parts += [self.bind(part, Scope(negated=scope.negated)) for part in loose]
@@ -149,6 +151,16 @@ class Binder:
         if not positive and inner.conditions and (own or scope.required):
             parts.append(self._implied(inner))
         return All(tuple(parts))
+
+    def _is_of_the_moment(self, leaf: Leaf, scope: Scope) -> bool:
+        """Whether a condition on the row is one on the moments beside it, not on what becomes of them.
+
+        In brackets with an entity and beside others, it is the view of that entity that is meant.
+        """
+        if self._query.target != "moments" or leaf.columns <= VIDEO_COLUMNS:
+            return False
+        of_view = leaf.columns <= VIEW_COLUMNS | VIDEO_COLUMNS
+        return scope.negated or (scope.accompanied and of_view)
 
     def _plain(self, condition: Condition, scope: Scope) -> Bound:
         """A part without any entity: on the row, or on a track that it implies."""

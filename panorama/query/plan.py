@@ -51,6 +51,8 @@ KEY: dict[str, tuple[str, ...]] = {
 
 VIDEO_COLUMNS = frozenset(_VIDEO)
 MATCH_COLUMNS = frozenset(_MATCH)
+VIEW_COLUMNS = frozenset(("track_id", "frame", *_BOX))
+"""Of a moment, those that its best view has."""
 CLOCK_COLUMNS = frozenset(("clock", *_SPAN))
 ROW_COLUMNS: dict[str, frozenset[str]] = {
     "frames": frozenset(("frame", "time", "clock")),
