@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on the path")
-
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--allow-file-access-from-files", "--virtual-time-budget=20000", "--window-size=1400,900",
 )  # fmt: skip
 """A page may be read from another file, which looks at it; without a sandbox root may start it as well."""
+
+
+@functools.cache
+def why_none() -> str:
+    """Why no page can be shown here, '' where one can: some systems have a stub in the browser's place."""
+    if BROWSER is None:
+        return "there is no Chromium on the path"
+    with tempfile.TemporaryDirectory() as folder:
+        words = [BROWSER, *FLAGS, f"--user-data-dir={folder}", "--dump-dom", "about:blank"]
+        try:
+            shown = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            return f"{BROWSER} does not start: {exc}"
+    return "" if "<body>" in shown.stdout else f"{BROWSER} shows no page: {shown.stderr[-300:]}"
+
 
 OUTSIDE = """<!doctype html><meta charset="utf-8">
 <iframe id="one" width="{width}" height="700"></iframe><iframe id="two" width="{width}" height="700"></iframe>
@@ -53,6 +68,8 @@ const soon = () => new Promise((done) => setTimeout(done, 300));
 @pytest.fixture
 def browsed(run, asked: Path):
     """Writes a page and takes steps in JavaScript on it, in frames `one` and `two`; what they return."""
+    if reason := why_none():
+        pytest.skip(reason)
 
     def steps_on(steps: str, width: int = 900):
         sql = "SELECT tracks WHERE entity LIKE '%' AND score >= 0 ORDER BY score DESC, track_id, entity"
