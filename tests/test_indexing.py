@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -16,51 +15,26 @@ import cv2
 import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, write_film
+from indexing_samples import SETTINGS, Counting, files_of, films, index
 from numpy.typing import NDArray
-from store_samples import data_contents
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
 from panorama.indexing import pipeline, run
 from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
-from panorama.indexing.run import UPKEEP, finish, index_paths
+from panorama.indexing.run import UPKEEP, finish
 from panorama.indexing.settings import IngestSettings
-from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import EMBEDDING, embed_missing
 from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
 from panorama.models.proposer import load_proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.regions import Regions
-from panorama.store import Recorded, Store
+from panorama.store import Store
 from panorama.threads import ENVIRONMENT
-from panorama.video import find_videos
 
-SETTINGS = IngestSettings(samples_per_second=10)
 STAGES = ("decode", "gate", "propose", "track", "crop", "embed")
-
-
-def films(folder: Path, count: int = 5) -> Path:
-    """Short films with a different number of things and frames each."""
-    colors = ("red", "green", "blue", "yellow", "purple")
-    for number in range(count):
-        things = [Thing(colors[(number + i) % 5], 3 * i, 25, left=5 + 40 * i) for i in range(1 + number % 3)]
-        write_film(folder / f"{number}.mp4", things, frames=20 + 7 * number)
-    return folder
-
-
-def files_of(library: Path) -> dict[str, str]:
-    """Name and digest of every data file."""
-    return {name: hashlib.sha256(held).hexdigest() for name, held in data_contents(library).items()}
-
-
-def index(library: Path, paths: Sequence[Path], **options: object) -> tuple[FileOutcome, ...]:
-    proposer = options.pop("proposer", ColoredThings())
-    embedder = options.pop("embedder", ColorEmbedder())
-    indexer = Indexer(embedder, proposer, options.pop("settings", SETTINGS))  # type: ignore[arg-type]
-    with Store.create(library, exist_ok=True) as store:
-        return index_paths(store, indexer, find_videos(list(paths)), **options).files  # type: ignore[arg-type]
 
 
 def test_progress_that_is_kept_stays_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,22 +122,6 @@ def test_a_video_gives_the_same_rows_beside_others_and_alone(tmp_path: Path) -> 
     assert first and first.items() <= files_of(tmp_path / "all").items()
 
 
-class Counting(ColoredThings):
-    """Notes how many pictures come at once, and fails on a yellow one where asked to."""
-
-    def __init__(self, fails: type[Exception] | None = None) -> None:
-        self.batches: list[int] = []
-        self._fails = fails
-
-    def propose(self, images: Sequence[Image]) -> list[Regions]:
-        self.batches.append(len(images))
-        for image in images:
-            yellow = (image[..., 0] > 180) & (image[..., 1] > 160) & (image[..., 2] < 100)
-            if self._fails and yellow.any():
-                raise self._fails("shapes differ")
-        return super().propose(images)
-
-
 def test_short_videos_share_batches(tmp_path: Path) -> None:
     for number in range(6):
         write_film(tmp_path / "films" / f"{number}.mp4", [Thing("red", 0, 3)], frames=3 + number)
@@ -221,114 +179,6 @@ def test_two_copies_in_one_run_share_a_segment(tmp_path: Path) -> None:
     with Store.open(tmp_path / "library") as store:
         counts = store.info().counts
     assert (counts["videos"], counts["segments"]) == (2, 1)
-
-
-def frames_of(library: Path) -> dict[str, int]:
-    """Frames of each video by name; the films of these tests differ in them."""
-    with Store.open(library) as store:
-        videos = store.snapshot().videos
-        assert store.info().counts["segments"] == len(videos)
-    return dict(zip(videos["video"].to_pylist(), videos["frames"].to_pylist(), strict=True))
-
-
-RENAMED = {
-    # From name to name, the names in order; what stands behind is read from the new place.
-    "two change names": ("12", "21", {"1.mp4": 34, "2.mp4": 27}),
-    "three go round": ("123", "231", {"1.mp4": 41, "2.mp4": 27, "3.mp4": 34}),
-    "moved on": ("123", "234", {"2.mp4": 27, "3.mp4": 34, "4.mp4": 41}),
-    "one over another": ("1", "2", {"2.mp4": 27, "3.mp4": 41}),
-    "over another, which moved on": ("12", "29", {"2.mp4": 27, "3.mp4": 41, "9.mp4": 34}),
-}
-
-
-@pytest.mark.parametrize("name", RENAMED)
-def test_files_that_took_each_others_names_are_not_decoded_again(name: str, tmp_path: Path) -> None:
-    """The first was said to be a copy, which put the other's content out before its turn came: it failed."""
-    before, after, expected = RENAMED[name]
-    folder = films(tmp_path / "films", 4)
-    (folder / "0.mp4").unlink()
-    if name == "two change names":
-        (folder / "3.mp4").unlink()
-    index(tmp_path / "library", [folder])
-    for old in before:
-        (folder / f"{old}.mp4").rename(tmp_path / old)
-    for old, new in zip(before, after, strict=True):
-        (tmp_path / old).rename(folder / f"{new}.mp4")
-    for number in range(2):  # the second finds everything as it is
-        again = Counting()
-        outcomes = index(tmp_path / "library", [folder], proposer=again)
-        assert [f.status for f in outcomes] == ["skipped"] * len(expected) and not again.batches
-        assert frames_of(tmp_path / "library") == expected
-        moved = sum(f.note == "the same content is indexed already" for f in outcomes)
-        assert moved == (0 if number else len(before))
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_of_files_that_took_each_others_names_one_may_be_named(count: int, tmp_path: Path) -> None:
-    """What the first was before went, and with it the time that was set for it by hand."""
-    folder = films(tmp_path / "films", count)
-    index(tmp_path / "library", [folder])
-    with Store.open(tmp_path / "library") as store:
-        before = {row.name: Recorded("", 1e9 + n, "UTC", "set") for n, row in enumerate(store.recorded())}
-        store.put_recorded(before)
-    paths = [folder / f"{number}.mp4" for number in range(count)]
-    paths[0].rename(tmp_path / "first")
-    for old, new in zip(paths[1:], paths, strict=False):
-        old.rename(new)
-    (tmp_path / "first").rename(paths[-1])
-    again = Counting()
-    assert [f.status for f in index(tmp_path / "library", paths[:1], proposer=again)] == ["skipped"]
-    names = [path.name for path in paths]
-    assert frames_of(tmp_path / "library") == {
-        name: 20 + 7 * ((number + 1) % count) for number, name in enumerate(names)
-    }
-    with Store.open(tmp_path / "library") as store:
-        assert {row.name: row.recorded.start_time_unix for row in store.recorded()} == {
-            name: before[names[(number + 1) % count]].start_time_unix for number, name in enumerate(names)
-        }
-        assert {row.root for row in store.recorded()} == {str(folder)}
-    others = index(tmp_path / "library", [folder], proposer=again)
-    assert [f.note for f in others] == ["unchanged since it was indexed"] * count and not again.batches
-
-
-def test_a_file_that_was_not_named_and_holds_something_new_gives_its_row_to_its_content(
-    tmp_path: Path,
-) -> None:
-    folder = films(tmp_path / "films", 3)
-    paths = [folder / f"{number}.mp4" for number in range(3)]
-    index(tmp_path / "library", paths[:2])
-    paths[1].rename(paths[0])
-    paths[2].rename(paths[1])
-    assert [f.status for f in index(tmp_path / "library", paths[:1])] == ["skipped"]
-    assert frames_of(tmp_path / "library") == {"0.mp4": 27}
-    assert [f.status for f in index(tmp_path / "library", paths[:2])] == ["skipped", "indexed"]
-    assert frames_of(tmp_path / "library") == {"0.mp4": 27, "1.mp4": 34}
-
-
-def test_a_rotation_with_a_new_first_file_decodes_that_alone(tmp_path: Path) -> None:
-    folder = films(tmp_path / "films", 4)
-    (folder / "3.mp4").rename(tmp_path / "new")
-    index(tmp_path / "library", [folder])
-    for number in (2, 1, 0):
-        (folder / f"{number}.mp4").rename(folder / f"{number + 1}.mp4")
-    (tmp_path / "new").rename(folder / "0.mp4")
-    outcomes = index(tmp_path / "library", [folder])
-    assert [f.status for f in outcomes] == ["indexed", *["skipped"] * 3]
-    assert frames_of(tmp_path / "library") == {"0.mp4": 41, "1.mp4": 20, "2.mp4": 27, "3.mp4": 34}
-
-
-def test_content_that_a_file_before_it_put_out_is_decoded_in_the_same_run(tmp_path: Path) -> None:
-    """As where two files of one size and time change names, which is not seen before their turn."""
-    paths = [films(tmp_path / "films", 2) / f"{number}.mp4" for number in range(2)]
-    size = max(path.stat().st_size for path in paths)
-    held = [path.read_bytes().ljust(size, b"\0") for path in paths]
-    for order in (1, -1):
-        for path, content in zip(paths, held[::order], strict=True):
-            path.write_bytes(content)
-            os.utime(path, ns=(10**18, 10**18))
-        outcomes = index(tmp_path / "library", paths)
-    assert sorted(f.status for f in outcomes) == ["indexed", "skipped"]
-    assert frames_of(tmp_path / "library") == {"0.mp4": 27, "1.mp4": 20}
 
 
 class Slow(Counting):
