@@ -140,11 +140,11 @@ def _why_not_opened(path: Path, exc: av.FFmpegError) -> str:
 def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     if container.format.name in TEXT_FORMATS:
         raise VideoOpenError(f"{path} is a text file, not a video")
-    if _is_animated_webp(path):
-        raise VideoOpenError(
-            f"{path} is an animated WebP, which the decoder cannot read; convert it to MP4 or GIF"
-        )
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
+        if _is_animated_webp(path):
+            raise VideoOpenError(
+                f"{path} is an animated WebP, which the decoder cannot read; convert it to MP4 or GIF"
+            )
         raise VideoOpenError(
             f"{path} is a single picture, not a video; a folder of pictures can be read as one"
         )
