@@ -135,6 +135,21 @@ def write_video(
     return Clip(path, seconds, rotation=rotation, mirrored=mirrored)
 
 
+def write_stamped_as_decoded(path: Path) -> Clip:
+    """Reordered video whose packets are stamped in the order of decoding, as some that store streams do."""
+    sound = write_video(path.with_stem("sound"), "libx264", b_frames=3, codec_options=B_FRAMES)
+    with av.open(str(sound.path)) as read, av.open(str(path), "w") as written:
+        stream = written.add_stream_from_template(read.streams.video[0])
+        for number, packet in enumerate(p for p in read.demux(video=0) if p.size):
+            packet.time_base = Fraction(1, RATE)
+            packet.pts = packet.dts = number
+            packet.duration = 1
+            packet.stream = stream
+            written.mux(packet)
+    sound.path.unlink()
+    return Clip(path, sound.seconds)
+
+
 def set_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     """Writes a, b, c, d into an MP4: a point (x, y) as stored is shown at (a x + c y, b x + d y)."""
     a, b, c, d = (value << 16 for value in matrix)
@@ -228,6 +243,7 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     ),
     "late-start.mkv": lambda p: write_video(p, "libx264", ticks=range(1000, 1040), codec_options=H264),
     "b-frames.mp4": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
+    "stamped-as-decoded.mp4": write_stamped_as_decoded,
     "b-frames.mkv": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
     "b-frames.flv": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
     "b-frames.ts": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -35,6 +36,8 @@ DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 BLOCK_FORMATS = frozenset({"mpegts"})
 NO_TIMESTAMPS = 0x80
 """FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
+LOOKED_AHEAD_PACKETS = 32
+"""Reordered video reorders some frame among so many; it is decoded only where stamps are suspect."""
 MAX_READ_ERRORS = 16
 SEARCHED_BYTES = 65_536
 """For so many bytes a demuxer looks for the next block of a transport stream before it gives an error."""
@@ -101,10 +104,12 @@ def open_source(path: Path, threads: int) -> Source:
         with closing(open_container(path)) as container:
             stream = _video_stream(container, path)
             stream.codec_context.thread_count = 1
-            first = _first_frame(container, stream)
+            packets = read_packets(container, stream, DecodeReport())
+            first = next(_frames_of(packets), None)
             if first is None:
                 raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
-            return _source(path, threads, container, stream, first)
+            order_only = _is_order_only(container, stream, first, packets)
+            return _source(path, threads, container, stream, first, order_only)
     except av.FFmpegError as exc:
         raise VideoOpenError(_why_not_opened(path, exc)) from exc
 
@@ -172,18 +177,58 @@ def _moving(container: InputContainer) -> list[VideoStream]:
     return [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
 
 
-def _first_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame | None:
-    for packet in read_packets(container, stream, DecodeReport()):
+def _frames_of(packets: Iterator[av.Packet]) -> Iterator[av.VideoFrame]:
+    """The frames of packets that can be decoded."""
+    for packet in packets:
         try:
-            for frame in packet.decode():
-                return frame
+            yield from packet.decode()
         except av.FFmpegError:
             continue
-    return None
+
+
+def _is_order_only(
+    container: InputContainer, stream: VideoStream, first: av.VideoFrame, packets: Iterator[av.Packet]
+) -> bool:
+    """Whether stamps are good for their order alone.
+
+    Args:
+        packets: those behind the first frame; read only as far as needed.
+    """
+    if first.pts is None:
+        return True
+    if not stream.codec_context.has_b_frames:
+        return False
+    return container.format.name in ORDER_ONLY_FORMATS or _stamped_as_decoded(first.pts, packets)
+
+
+def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:
+    """Whether packets have one stamp each, that of decoding, though frames are shown in another order.
+
+    Some programs that store what a camera sends do so. The stamps of frames then go to and fro.
+    """
+
+    def suspect() -> Iterator[av.Packet]:
+        for packet in islice(packets, LOOKED_AHEAD_PACKETS):
+            if packet.size and (packet.pts is None or packet.pts != packet.dts):
+                return
+            yield packet
+
+    for frame in _frames_of(suspect()):
+        if frame.pts is None:
+            return False
+        if frame.pts < last_pts:
+            return True
+        last_pts = frame.pts
+    return False
 
 
 def _source(
-    path: Path, threads: int, container: InputContainer, stream: VideoStream, first: av.VideoFrame
+    path: Path,
+    threads: int,
+    container: InputContainer,
+    stream: VideoStream,
+    first: av.VideoFrame,
+    order_only: bool,
 ) -> Source:
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
@@ -212,8 +257,7 @@ def _source(
         info=info,
         video_number=container.streams.video.index(stream),
         first_pts=first.pts,
-        order_only=first.pts is None
-        or (format_name in ORDER_ONLY_FORMATS and bool(stream.codec_context.has_b_frames)),
+        order_only=order_only,
         can_seek=format_name not in RESTAMPING_FORMATS,
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
