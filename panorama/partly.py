@@ -107,6 +107,9 @@ class Partly:
     def places(self, track_ids: NDArray[np.int64]) -> Places:
         return self.source.places(track_ids)
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.source.shots(track_ids)
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
         self.deepened.setdefault(exit, set()).update(crop_ids.tolist())
         return self.source.deepen(crop_ids, exit)

@@ -149,6 +149,9 @@ class SnapshotVectors:
     def places(self, track_ids: NDArray[np.int64]) -> Places:
         return _places(self._kept.places(self._snapshot).places(track_ids))
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._kept.places(self._snapshot).shots(track_ids)
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)
         rows = table.rows_of(crop_ids)

@@ -44,7 +44,9 @@ def archive(sets):
     boxes = np.tile(np.array([0, 0, 9, 9], np.float32), (*views.shape, 1))
     spans = np.stack([start * 10, start * 10 + 90], axis=1).astype(int)
     places = Places(ids, start, start + 9, views, boxes)
-    return sets.Archive("made", VECTORS, seconds, TrackGroups.of(OWNERS), spans, int(spans.max()), places)
+    return sets.Archive(
+        "made", VECTORS, seconds, TrackGroups.of(OWNERS), spans, int(spans.max()), places, ids >> 32
+    )
 
 
 def thing(sets, views: np.ndarray):

@@ -42,12 +42,30 @@ def places_of(tracks: Sequence[Seen], ids: NDArray[np.int64], wanted: NDArray[np
     )
 
 
-def settled(*tracks: Seen, rule: Calibration = RULE) -> tuple[list[int], list[float]]:
+@dataclass(frozen=True)
+class Where:
+    """Tells where some tracks were, and their shots, which are whole videos but for `cuts`."""
+
+    tracks: Sequence[Seen]
+    ids: NDArray[np.int64]
+    cuts: tuple[float, ...] = ()
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        return places_of(self.tracks, self.ids, track_ids)
+
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self.cuts:
+            return track_ids >> 32
+        starts = self.places(track_ids).start_seconds
+        return (track_ids >> 32) * 1000 + np.searchsorted(self.cuts, starts, side="right")
+
+
+def settled(
+    *tracks: Seen, rule: Calibration = RULE, cuts: tuple[float, ...] = ()
+) -> tuple[list[int], list[float]]:
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
-    score, band = settle(
-        ids, rule.score(value), bands(value, rule), rule, lambda wanted: places_of(tracks, ids, wanted)
-    )
+    score, band = settle(ids, rule.score(value), bands(value, rule), rule, Where(tracks, ids, cuts))
     return band.tolist(), score.tolist()
 
 
@@ -55,6 +73,12 @@ def test_the_next_one_at_the_door_stands_back() -> None:
     band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12))
     assert band == [ACCEPTED, UNCERTAIN]
     assert score[1] < RULE.high
+
+
+def test_behind_a_cut_the_same_likeness_is_enough() -> None:
+    seen = Seen(0.9), Seen(0.8, start=10, end=12), Seen(0.7, start=13, end=14)
+    band, _ = settled(*seen, cuts=(5.0,))
+    assert band == [ACCEPTED, ACCEPTED, UNCERTAIN]
 
 
 def test_in_another_video_the_same_likeness_is_enough() -> None:
@@ -74,6 +98,11 @@ def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
 )
 def test_nothing_else_is(other: Seen) -> None:
     assert settled(Seen(0.7), other)[0][1] != ACCEPTED
+
+
+def test_nothing_goes_on_over_a_cut() -> None:
+    seen = Seen(0.7), Seen(0.47, start=1.3, end=2)
+    assert settled(*seen, cuts=(1.2,))[0] == [ACCEPTED, UNCERTAIN]
 
 
 def test_it_goes_on_from_track_to_track() -> None:
@@ -114,9 +143,8 @@ def test_beside_the_thing_itself_hardly_anything_is_left_of_it() -> None:
 def test_some_of_the_tracks_are_judged_by_the_best_of_all() -> None:
     ids, value = np.array([2 << 32], np.int64), np.array([0.48], np.float32)
     whole = settled(Seen(0.8), Seen(0.48, video=2), rule=FADING)[1][1]
-    score, _ = settle(
-        ids, FADING.score(value), bands(value, FADING, best=0.8), FADING, lambda _: pytest.fail(), best=0.8
-    )
+    where = Where([], ids)  # nobody asks for places
+    score, _ = settle(ids, FADING.score(value), bands(value, FADING, best=0.8), FADING, where, best=0.8)
     assert score[0] == pytest.approx(whole, abs=1e-6)
 
 
@@ -165,9 +193,7 @@ def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> 
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
     turned = np.arange(len(ids))[::-1]
-    again, _ = settle(
-        ids[turned], RULE.score(value[turned]), before[turned], RULE, lambda w: places_of(tracks, ids, w)
-    )
+    again, _ = settle(ids[turned], RULE.score(value[turned]), before[turned], RULE, Where(tracks, ids))
     assert again[turned].tolist() == score
 
 

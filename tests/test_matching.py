@@ -120,6 +120,9 @@ class FakeSource:
         seconds, boxes = np.full((count, 1), 0.5), np.tile(np.float32([0, 0, 9, 9]), (count, 1, 1))
         return Places(track_ids, np.zeros(count), np.ones(count), seconds, boxes)
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return track_ids >> 32
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Table:
         self.deepened += crop_ids.tolist()
         return Table(crop_ids, self.owners[crop_ids], self.crop_vectors[exit - 1][crop_ids])

@@ -82,6 +82,9 @@ class Library:
             np.zeros(0, np.int64), nothing, nothing, np.zeros((0, 1)), np.zeros((0, 1, 4), np.float32)
         )
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return track_ids >> 32
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> VectorTable:
         rows = self.index.table.rows_of(crop_ids)
         table = self.index.table

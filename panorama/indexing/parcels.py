@@ -98,6 +98,7 @@ class Parcel:
         rows: of all frames, also of those that were not decoded.
         events: the sampled ones among them, until they are tracked.
         regions: one for each event that is a sample.
+        cuts: the frames among them that begin another shot.
         tracks: those that ended here.
         jpegs: of the tracks' crops, in order; `pictures` is what a reader of the JPEGs sees.
         vectors: (depth, crops, dim), of the first exits.
@@ -109,6 +110,7 @@ class Parcel:
     rows: list[FrameRow] = field(default_factory=list)
     events: list[Sample | Hold] = field(default_factory=list)
     regions: list[Regions] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)
     tracks: list[FinishedTrack] = field(default_factory=list)
     jpegs: list[bytes] = field(default_factory=list)
     pictures: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -123,7 +125,7 @@ class Parcel:
     def give_up(self) -> None:
         """Let go of everything: the video gives no segment."""
         self.frames, self.rows, self.events, self.regions = [], [], [], []
-        self.tracks, self.jpegs, self.pictures, self.vectors = [], [], [], None
+        self.cuts, self.tracks, self.jpegs, self.pictures, self.vectors = [], [], [], [], None
 
 
 @contextmanager

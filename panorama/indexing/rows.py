@@ -34,6 +34,7 @@ class SegmentRows:
     def add(self, parcel: Parcel) -> None:
         """Take what a parcel carries; after the last one everything is written."""
         self._frames += parcel.rows
+        self._writer.add_cuts(parcel.cuts)
         self._tracks += parcel.tracks
         self._jpegs += parcel.jpegs
         if parcel.vectors is not None:

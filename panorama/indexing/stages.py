@@ -323,6 +323,9 @@ class _Follower:
         regions = iter(parcel.regions)
         for event in parcel.events:
             if isinstance(event, Sample):
+                if event.cut_at is not None:
+                    parcel.cuts.append(event.cut_at)
+                    parcel.tracks += self._builder.cut(event.cut_at)
                 parcel.tracks += self._sample(event, next(regions))
             else:
                 self._builder.hold(event.frame, event.time_seconds)
@@ -332,8 +335,6 @@ class _Follower:
 
     def _sample(self, sample: Sample, detected: Regions) -> Iterator[FinishedTrack]:
         """Detections, in pixels of the small picture, and motion together, in pixels of the video."""
-        if sample.cut_at is not None:
-            yield from self._builder.cut(sample.cut_at)
         both = Regions.concat([detected.scaled(*self._scale), sample.motion])
         whole = both.clipped(*self._size, self._settings.min_side)
         limit = self._settings.max_regions * self._settings.zoom

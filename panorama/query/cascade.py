@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import Places, settle
+from panorama.query.kinship import Whereabouts, settle
 from panorama.query.ledger import note_bands, timed
 from panorama.query.matches import Matches
 from panorama.query.scoring import Scored
@@ -77,13 +77,13 @@ class Cascade:
         note_bands(exit, decided)
         return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
-    def settle(self, places: Callable[[NDArray[np.int64]], Places]) -> None:
-        """Compare the tracks of each video with each other; nothing that is rejected is accepted."""
+    def settle(self, where: Whereabouts) -> None:
+        """Compare the tracks of each shot with each other; nothing that is rejected is accepted."""
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
         self.score, self.band = settle(
-            self.track_ids, self.score, self.band, deepest, places, best, self._unaided
+            self.track_ids, self.score, self.band, deepest, where, best, self._unaided
         )
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:

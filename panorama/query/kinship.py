@@ -1,25 +1,25 @@
-"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by video leave.
+"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by shot leave.
 
-Two rules, both within a video, where camera and light are the same:
+Two rules, both within a shot, where camera and light are the same; a video without cuts is one shot:
 
-1. A track is accepted only if it comes near to the video's best track of the entity (`near_in_video`);
+1. A track is accepted only if it comes near to the shot's best track of the entity (`near_in_video`);
    of that one counts what it is without examples that are cut from it. What is clearly less alike than the
    thing itself looked a minute ago is another thing: the next person at the door.
-2. A track that continues an accepted one is accepted with it, from `carried` of the video's best on: one
+2. A track that continues an accepted one is accepted with it, from `carried` of the shot's best on: one
    that is visible at the same time, or within half a second of it, at the same place. Poses, partial boxes
    and broken tracks of the thing itself are found so, which no threshold could tell from strangers.
 
 What is carried by the second rule gets a score above `high`, what stands back by the first one a score below
 it: the band always follows from the score. How likely an uncertain track is right depends less on its own
-value than on how far it stays behind the best one, in the library and in the video; its score is lowered
+value than on how far it stays behind the best one, in the library and in the shot; its score is lowered
 accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever exit
 decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,18 @@ class Places:
         return np.asarray(boxes[rows, before] * (1 - share) + boxes[rows, after] * share, np.float32)
 
 
+class Whereabouts(Protocol):
+    """Tells of tracks when and where they were seen; `panorama.source.SnapshotVectors` is one."""
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
+        ...
+
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track, the same for those of one shot of one video."""
+        ...
+
+
 def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
     """(N,) which part of the smaller one each pair of boxes, (N, 4) and (N, 4), has in common."""
     low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
@@ -116,7 +128,7 @@ def settle(
     score: NDArray[np.float64],
     band: NDArray[np.uint8],
     calibration: Calibration,
-    places: Callable[[NDArray[np.int64]], Places],
+    where: Whereabouts,
     best: float | None = None,
     unaided: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
@@ -126,7 +138,7 @@ def settle(
         track_ids: (T,) of one entity, every one that may be accepted among them.
         score, band: (T,) as `bands` set them.
         calibration: of the deepest exit.
-        places: where tracks (N,), sorted, were seen; asked only where a track may be carried.
+        where: tells their shots; asked for their places only where a track may be carried.
         best: the value of the entity's best track, where these are only some of its tracks.
         unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
     """
@@ -135,15 +147,15 @@ def settle(
         return score, band
     value = calibration.values(score)
     measure = value if unaided is None else calibration.values(unaided)
-    _, video = np.unique(track_ids >> 32, return_inverse=True)
-    sure, carried = _near_in_video(track_ids, value, measure, band, video, calibration, places)
+    _, shot = np.unique(where.shots(track_ids), return_inverse=True)
+    sure, carried = _near_in_shot(track_ids, value, measure, band, shot, calibration, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
         carried
     ]
     band[carried] = ACCEPTED
     waits = band == UNCERTAIN
-    shown = np.isin(video, video[band == ACCEPTED])
+    shown = np.isin(shot, shot[band == ACCEPTED])
     top = max(float(measure.max()) if best is None else best, 1e-6)
     score[waits] = standing(score, value / top, shown, calibration)[waits]
     return score, band
@@ -160,7 +172,7 @@ def standing(
     Args:
         score: as their values have them.
         of_best: their values by that of the entity's best track.
-        shown: whether their video shows the entity in another track.
+        shown: whether their shot shows the entity in another track.
     """
     # What would have been accepted but for a better track keeps its order below `high`.
     border = np.nextafter(calibration.high, -1)
@@ -169,61 +181,62 @@ def standing(
     return np.asarray(calibration.low + (held - calibration.low) * share)
 
 
-def _near_in_video(
+def _near_in_shot(
     track_ids: NDArray[np.int64],
     value: NDArray[np.float64],
     measure: NDArray[np.float64],
     band: NDArray[np.uint8],
-    video: NDArray[np.intp],
+    shot: NDArray[np.intp],
     calibration: Calibration,
-    places: Callable[[NDArray[np.int64]], Places],
+    where: Whereabouts,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tracks (T,) are near their video's best, and which continue one that is."""
-    best = np.full(int(video.max()) + 1, -np.inf)
-    np.maximum.at(best, video, measure)
-    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best[video])
-    with_sure = np.isin(video, video[sure])
-    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[video])
-    return sure, _carried(track_ids, sure, waiting, places)
+    """Which tracks (T,) are near their shot's best, and which continue one that is."""
+    best = np.full(int(shot.max()) + 1, -np.inf)
+    np.maximum.at(best, shot, measure)
+    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best[shot])
+    with_sure = np.isin(shot, shot[sure])
+    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[shot])
+    return sure, _carried(track_ids, shot, sure, waiting, where)
 
 
 def _carried(
     track_ids: NDArray[np.int64],
+    shot: NDArray[np.intp],
     sure: NDArray[np.bool_],
     waiting: NDArray[np.bool_],
-    places: Callable[[NDArray[np.int64]], Places],
+    where: Whereabouts,
 ) -> NDArray[np.bool_]:
     """Which of the waiting tracks continue a sure one, or one that does."""
     carried = np.zeros(len(track_ids), np.bool_)
     if not waiting.any():
         return carried
-    segments = track_ids >> 32
-    asked = (sure | waiting) & np.isin(segments, segments[waiting])
-    known = places(np.sort(track_ids[asked]))
+    asked = (sure | waiting) & np.isin(shot, shot[waiting])
+    known = where.places(np.sort(track_ids[asked]))
     order = np.argsort(track_ids, kind="stable")
     rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
     left = waiting[rows]
     front = np.flatnonzero(~left)
     while len(front):
-        reached = _reached(known, front, np.flatnonzero(left))
+        reached = _reached(known, shot[rows], front, np.flatnonzero(left))
         left[reached] = False
         carried[rows[reached]] = True
         front = reached
     return carried
 
 
-def _reached(places: Places, front: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Which of the tracks that are left (rows) continue one of the front (rows)."""
-    # One number for video and time, so that only tracks that have begun by then are paired at all. It is
+def _reached(
+    places: Places, shot: NDArray[np.intp], front: NDArray[np.intp], left: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Which of the tracks that are left (rows) continue one of the front (rows), in the same shot (T,)."""
+    # One number for shot and time, so that only tracks that have begun by then are paired at all. It is
     # rounded, hence a second more; `continues` compares the times themselves.
-    _, video = np.unique(places.track_ids >> 32, return_inverse=True)
     length = float(places.end_seconds.max() - places.start_seconds.min()) + 4
     since = places.start_seconds - places.start_seconds.min()
-    began = video * length + since
+    began = shot * length + since
     left = left[np.argsort(began[left], kind="stable")]
-    starts = np.searchsorted(began[left], video[front] * length - 1)
+    starts = np.searchsorted(began[left], shot[front] * length - 1)
     until = since[front] + (places.end_seconds - places.start_seconds)[front] + GAP_SECONDS + 1
-    counts = np.searchsorted(began[left], video[front] * length + until, side="right") - starts
+    counts = np.searchsorted(began[left], shot[front] * length + until, side="right") - starts
     found = np.zeros(len(places.track_ids), np.bool_)
     for part in np.array_split(np.arange(len(front)), 1 + int(counts.sum()) // PAIRS):
         ends = np.cumsum(counts[part])

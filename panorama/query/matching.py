@@ -232,7 +232,7 @@ class AlbumMatcher:
             name: (Whole(Matches.empty((name,)), {}), {}) for name in names
         }
         for cascade in cascades:
-            cascade.settle(self.source.places)
+            cascade.settle(self.source)
             whole = Whole(cascade.matches(cascade.band > REJECTED), cascade.best)
             found[cascade.name] = whole, cascade.top
         return found

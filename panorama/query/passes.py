@@ -68,6 +68,10 @@ class VectorSource(Protocol):
         """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
         ...
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track, the same for those of one shot of one video."""
+        ...
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
         """Vectors of some crops at an exit, from disk or computed from their JPEGs and kept."""
         ...

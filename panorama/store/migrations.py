@@ -188,8 +188,14 @@ SEEN = (
     "CREATE INDEX seen_by_content ON seen (content_hash)",
 )
 
+CUTS = (
+    # Numbers of the frames that begin another shot, ascending, as little-endian 32-bit numbers; null where
+    # there are none, and of what was indexed before.
+    "ALTER TABLE segments ADD COLUMN cuts BLOB",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN,
+    CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS,
 )  # fmt: skip
 """Step i (from 0) takes version i to version i + 1."""
 

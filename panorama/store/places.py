@@ -94,6 +94,18 @@ class PlaceTables:
         boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
         return TrackPlaces(ids, spans["start_time"], spans["end_time"], owners, views["time"], boxes)
 
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track of the snapshot, the same for those of one shot of one video."""
+        segments, cuts = segment_of(track_ids), self.snapshot.cuts
+        found = frame_ids(segments, np.zeros(len(segments), np.int64))
+        several = np.isin(segments, segment_of(cuts))
+        if not several.any():
+            return found
+        ids, spans = self.spans(track_ids[several])
+        number = np.searchsorted(cuts, frame_ids(segment_of(ids), spans["start_frame"]), side="right")
+        found[several] += number[np.searchsorted(ids, track_ids[several])]
+        return found
+
     def followed(self, track_ids: NDArray[np.int64], most: int) -> Followed | None:
         """What it takes to follow some tracks through every frame.
 

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 TABLES = ("frames", "tracks", "boxes", "crops", "embeddings")
 LOCAL_BITS = 32
+CUT = np.dtype("<i4")
+"""How the catalog keeps the number of a frame that begins another shot."""
 BEST_FIRST = "quality DESC, crop_id"
 """How SQL orders the crops of a track so that the best comes first."""
 

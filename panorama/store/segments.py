@@ -20,7 +20,7 @@ from panorama.store import videos
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
-from panorama.store.schema import pack_ids, segment_of, table_format
+from panorama.store.schema import CUT, pack_ids, segment_of, table_format
 from panorama.store.tablefile import TableFile
 from panorama.store.videos import VideoRow
 
@@ -29,7 +29,8 @@ INSERT INTO segments (content_hash, settings_hash, state, created_at)
 VALUES (:content_hash, :settings_hash, 'writing', :now) RETURNING segment_id
 """
 _GO_LIVE = """
-UPDATE segments SET state = 'live', frames = :frames, tracks = :tracks, boxes = :boxes, crops = :crops
+UPDATE segments SET state = 'live', frames = :frames, tracks = :tracks, boxes = :boxes, crops = :crops,
+    cuts = :cuts
 WHERE segment_id = :segment AND state = 'writing'
 """
 _GIVE_UP = "UPDATE segments SET state = 'retired' WHERE segment_id = :segment AND state = 'writing'"
@@ -161,6 +162,7 @@ class SegmentWriter:
                 )
             )
         self._files = FileSet(place, f"s{self.segment:08d}", uuid.uuid4().hex)
+        self._cuts: list[int] = []
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
@@ -170,6 +172,10 @@ class SegmentWriter:
     def add_frames(self, frame: ArrayLike, pts: ArrayLike, time: ArrayLike) -> None:
         """Append decoded frames: number from 0, raw pts, seconds since the first frame; each (N,)."""
         self._add("frames", {"frame": frame, "pts": pts, "time": time})
+
+    def add_cuts(self, frames: Sequence[int]) -> None:
+        """Append the numbers of frames that begin another shot, ascending."""
+        self._cuts += frames
 
     def add_tracks(self, columns: Mapping[str, Any]) -> None:
         """Append tracks: track_id, start_frame, end_frame, start_time, end_time (half-open), samples."""
@@ -226,7 +232,8 @@ class SegmentWriter:
 
     def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
         counts = {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
-        if not tx.run(_GO_LIVE, segment=self.segment, **counts):
+        cuts = np.array(self._cuts, CUT).tobytes() or None
+        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, **counts):
             raise LibraryWriteError(
                 f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
             )

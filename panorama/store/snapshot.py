@@ -22,7 +22,7 @@ from panorama.store import zones as shapes
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
-from panorama.store.schema import TABLES
+from panorama.store.schema import CUT, TABLES, pack_ids
 from panorama.store.zones import Zone
 
 VIDEOS = pa.schema(
@@ -74,7 +74,7 @@ JOIN file_segments fs ON fs.file_id = f.file_id JOIN segments s ON s.segment_id 
 WHERE f.retired_version IS NULL AND f.table_name IN ('crops', 'embeddings') AND s.state = 'live'
 GROUP BY f.model_hash, f.exit, fs.segment_id ORDER BY f.model_hash, f.exit, fs.segment_id
 """
-_LIVE = "SELECT segment_id, settings_hash FROM segments WHERE state = 'live' ORDER BY segment_id"
+_LIVE = "SELECT segment_id, settings_hash, cuts FROM segments WHERE state = 'live' ORDER BY segment_id"
 _FILES_WITH_DEAD_ROWS = """
 SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
 WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
@@ -219,6 +219,7 @@ class Snapshot:
         live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
             `has_dead_rows`: join with `videos` on segment, or filter by this.
         looks: the hash of the settings that each live segment was made with.
+        cuts: (C,) int64 ascending, `segment << 32 | frame` of the frames that begin another shot.
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
         zones: named shapes of cameras.
@@ -241,6 +242,7 @@ class Snapshot:
     lease: FileLock | None = field(default=None, repr=False, compare=False)
     zones: tuple[Zone, ...] = ()
     looks: tuple[str, ...] = ()
+    cuts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
     @property
     def version(self) -> str:
@@ -302,13 +304,15 @@ class Snapshots:
             videos, files, embeddings = last.videos, last.files, last.embeddings
             holdings = last.holdings
             live, looks, dead = last.live_segments, last.looks, last.has_dead_rows
+            cuts = last.cuts
         else:
             videos = _read_videos(tx)
             files, embeddings, dead = _read_files(tx, self._place.root)
             holdings = _read_holdings(tx)
             segments = tx.tuples(_LIVE)
-            live = np.array([segment for segment, _ in segments], np.int32)
-            looks = tuple(look for _, look in segments)
+            live = np.array([segment for segment, _, _ in segments], np.int32)
+            looks = tuple(look for _, look, _ in segments)
+            cuts = _packed({segment: np.frombuffer(cut, CUT) for segment, _, cut in segments if cut})
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
         else:
@@ -331,6 +335,7 @@ class Snapshots:
             lease,
             last.zones if last is not None and last.settings_version == setting else shapes.zones(tx),
             looks,
+            cuts,
         )
 
     def forget(self) -> None:
@@ -351,6 +356,11 @@ def _take_lease(place: Place) -> FileLock | None:
 def _versions(tx: Transaction) -> tuple[int, int, int]:
     found = {name: int(value) for name, value in tx.tuples(_VERSIONS)}
     return found["data"], found["album"], found["settings"]
+
+
+def _packed(cuts: Mapping[int, NDArray[np.int32]]) -> NDArray[np.int64]:
+    """The frames of segments, which come in order, in one array."""
+    return np.concatenate([np.zeros(0, np.int64), *(pack_ids(*one) for one in cuts.items())])
 
 
 def _read_videos(tx: Transaction) -> pa.Table:

@@ -99,7 +99,8 @@ def observe(study: Study, things: Sequence[Thing], calibration: Calibration) -> 
         score, band = settle(
             ids, calibration.score(value), bands(values[asked], calibration), calibration, archive.where
         )
-        shown = np.isin(ids >> 32, ids[band == ACCEPTED] >> 32)
+        shots = archive.where.shots(ids)
+        shown = np.isin(shots, shots[band == ACCEPTED])
         owner = np.full(archive.units, -1)
         for place in np.argsort(score, kind="stable"):
             owner[slice(*archive.spans[asked[place]])] = place

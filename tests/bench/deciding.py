@@ -242,7 +242,8 @@ def split_tracks(archive: Archive, alike: float) -> Archive:
     ids = segments << 32 | np.arange(len(rows))
     where = some_places(places, keep)
     where = Places(ids, where.start_seconds, where.end_seconds, where.view_seconds, where.view_boxes_xyxy)
-    return replace(archive, groups=TrackGroups(ids, slots), spans=np.array(spans), places=where)
+    whole = TrackGroups(ids, slots)
+    return replace(archive, groups=whole, spans=np.array(spans), places=where, shots=archive.shots[keep])
 
 
 @dataclass

@@ -74,7 +74,7 @@ class Archive:
         groups: which crops belong to which of T tracks.
         spans: (T, 2) first and past-the-last unit of each track; units are frames or tracks.
         units: how many there are.
-        places: of all T tracks.
+        places: of all T tracks; shots: (T,) a number for each, the same for those of one shot.
     """
 
     name: str
@@ -84,15 +84,33 @@ class Archive:
     spans: NDArray[np.int64]
     units: int
     places: Places
+    shots: NDArray[np.int64]
 
-    def where(self, track_ids: NDArray[np.int64]) -> Places:
-        """When and where some tracks were seen, as a library tells it."""
-        return some_places(self.places, np.searchsorted(self.groups.track_ids, track_ids))
+    @property
+    def where(self) -> Where:
+        """Tells when and where some tracks were seen, as a library does."""
+        return Where(self)
 
     @property
     def segments(self) -> NDArray[np.int64]:
         """(T,) the video of each track."""
         return self.groups.track_ids >> 32
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """When and where the tracks of an archive were seen."""
+
+    archive: Archive
+
+    def _rows(self, track_ids: NDArray[np.int64]) -> NDArray[np.intp]:
+        return np.searchsorted(self.archive.groups.track_ids, track_ids)
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        return some_places(self.archive.places, self._rows(track_ids))
+
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.archive.shots[self._rows(track_ids)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +212,7 @@ def archive_of(library: Library, name: str) -> tuple[Archive, Frames]:
         np.array([spans_of[track] for track in groups.track_ids.tolist()], np.int64),
         frames.total,
         library.matcher().source.places(groups.track_ids),
+        library.matcher().source.shots(groups.track_ids),
     ), frames
 
 
@@ -206,7 +225,7 @@ def archive_of_pictures(vectors: NDArray[np.float32], name: str) -> Archive:
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (count, 1, 1))
     places = Places(ids, zeros, zeros + 1, zeros[:, None], boxes)
     spans = np.stack([units, units + 1], axis=1)
-    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places)
+    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places, ids)
 
 
 def absent_from(archive: Archive, things: Sequence[Thing], judge: str) -> list[Thing]:
