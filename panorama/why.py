@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
+from panorama.lines import clock
 from panorama.query.decide import bands, cohort_level, normalise
-from panorama.query.matches import BAND_NAMES, MatchRequest
+from panorama.query.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.scoring import Sought, denied_values
+from panorama.store.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -84,7 +86,8 @@ class Likeness:
 class Step:
     """What one exit made of the track: its score there, the borders, and the band that follows.
 
-    `floor` is the least score that lies near enough to the entity's best track.
+    `floor` is the least score that lies near enough to the entity's best track, and at the exit that decided
+    to the best one of its shot, too.
     """
 
     exit: int
@@ -92,6 +95,22 @@ class Step:
     band: str
     low: float
     high: float
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The best of the accepted tracks of a shot, which others of the shot have to come near to.
+
+    Attributes:
+        track_id, start_seconds: which it is.
+        score: its own, without examples that were cut from it.
+        floor: the least score that lies near enough to it.
+    """
+
+    track_id: int
+    start_seconds: float
+    score: float
     floor: float
 
 
@@ -114,6 +133,8 @@ class Why:
         denied: what was said not to be the entity, of which the track could be a picture, None otherwise.
         best_score: of the entity's best track at the exit that decided, of each without the examples that
             were cut from it; tracks of a category are not compared with it.
+        alone: the track's score before it was compared with others.
+        beside: the best track of its shot, None where none is accepted there, or none is compared.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
@@ -139,6 +160,8 @@ class Why:
     unlike: float | None
     denied: Likeness | None
     best_score: float
+    alone: float
+    beside: Beside | None
     tracks_there: int
     model: str
     model_hash: str
@@ -176,21 +199,29 @@ class Why:
 def _border_text(why: Why) -> str:
     last = why.steps[-1]
     where = f"at exit {why.exit} of {why.exits}"
-    if why.band == "accepted" and last.score < last.floor:
-        return f"Accepted {where}: it continues, in time and place, a track of its video that was accepted."
+    border = max(last.high, last.floor)
+    if why.band == "accepted" and why.alone < border:
+        return (
+            f"Accepted {where}: it continues, in time and place, a track of its shot that was accepted; its"
+            f" score is {last.score:.3f}."
+        )
     if why.band == "accepted":
-        return f"Accepted {where}: score {last.score:.3f}, accepted from {max(last.high, last.floor):.3f}."
+        return f"Accepted {where}: score {last.score:.3f}, accepted from {border:.3f}."
     if why.band == "rejected":
         return f"Rejected {where}: score {last.score:.3f} is below {last.low:.3f}."
-    if last.score >= last.high:
+    if why.alone < last.high:
         return (
-            f"Uncertain {where}: score {last.score:.3f} would be accepted from {last.high:.3f}, but the best"
-            f" track of {why.entity!r} scores {why.best_score:.3f}, not counting examples that were cut from"
-            f" it, and beside it {last.floor:.3f} is needed."
+            f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is"
+            f" rejected, and {border:.3f}, from which it is accepted."
         )
+    best, score = f"the best track of {why.entity!r}", why.best_score
+    if why.beside is not None and why.beside.floor >= last.floor:
+        since = clock(why.beside.start_seconds)
+        best, score = f"the best track of its shot, from {since} on,", why.beside.score
     return (
-        f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is rejected,"
-        f" and {max(last.high, last.floor):.3f}, from which it is accepted."
+        f"Uncertain {where}: by itself it would be accepted, with a score of {why.alone:.3f}, but {best}"
+        f" scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f} is needed to"
+        f" come near enough to that. What stands back so has a lower score, {last.score:.3f}."
     )
 
 
@@ -221,14 +252,15 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     frame, seconds = crops[crop_id]
     account = _Account(library, matcher, name, track_id, np.array(sorted(crops), np.int64), decided)
     score, band = float(scored.score[row]), BAND_NAMES[int(scored.band[row])]
-    steps = account.steps(score, band)
+    beside = account.beside() if band != "rejected" else None
+    steps = account.steps(score, band, beside)
     return Why(
         name, video, track_id, start, end, crop_id, frame, seconds, score, band, decided,
         matcher.embedder.exits, steps,
         account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.own(crop_id),
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
-        account.denied(), account.best_score(), len(tracks), matcher.embedder.name, matcher.embedder.hash,
-        library.crop(crop_id),
+        account.denied(), account.best_score(), account.alone(), beside, len(tracks),
+        matcher.embedder.name, matcher.embedder.hash, library.crop(crop_id),
     )  # fmt: skip
 
 
@@ -279,7 +311,7 @@ class _Account:
         self._vectors = np.asarray(crops.vectors)  # (crops, dim)
         self._similarity = np.asarray(self._album.vectors @ self._vectors.T)  # (views, crops)
 
-    def steps(self, score: float, band: str) -> tuple[Step, ...]:
+    def steps(self, score: float, band: str, beside: Beside | None) -> tuple[Step, ...]:
         """The exits up to the one that decided, which is told as it was decided."""
         found = []
         first = self._matcher.first_exit()
@@ -294,6 +326,7 @@ class _Account:
                 band_here = BAND_NAMES[int(bands(normalised, calibration, best)[0])]
             else:
                 score_here, band_here = score, band
+                floor = max(floor, 0.0 if beside is None else beside.floor)
             found.append(Step(exit, score_here, band_here, calibration.low, calibration.high, floor))
         return tuple(found)
 
@@ -303,6 +336,29 @@ class _Account:
     def best_score(self) -> float:
         """The score of the entity's best track at the exit that decided."""
         return float(self._matcher.calibrations[self._exit - 1].score(np.array(self._best(self._exit))))
+
+    def alone(self) -> float:
+        """The track's score at the exit that decided, before it was compared with others."""
+        calibration = self._matcher.rules(self._name)[self._exit - 1]
+        return float(calibration.score(self._normalised(self._name, self._exit))[0])
+
+    def beside(self) -> Beside | None:
+        """The best of the accepted tracks of the track's shot."""
+        calibration, source = self._matcher.rules(self._name)[-1], self._matcher.source
+        if calibration.near_in_video <= 0:
+            return None
+        found = self._matcher.match(MatchRequest((self._name,), segments=segment_of(self._track)))
+        accepted = np.sort(found.track_id[found.band == ACCEPTED])
+        mates = accepted[source.shots(accepted) == source.shots(self._track)]
+        looked = self._matcher.second_look(self._name, self._matcher.embedder.exits, mates)
+        if looked is None or not len(looked):
+            return None
+        row = int(looked.unaided.argmax())
+        value = max(float(looked.unaided[row]), 0.0)
+        score, floor = calibration.score(np.array([value, calibration.near_in_video * value])).tolist()
+        track_id = int(looked.track_ids[row])
+        _, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+        return Beside(track_id, start, score, floor)
 
     def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
         looked = self._matcher.second_look(name, exit, self._track)

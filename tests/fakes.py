@@ -95,10 +95,14 @@ def write_picture(path: Path, rgb: NDArray[np.uint8]) -> Path:
     return path
 
 
-def scene(frame: int, things: Sequence[Thing]) -> NDArray[np.uint8]:
-    """One frame: the things that are in view on a grey ground."""
+def scene(frame: int, things: Sequence[Thing], cuts: Sequence[int] = ()) -> NDArray[np.uint8]:
+    """One frame: the things that are in view on a grey ground, which has other bars behind each cut."""
     picture = np.empty((SIZE[1], SIZE[0], 3), np.uint8)
     picture[:] = GREY
+    shot = sum(frame >= cut for cut in cuts)
+    if shot:
+        across = np.arange(SIZE[shot % 2]) // 16 % 2 == 0
+        picture[across if shot % 2 else (slice(None), across)] = 20 if shot % 4 < 3 else 220
     for thing in things:
         if thing.start <= frame < thing.stop:
             x1, y1, x2, y2 = thing.box(frame)
@@ -107,9 +111,18 @@ def scene(frame: int, things: Sequence[Thing]) -> NDArray[np.uint8]:
 
 
 def write_film(
-    path: Path, things: Sequence[Thing], frames: int = 40, *, pixel_aspect: Fraction = Fraction(1)
+    path: Path,
+    things: Sequence[Thing],
+    frames: int = 40,
+    *,
+    pixel_aspect: Fraction = Fraction(1),
+    cuts: Sequence[int] = (),
 ) -> Path:
-    """A film at ten frames a second; it looks the same whatever the shape of its stored pixels."""
+    """A film at ten frames a second; it looks the same whatever the shape of its stored pixels.
+
+    Args:
+        cuts: the frames that begin another shot.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=RATE, options={"crf": "12", "preset": "ultrafast"})
@@ -120,7 +133,7 @@ def write_film(
         stream.codec_context.gop_size = 10
         stream.codec_context.time_base = Fraction(1, RATE)
         for number in range(frames):
-            picture = av.VideoFrame.from_ndarray(scene(number, things))
+            picture = av.VideoFrame.from_ndarray(scene(number, things, cuts))
             picture = picture.reformat(width=stream.width, height=stream.height)
             picture.pts, picture.time_base = number, Fraction(1, RATE)
             container.mux(stream.encode(picture))

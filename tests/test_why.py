@@ -63,7 +63,7 @@ def test_every_track_has_the_score_and_band_that_a_query_says(library):
                 assert (why.band, why.video) == (band, row["video"])
                 assert why.score == pytest.approx(row["score"])
                 last = why.steps[-1]
-                near = last.score >= last.floor - 1e-9
+                near = why.alone >= last.floor - 1e-9
                 expected = (
                     "accepted" if last.score >= last.high and near
                     else "rejected" if last.score < last.low
@@ -133,11 +133,11 @@ def test_a_look_alike_that_several_examples_together_outdo_takes_nothing_away(tm
 
 def test_near_the_best_is_told_as_the_border_that_was_missed(library):
     why = library.why("red", track_id=track(library, "red", "one.mp4"))
-    last = replace(why.steps[-1], score=0.6, high=0.5, floor=0.7, band="uncertain")
-    missed = replace(why, steps=(last,), band="uncertain", score=0.6, best_score=0.95)
-    assert "would be accepted from 0.500" in missed.reason
+    last = replace(why.steps[-1], score=0.4, high=0.5, floor=0.7, band="uncertain")
+    missed = replace(why, steps=(last,), band="uncertain", score=0.4, alone=0.6, best_score=0.95, beside=None)
+    assert "by itself it would be accepted, with a score of 0.600" in missed.reason
     assert "best track of 'red' scores 0.950" in missed.reason and "0.700 is needed" in missed.reason
-    assert "not counting examples that were cut from it" in missed.reason
+    assert "not counting examples that were cut from it" in missed.reason and "0.400" in missed.reason
 
 
 def test_a_track_is_named_by_its_id_a_crop_a_time_or_a_frame(library):
