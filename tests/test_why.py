@@ -272,6 +272,15 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
     assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2
 
 
+def test_the_picture_is_there_also_for_who_reads_the_first_line_alone(library, run, tmp_path, monkeypatch):
+    def left(why):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("panorama.cli.why.print_why", left)
+    done = run("--library", library.path, "why", "blue", "two.mp4", "--at", "3", "--out", "why.jpg")
+    assert done.status == 141 and (tmp_path / "why.jpg").exists()
+
+
 @pytest.mark.parametrize(
     ("at", "reads"), [("0:03", 3), ("0:03.5", 3.5), ("3.5", 3.5), ("0:00:03", 3), ("1:02:03", 3723)]
 )

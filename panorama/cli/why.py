@@ -51,12 +51,13 @@ def why_command(
     if out is not None:
         check_picture_suffix(Path(out))
     why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
+    if out is not None:  # first: who reads the text may leave early (`| head`)
+        write_why(why, Path(out))
     if as_json:
         click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
         print_why(why)
     if out is not None:
-        write_why(why, Path(out))
         say(f"picture written to {out}")
 
 
