@@ -219,9 +219,9 @@ def _border_text(why: Why) -> str:
         since = clock(why.beside.start_seconds)
         best, score = f"the best track of its shot, from {since} on,", why.beside.score
     return (
-        f"Uncertain {where}: by itself it would be accepted, with a score of {why.alone:.3f}, but {best}"
-        f" scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f} is needed to"
-        f" come near enough to that. What stands back so has a lower score, {last.score:.3f}."
+        f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from {last.high:.3f},"
+        f" but {best} scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f}"
+        f" is needed to come near enough to that. What stands back so has a lower score, {last.score:.3f}."
     )
 
 

@@ -102,7 +102,7 @@ def scene(frame: int, things: Sequence[Thing], cuts: Sequence[int] = ()) -> NDAr
     shot = sum(frame >= cut for cut in cuts)
     if shot:
         across = np.arange(SIZE[shot % 2]) // 16 % 2 == 0
-        picture[across if shot % 2 else (slice(None), across)] = 20 if shot % 4 < 3 else 220
+        picture[across if shot % 2 else (slice(None), across)] = 20
     for thing in things:
         if thing.start <= frame < thing.stop:
             x1, y1, x2, y2 = thing.box(frame)

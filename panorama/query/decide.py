@@ -55,7 +55,7 @@ class Calibration:
             has no cuts is one shot.
         carried: from so much of it on, what continues an accepted track is accepted with it.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
-        beside: and, in a video that shows the entity, by this share.
+        beside: and, in a shot that shows the entity, by this share.
     """
 
     centre: float

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from panorama.query.cascade import passed_by
 from panorama.query.cost import COSTS, Costs, Work, choose
 from panorama.query.decide import Calibration
-from panorama.query.kinship import Places
+from panorama.query.kinship import Whereabouts
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
 from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
 
 
-class VectorSource(Protocol):
+class VectorSource(Whereabouts, Protocol):
     """Where vectors come from and go to; one library snapshot under one model."""
 
     def album(self, exit: int) -> Exemplars:
@@ -62,14 +62,6 @@ class VectorSource(Protocol):
         self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
     ) -> NDArray[np.intp] | None:
         """Rows of `stored(exit)`, the `count` most similar to a query (dim,) among them; None as above."""
-        ...
-
-    def places(self, track_ids: NDArray[np.int64]) -> Places:
-        """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
-        ...
-
-    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track, the same for those of one shot of one video."""
         ...
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
