@@ -239,7 +239,8 @@ class Answering:
                 return self._matcher
             source = SnapshotVectors(self._store, known, embedder, self._indexes)
             calibrations = calibrations_for(embedder, snapshot.settings)
-            sightings = CatalogSightings(self._store, known, embedder, calibrations, self._known)
+            scenes = self._indexes.places(known).scenes
+            sightings = CatalogSightings(self._store, known, embedder, calibrations, scenes, self._known)
             threads = Threads.here().scan
             matcher = AlbumMatcher(source, embedder, calibrations, sightings, threads=threads)
             if self._snapshot is snapshot:

@@ -24,6 +24,12 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Sorts frame2 before frame10."""
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]
+
+
 def cells(text: str) -> int:
     """How many cells of a terminal a text takes: two a character of Chinese, none an accent on its own."""
     if text.isascii():

@@ -110,6 +110,9 @@ class Partly:
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.source.shots(track_ids)
 
+    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.source.scenes(shots)
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
         self.deepened.setdefault(exit, set()).update(crop_ids.tolist())
         return self.source.deepen(crop_ids, exit)

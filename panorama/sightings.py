@@ -24,6 +24,7 @@ from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 from panorama.query.whole import Recalled, Whole, decode, encode
 from panorama.store import Snapshot, Store
+from panorama.store.scenes import Scenes, scenes_at_ends
 
 DECIDING = (
     "panorama.query.matching",
@@ -44,6 +45,7 @@ DECIDING = (
     "panorama.store.inverted_codes",
     "panorama.store.inverted_training",
     "panorama.store.places",
+    "panorama.store.scenes",
     "panorama.store.sorted_rows",
 )
 """Modules that decide which tracks are found, from stored rows to bands.
@@ -73,7 +75,11 @@ def _rule() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was found of an entity under a key, in segments (S,) of so many crops and vectors (S, 2)."""
+    """What was found of an entity under a key, in segments (S,) that were such.
+
+    Attributes:
+        rows: (S, 4) crops, vectors, and the scenes of the first and the last shot of each.
+    """
 
     key: str
     whole: Whole
@@ -85,6 +91,7 @@ class CatalogSightings:
     """The `Sightings` of one snapshot under one model, kept in the library's catalog.
 
     Args:
+        scenes: of the snapshot.
         known: by entity, what this process knows of earlier snapshots; what is found is noted there, too.
     """
 
@@ -94,6 +101,7 @@ class CatalogSightings:
         snapshot: Snapshot,
         embedder: Embedder,
         calibrations: Sequence[Calibration],
+        scenes: Scenes,
         known: dict[str, Known] | None = None,
     ) -> None:
         self._known = {} if known is None else known
@@ -110,7 +118,9 @@ class CatalogSightings:
         self._basis = repr((_rule(), embedder.hash, embedder.cohort_digest, rows, first))
         self._segments = crops.segments
         self._keys: dict[str, str] = {}
-        self._rows = np.stack([crops.rows, held[first - 1].rows_of(crops.segments)], axis=1)  # (S, 2)
+        vectors = held[first - 1].rows_of(crops.segments)
+        ends = scenes_at_ends(scenes, snapshot, crops.segments)
+        self._rows = np.column_stack([crops.rows, vectors, ends])  # (S, 4)
 
     def key(self, name: str) -> str:
         """A digest of all that changes what is found of an entity in a segment."""

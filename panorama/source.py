@@ -152,6 +152,9 @@ class SnapshotVectors:
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._kept.places(self._snapshot).shots(track_ids)
 
+    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._kept.places(self._snapshot).scenes.of(shots)
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)
         rows = table.rows_of(crop_ids)

@@ -26,9 +26,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "pixels": frozenset({"errors", "exif"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset({"errors", "exif", "frames", "regions"}),
+    "video": frozenset({"errors", "lines", "exif", "frames", "regions"}),
     "models": frozenset({"errors", "content", "pixels", "frames", "regions"}),
-    "store": frozenset({"errors", "frames", "regions"}),
+    "store": frozenset({"errors", "lines", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset({"errors", "lines", "arguments", "frames", "regions", "store", "models.base"}),
 }

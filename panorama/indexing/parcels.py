@@ -99,6 +99,7 @@ class Parcel:
         events: the sampled ones among them, until they are tracked.
         regions: one for each event that is a sample.
         cuts: the frames among them that begin another shot.
+        ends: of the last parcel, how the video begins and ends (see `Sampler.ends`).
         tracks: those that ended here.
         jpegs: of the tracks' crops, in order; `pictures` is what a reader of the JPEGs sees.
         vectors: (depth, crops, dim), of the first exits.
@@ -111,6 +112,7 @@ class Parcel:
     events: list[Sample | Hold] = field(default_factory=list)
     regions: list[Regions] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
+    ends: NDArray[np.uint8] | None = None
     tracks: list[FinishedTrack] = field(default_factory=list)
     jpegs: list[bytes] = field(default_factory=list)
     pictures: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -125,7 +127,8 @@ class Parcel:
     def give_up(self) -> None:
         """Let go of everything: the video gives no segment."""
         self.frames, self.rows, self.events, self.regions = [], [], [], []
-        self.cuts, self.tracks, self.jpegs, self.pictures, self.vectors = [], [], [], [], None
+        self.cuts, self.tracks, self.jpegs, self.pictures = [], [], [], []
+        self.ends = self.vectors = None
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class SegmentRows:
         """Take what a parcel carries; after the last one everything is written."""
         self._frames += parcel.rows
         self._writer.add_cuts(parcel.cuts)
+        if parcel.ends is not None:
+            self._writer.put_ends(parcel.ends)
         self._tracks += parcel.tracks
         self._jpegs += parcel.jpegs
         if parcel.vectors is not None:

@@ -185,6 +185,8 @@ class Indexer:
                     parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
                     job.progress.samples += len(parcel.events)
                     job.progress.unchanged += len(parcel.events) - len(parcel.samples)
+                    if parcel.last:
+                        parcel.ends = samplers[job].ends()
                 parcel.frames = []
                 if parcel.last:
                     samplers.pop(job, None)

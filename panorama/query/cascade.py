@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import Whereabouts, settle
+from panorama.query.kinship import SceneBests, Whereabouts, settle
 from panorama.query.ledger import note_bands, timed
 from panorama.query.matches import Matches
 from panorama.query.scoring import Scored
@@ -33,6 +33,7 @@ class Cascade:
         best: the entity's best value at every exit that was looked at, of each track without the exemplars
             that are cut from it.
         top: the same among these tracks, at every exit that they were seen at.
+        scenes: what these tracks were compared with, once they are settled.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Cascade:
         self._crop_ids, self._exemplar_ids = scored.crop_ids.copy(), scored.exemplar_ids.copy()
         self.best = dict(best)
         self.top: dict[int, float] = {}
+        self.scenes = SceneBests.none()
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
         self.band, self.score, self._unaided = self._decided(scored, exit)
 
@@ -77,14 +79,17 @@ class Cascade:
         note_bands(exit, decided)
         return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
-    def settle(self, where: Whereabouts) -> None:
-        """Compare the tracks of each shot with each other; nothing that is rejected is accepted."""
+    def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
+        """Compare the tracks of each scene with each other; nothing that is rejected is accepted.
+
+        Args:
+            known: what the entity's other tracks are in some scenes, where these are only some of its tracks.
+        """
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
-        self.score, self.band = settle(
-            self.track_ids, self.score, self.band, deepest, where, best, self._unaided
-        )
+        settled = settle(self.track_ids, self.score, self.band, deepest, where, best, self._unaided, known)
+        self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
         """The tracks as matches of the one entity."""

@@ -1,17 +1,19 @@
-"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by shot leave.
+"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by scene leave.
 
-Two rules, both within a shot, where camera and light are the same; a video without cuts is one shot:
+Two rules, both within a scene, where camera and light are the same: a shot of a video, with those of other
+videos that show the same; a video without cuts is one shot.
 
-1. A track is accepted only if it comes near to the shot's best track of the entity (`near_in_video`);
+1. A track is accepted only if it comes near to the scene's best track of the entity (`near_in_video`);
    of that one counts what it is without examples that are cut from it. What is clearly less alike than the
    thing itself looked a minute ago is another thing: the next person at the door.
-2. A track that continues an accepted one is accepted with it, from `carried` of the shot's best on: one
-   that is visible at the same time, or within half a second of it, at the same place. Poses, partial boxes
-   and broken tracks of the thing itself are found so, which no threshold could tell from strangers.
+2. A track that continues an accepted one is accepted with it, from `carried` of the scene's best on: one
+   that is visible at the same time of the same shot, or within half a second of it, at the same place.
+   Poses, partial boxes and broken tracks of the thing itself are found so, which no threshold could tell
+   from strangers.
 
 What is carried by the second rule gets a score above `high`, what stands back by the first one a score below
 it: the band always follows from the score. How likely an uncertain track is right depends less on its own
-value than on how far it stays behind the best one, in the library and in the shot; its score is lowered
+value than on how far it stays behind the best one, in the library and in the scene; its score is lowered
 accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever exit
 decided.
 """
@@ -94,6 +96,59 @@ class Whereabouts(Protocol):
         """(T,) a number for each track, the same for those of one shot of one video."""
         ...
 
+    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) the scene of each shot: a number, the same for shots that show the same."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SceneBests:
+    """What tracks of one entity are compared with, by scene.
+
+    Attributes:
+        scenes: (S,) int64, ascending: those in which not every track was rejected.
+        best: (S,) float64 value of the best track, of each without examples that are cut from it.
+        shown: (S,) whether a track was accepted there.
+    """
+
+    scenes: NDArray[np.int64]
+    best: NDArray[np.float64]
+    shown: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> SceneBests:
+        """No scene is known."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.bool_))
+
+    def of(self, scenes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Best value and whether it is shown of some scenes (N,); -inf and False of one that is not known."""
+        if not len(self.scenes):
+            return np.full(len(scenes), -np.inf), np.zeros(len(scenes), np.bool_)
+        place = np.minimum(np.searchsorted(self.scenes, scenes), len(self.scenes) - 1)
+        known = self.scenes[place] == scenes
+        return np.where(known, self.best[place], -np.inf), known & self.shown[place]
+
+    def with_others(self, others: SceneBests) -> SceneBests:
+        """These scenes and those; of one that both know, the better value."""
+        scenes = np.union1d(self.scenes, others.scenes)
+        (one, here), (two, there) = self.of(scenes), others.of(scenes)
+        return SceneBests(scenes, np.maximum(one, two), here | there)
+
+    def unchanged_by(self, others: SceneBests) -> bool:
+        """Whether what was found in these scenes stays as it is with what others found."""
+        known = np.isin(others.scenes, self.scenes)
+        best, shown = self.of(others.scenes[known])
+        return not bool((others.best[known] > best).any() or (others.shown[known] & ~shown).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Scores and bands (T,) after both rules, and the scenes of these tracks."""
+
+    score: NDArray[np.float64]
+    band: NDArray[np.uint8]
+    bests: SceneBests
+
 
 def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
     """(N,) which part of the smaller one each pair of boxes, (N, 4) and (N, 4), has in common."""
@@ -131,34 +186,42 @@ def settle(
     where: Whereabouts,
     best: float | None = None,
     unaided: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """Scores and bands (T,) after both rules.
+    known: SceneBests | None = None,
+) -> Settled:
+    """Scores and bands after both rules.
 
     Args:
         track_ids: (T,) of one entity, every one that may be accepted among them.
         score, band: (T,) as `bands` set them.
         calibration: of the deepest exit.
-        where: tells their shots; asked for their places only where a track may be carried.
+        where: tells their shots and scenes; asked for their places only where a track may be carried.
         best: the value of the entity's best track, where these are only some of its tracks.
         unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
+        known: of scenes, what the entity's other tracks are there, where these are only some of its tracks.
     """
     score, band = score.copy(), band.copy()
     if calibration.near_in_video <= 0 or not (band > REJECTED).any():
-        return score, band
+        return Settled(score, band, SceneBests.none())
     value = calibration.values(score)
     measure = value if unaided is None else calibration.values(unaided)
-    _, shot = np.unique(where.shots(track_ids), return_inverse=True)
-    sure, carried = _near_in_shot(track_ids, value, measure, band, shot, calibration, where)
+    shots = where.shots(track_ids)
+    scenes, scene = np.unique(where.scenes(shots), return_inverse=True)
+    before, seen = (known or SceneBests.none()).of(scenes)
+    bests = before.copy()
+    np.maximum.at(bests, scene, np.where(band > REJECTED, measure, -np.inf))
+    _, shot = np.unique(shots, return_inverse=True)
+    sure, carried = _near_best(track_ids, value, bests[scene], band, shot, calibration, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
         carried
     ]
     band[carried] = ACCEPTED
     waits = band == UNCERTAIN
-    shown = np.isin(shot, shot[band == ACCEPTED])
+    shown = seen | (np.bincount(scene[band == ACCEPTED], minlength=len(scenes)) > 0)
     top = max(float(measure.max()) if best is None else best, 1e-6)
-    score[waits] = standing(score, value / top, shown, calibration)[waits]
-    return score, band
+    score[waits] = standing(score, value / top, shown[scene], calibration)[waits]
+    open_ = np.isfinite(bests)
+    return Settled(score, band, SceneBests(scenes[open_], bests[open_], shown[open_]))
 
 
 def standing(
@@ -172,7 +235,7 @@ def standing(
     Args:
         score: as their values have them.
         of_best: their values by that of the entity's best track.
-        shown: whether their shot shows the entity in another track.
+        shown: whether their scene shows the entity in another track.
     """
     # What would have been accepted but for a better track keeps its order below `high`.
     border = np.nextafter(calibration.high, -1)
@@ -181,21 +244,19 @@ def standing(
     return np.asarray(calibration.low + (held - calibration.low) * share)
 
 
-def _near_in_shot(
+def _near_best(
     track_ids: NDArray[np.int64],
     value: NDArray[np.float64],
-    measure: NDArray[np.float64],
+    best: NDArray[np.float64],
     band: NDArray[np.uint8],
     shot: NDArray[np.intp],
     calibration: Calibration,
     where: Whereabouts,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tracks (T,) are near their shot's best, and which continue one that is."""
-    best = np.full(int(shot.max()) + 1, -np.inf)
-    np.maximum.at(best, shot, measure)
-    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best[shot])
+    """Which tracks (T,) are near the best (T,) of their scenes, and which continue one that is."""
+    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best)
     with_sure = np.isin(shot, shot[sure])
-    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best[shot])
+    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best)
     return sure, _carried(track_ids, shot, sure, waiting, where)
 
 

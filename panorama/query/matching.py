@@ -195,24 +195,26 @@ class AlbumMatcher:
     def _grow(self, names: Sequence[str], segments: NDArray[np.int32]) -> list[str]:
         """Add what new segments hold to what is known; the names for which that is not enough.
 
-        It is enough where no new track beats the best one of old, which those of old were compared with, and
-        none was seen at a deeper exit, whose best one they would be compared with. Where there are none of
-        old, nothing was compared, nor are tracks of a category.
+        It is enough where no new track beats the best one of old, which those of old were compared with, nor
+        the best one of a scene that both are in, and none was seen at a deeper exit, whose best one they would
+        be compared with. Where there are none of old, nothing was compared, nor are tracks of a category.
         """
         known = {name: self._wholes[name] for name in names}
         alone = self.categories
         best = {n: old.best if len(old.matches) and n not in alone else {} for n, old in known.items()}
         again = []
-        for name, (new, top) in self._found(names, segments, best).items():
+        for name, (new, top) in self._found(names, segments, best, known).items():
             old = known[name]
             beaten = any(value > best[name].get(exit, np.inf) for exit, value in top.items())
-            if beaten or (best[name] and max(top, default=0) > max(best[name])):
+            deeper = bool(best[name]) and max(top, default=0) > max(best[name])
+            if beaten or deeper or not old.scenes.unchanged_by(new.scenes):
                 again.append(name)
                 continue
             both = _appended(old.matches, new.matches)
             reached = {**old.best, **new.best}
             highest = {e: max(old.best.get(e, 0.0), new.best.get(e, 0.0)) for e in reached}
-            self._wholes[name] = Whole(both[np.argsort(both.track_id, kind="stable")], highest)
+            both = both[np.argsort(both.track_id, kind="stable")]
+            self._wholes[name] = Whole(both, highest, old.scenes.with_others(new.scenes))
         return again
 
     def _found(
@@ -220,8 +222,14 @@ class AlbumMatcher:
         names: Sequence[str],
         segments: NDArray[np.int32] | None,
         best: Mapping[str, Mapping[int, float]],
+        known: Mapping[str, Whole] | None = None,
     ) -> dict[str, tuple[Whole, Mapping[int, float]]]:
-        """What the bands do not reject, in the library or some segments of it; with the best values there."""
+        """What the bands do not reject, in the library or some segments of it; with the best values there.
+
+        Args:
+            best: by name, the best values in all of the library.
+            known: by name, what the rest of the library holds.
+        """
         exit = self.first_exit()
         scope = self._passes.scope(exit, MatchRequest(segments=segments))
         with timed(exit):
@@ -232,8 +240,8 @@ class AlbumMatcher:
             name: (Whole(Matches.empty((name,)), {}), {}) for name in names
         }
         for cascade in cascades:
-            cascade.settle(self.source)
-            whole = Whole(cascade.matches(cascade.band > REJECTED), cascade.best)
+            cascade.settle(self.source, known[cascade.name].scenes if known else None)
+            whole = Whole(cascade.matches(cascade.band > REJECTED), cascade.best, cascade.scenes)
             found[cascade.name] = whole, cascade.top
         return found
 

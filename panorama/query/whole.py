@@ -7,15 +7,17 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.query.kinship import SceneBests
 from panorama.query.matches import Matches
 
-_COLUMNS = tuple(field.name for field in fields(Matches) if field.name not in ("entities", "entity_index"))
+_COLUMNS = tuple(one.name for one in fields(Matches) if one.name not in ("entities", "entity_index"))
+_SCENES = tuple(one.name for one in fields(SceneBests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,12 @@ class Whole:
     Attributes:
         matches: of the one entity.
         best: its best value at every exit that was looked at, as `Cascade.best`.
+        scenes: what its tracks are in each scene.
     """
 
     matches: Matches
     best: Mapping[int, float]
+    scenes: SceneBests = field(default_factory=SceneBests.none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,11 @@ class NoSightings:
 
 
 def encode(whole: Whole, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> bytes:
-    """A Whole and the segments (S,) that it was found in, with their crops (S,); names no entity."""
+    """A Whole and the segments (S,) that it was found in, with what they were (S, C); names no entity."""
     best = np.array(sorted(whole.best.items()), np.float64).reshape(-1, 2)
     columns: dict[str, NDArray] = {"segments": segments, "rows": rows, "best": best}
     columns |= {name: getattr(whole.matches, name) for name in _COLUMNS}
+    columns |= {f"scene_{name}": getattr(whole.scenes, name) for name in _SCENES}
     head = json.dumps([[name, column.dtype.str, column.shape] for name, column in columns.items()]).encode()
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
     # Segments and crops in a row shrink to little at any level; the first is quick.
@@ -94,6 +99,7 @@ def decode(name: str, value: bytes) -> tuple[Whole, NDArray[np.int32], NDArray[n
         columns = {column: found[column] for column in _COLUMNS}
         index = np.zeros(len(columns["track_id"]), np.int32)
         best = {int(exit): float(top) for exit, top in found["best"]}
-        return Whole(Matches((name,), index, **columns), best), found["segments"], found["rows"]
+        scenes = SceneBests(*(found[f"scene_{name}"] for name in _SCENES))
+        return Whole(Matches((name,), index, **columns), best, scenes), found["segments"], found["rows"]
     except (zlib.error, struct.error, KeyError, TypeError) as exc:
         raise ValueError(f"no cached sightings: {exc}") from exc

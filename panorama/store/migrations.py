@@ -194,8 +194,14 @@ CUTS = (
     "ALTER TABLE segments ADD COLUMN cuts BLOB",
 )
 
+ENDS = (
+    # The brightness of the first and the last sampled picture, 2 x 9 x 16 bytes (schema.ENDS_SHAPE); null of
+    # what was indexed before.
+    "ALTER TABLE segments ADD COLUMN ends BLOB",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS,
+    CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
 )  # fmt: skip
 """Step i (from 0) takes version i to version i + 1."""
 

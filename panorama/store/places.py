@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.scenes import Scenes, find_scenes
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
 from panorama.store.sorted_rows import (
@@ -69,7 +70,10 @@ class PlaceTables:
         self.snapshot = snapshot
         self._open: dict[tuple[str, str], SortedRows] = {}
         self._lacking: set[str] = set()
+        self._scenes: Scenes | None = None
         if before is not None:
+            if before.snapshot.data_version == snapshot.data_version:
+                self._scenes = before._scenes
             wanted = set(_files(snapshot))
             self._open = {file: rows for file, rows in before._open.items() if file in wanted}
 
@@ -78,6 +82,8 @@ class PlaceTables:
         for table in COLUMNS:
             self._tables(table, wait)
         forget_others(self.snapshot.root, _files(self.snapshot))
+        wait()
+        _ = self.scenes
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""
@@ -105,6 +111,13 @@ class PlaceTables:
         number = np.searchsorted(cuts, frame_ids(segment_of(ids), spans["start_frame"]), side="right")
         found[several] += number[np.searchsorted(ids, track_ids[several])]
         return found
+
+    @property
+    def scenes(self) -> Scenes:
+        """Which shots are one scene."""
+        if self._scenes is None:
+            self._scenes = find_scenes(self.snapshot)
+        return self._scenes
 
     def followed(self, track_ids: NDArray[np.int64], most: int) -> Followed | None:
         """What it takes to follow some tracks through every frame.

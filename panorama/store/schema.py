@@ -14,6 +14,8 @@ TABLES = ("frames", "tracks", "boxes", "crops", "embeddings")
 LOCAL_BITS = 32
 CUT = np.dtype("<i4")
 """How the catalog keeps the number of a frame that begins another shot."""
+ENDS_SHAPE = (2, 9, 16)
+"""Of a video's first and last sampled picture the brightness, uint8, in so many rows and columns."""
 BEST_FIRST = "quality DESC, crop_id"
 """How SQL orders the crops of a track so that the best comes first."""
 

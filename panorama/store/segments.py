@@ -20,7 +20,7 @@ from panorama.store import videos
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
-from panorama.store.schema import CUT, pack_ids, segment_of, table_format
+from panorama.store.schema import CUT, ENDS_SHAPE, pack_ids, segment_of, table_format
 from panorama.store.tablefile import TableFile
 from panorama.store.videos import VideoRow
 
@@ -30,7 +30,7 @@ VALUES (:content_hash, :settings_hash, 'writing', :now) RETURNING segment_id
 """
 _GO_LIVE = """
 UPDATE segments SET state = 'live', frames = :frames, tracks = :tracks, boxes = :boxes, crops = :crops,
-    cuts = :cuts
+    cuts = :cuts, ends = :ends
 WHERE segment_id = :segment AND state = 'writing'
 """
 _GIVE_UP = "UPDATE segments SET state = 'retired' WHERE segment_id = :segment AND state = 'writing'"
@@ -163,6 +163,7 @@ class SegmentWriter:
             )
         self._files = FileSet(place, f"s{self.segment:08d}", uuid.uuid4().hex)
         self._cuts: list[int] = []
+        self._ends: bytes | None = None
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
@@ -176,6 +177,12 @@ class SegmentWriter:
     def add_cuts(self, frames: Sequence[int]) -> None:
         """Append the numbers of frames that begin another shot, ascending."""
         self._cuts += frames
+
+    def put_ends(self, ends: NDArray[np.uint8]) -> None:
+        """The brightness (2, 9, 16) of the first and the last picture that were sampled."""
+        if ends.shape != ENDS_SHAPE or ends.dtype != np.uint8:
+            raise ValueError(f"ends are uint8 of {ENDS_SHAPE}, got {ends.dtype} of {ends.shape}")
+        self._ends = ends.tobytes()
 
     def add_tracks(self, columns: Mapping[str, Any]) -> None:
         """Append tracks: track_id, start_frame, end_frame, start_time, end_time (half-open), samples."""
@@ -233,7 +240,7 @@ class SegmentWriter:
     def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
         counts = {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
         cuts = np.array(self._cuts, CUT).tobytes() or None
-        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, **counts):
+        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
             raise LibraryWriteError(
                 f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
             )

@@ -6,9 +6,10 @@ import contextlib
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,7 +23,7 @@ from panorama.store import zones as shapes
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
-from panorama.store.schema import CUT, TABLES, pack_ids
+from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 from panorama.store.zones import Zone
 
 VIDEOS = pa.schema(
@@ -74,7 +75,9 @@ JOIN file_segments fs ON fs.file_id = f.file_id JOIN segments s ON s.segment_id 
 WHERE f.retired_version IS NULL AND f.table_name IN ('crops', 'embeddings') AND s.state = 'live'
 GROUP BY f.model_hash, f.exit, fs.segment_id ORDER BY f.model_hash, f.exit, fs.segment_id
 """
-_LIVE = "SELECT segment_id, settings_hash, cuts FROM segments WHERE state = 'live' ORDER BY segment_id"
+_LIVE = """
+SELECT segment_id, settings_hash, cuts, ends FROM segments WHERE state = 'live' ORDER BY segment_id
+"""
 _FILES_WITH_DEAD_ROWS = """
 SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
 WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
@@ -220,6 +223,8 @@ class Snapshot:
             `has_dead_rows`: join with `videos` on segment, or filter by this.
         looks: the hash of the settings that each live segment was made with.
         cuts: (C,) int64 ascending, `segment << 32 | frame` of the frames that begin another shot.
+        ends: (S, 2, 9, 16) uint8, how each live segment begins and ends, 0 where that is not known (see
+            `schema.ENDS_SHAPE`).
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
         zones: named shapes of cameras.
@@ -243,6 +248,7 @@ class Snapshot:
     zones: tuple[Zone, ...] = ()
     looks: tuple[str, ...] = ()
     cuts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    ends: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, *ENDS_SHAPE), np.uint8), repr=False)
 
     @property
     def version(self) -> str:
@@ -304,15 +310,16 @@ class Snapshots:
             videos, files, embeddings = last.videos, last.files, last.embeddings
             holdings = last.holdings
             live, looks, dead = last.live_segments, last.looks, last.has_dead_rows
-            cuts = last.cuts
+            cuts, ends = last.cuts, last.ends
         else:
             videos = _read_videos(tx)
             files, embeddings, dead = _read_files(tx, self._place.root)
             holdings = _read_holdings(tx)
             segments = tx.tuples(_LIVE)
-            live = np.array([segment for segment, _, _ in segments], np.int32)
-            looks = tuple(look for _, look, _ in segments)
-            cuts = _packed({segment: np.frombuffer(cut, CUT) for segment, _, cut in segments if cut})
+            live = np.array([segment for segment, *_ in segments], np.int32)
+            looks = tuple(look for _, look, *_ in segments)
+            cuts = _packed({segment: np.frombuffer(cut, CUT) for segment, _, cut, _ in segments if cut})
+            ends = _ends_of([end for *_, end in segments])
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
         else:
@@ -336,6 +343,7 @@ class Snapshots:
             last.zones if last is not None and last.settings_version == setting else shapes.zones(tx),
             looks,
             cuts,
+            ends,
         )
 
     def forget(self) -> None:
@@ -361,6 +369,13 @@ def _versions(tx: Transaction) -> tuple[int, int, int]:
 def _packed(cuts: Mapping[int, NDArray[np.int32]]) -> NDArray[np.int64]:
     """The frames of segments, which come in order, in one array."""
     return np.concatenate([np.zeros(0, np.int64), *(pack_ids(*one) for one in cuts.items())])
+
+
+def _ends_of(stored: Sequence[bytes | None]) -> NDArray[np.uint8]:
+    """(S, 2, 9, 16) what the catalog holds of some segments; of those without, 0."""
+    unknown = bytes(prod(ENDS_SHAPE))
+    joined = b"".join(unknown if ends is None else ends for ends in stored)
+    return np.frombuffer(joined, np.uint8).reshape(len(stored), *ENDS_SHAPE)
 
 
 def _read_videos(tx: Transaction) -> pa.Table:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.frames import VideoInfo
 from panorama.regions import Regions
+from panorama.store.schema import ENDS_SHAPE
 from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
 
 ONE_STEP = 0.5
@@ -127,6 +129,7 @@ class Sampler:
         self._shots = _ShotFinder(again)
         self._unneeded = unneeded
         self._small_size = small_size(info, side)
+        self._first: NDArray[np.float32] | None = None
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
         """What to do about a frame: nothing, look at it, or take it for the one before."""
@@ -138,6 +141,8 @@ class Sampler:
         if not self._schedule.due(frame):
             return
         seen = self._gate.update(luma)
+        if self._first is None:
+            self._first = self._gate.cells
         cut_at = self._shots.first_frame() if seen.cut else None
         if seen.cut and self._unneeded is not None:
             # A film: to look again at every cut takes longer than to decode all.
@@ -151,6 +156,16 @@ class Sampler:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)
+
+    def ends(self) -> NDArray[np.uint8] | None:
+        """(2, 9, 16) grey levels of the first and the last picture looked at; None where there was none."""
+        if self._first is None:
+            return None
+        size = ENDS_SHAPE[:0:-1]
+        both = [
+            cv2.resize(cells, size, interpolation=cv2.INTER_AREA) for cells in (self._first, self._gate.cells)
+        ]
+        return np.clip(np.rint(both), 0, 255).astype(np.uint8)
 
 
 def small_size(info: VideoInfo, side: int) -> tuple[int, int]:

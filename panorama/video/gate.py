@@ -92,6 +92,11 @@ class ChangeGate:
             self._reference = cells
         return GateResult(changed, cut, difference)
 
+    @property
+    def cells(self) -> NDArray[np.float32]:
+        """(h, w) mean grey levels of the frame that was compared last; (0, 0) before the first."""
+        return np.zeros((0, 0), np.float32) if self._previous is None else self._previous
+
     def _learn_noise(self, step: NDArray[np.float32]) -> None:
         # The quietest quarter of the cells is still there when much of the picture moves.
         some = step.ravel()[::QUIET_STRIDE]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.lines import natural_key
 from panorama.video.reader import (
     Box,
     FrameTable,
@@ -34,16 +34,10 @@ trap for example, and a frame of a video that was passed over is shown by the ne
 """
 
 
-def natural_key(path: Path) -> list[tuple[int, int, str]]:
-    """Sorts frame2 before frame10."""
-    parts = re.split(r"(\d+)", path.name)
-    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]
-
-
 def pictures_in(folder: Path) -> list[Path]:
     """The pictures of a folder in natural order; hidden files do not count."""
     files = (p for p in folder.iterdir() if _is_named_so(p.name))
-    return sorted((p for p in files if p.is_file()), key=natural_key)
+    return sorted((p for p in files if p.is_file()), key=lambda path: natural_key(path.name))
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from panorama.exif import taken_at
-from panorama.video.pictures import natural_key, pictures_in, read_bgr
+from panorama.lines import natural_key
+from panorama.video.pictures import pictures_in, read_bgr
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first tells its offset, the second is UTC by its standard."""
@@ -58,7 +59,7 @@ def taken_seconds(path: Path, zone: tzinfo) -> float | None:
 def _taken_first(folder: Path, zone: tzinfo, backwards: bool) -> float | None:
     """When the first picture that can be read was taken; with `backwards`, the last."""
     try:
-        pictures = sorted(pictures_in(folder), key=natural_key, reverse=backwards)
+        pictures = sorted(pictures_in(folder), key=lambda path: natural_key(path.name), reverse=backwards)
         data = next((path.read_bytes() for path in pictures if read_bgr(path) is not None), b"")
     except OSError:
         return None
