@@ -110,8 +110,11 @@ class Partly:
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.source.shots(track_ids)
 
-    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.source.scenes(shots)
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.source.scenes(track_ids)
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        return self.source.neighbours(segments)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
         self.deepened.setdefault(exit, set()).update(crop_ids.tolist())

@@ -24,7 +24,7 @@ from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 from panorama.query.whole import Recalled, Whole, decode, encode
 from panorama.store import Snapshot, Store
-from panorama.store.scenes import Scenes, scenes_at_ends
+from panorama.store.scenes import Scenes, state_of
 
 DECIDING = (
     "panorama.query.matching",
@@ -78,7 +78,7 @@ class Known:
     """What was found of an entity under a key, in segments (S,) that were such.
 
     Attributes:
-        rows: (S, 4) crops, vectors, and the scenes of the first and the last shot of each.
+        rows: (S, 6) crops, vectors, and where each stands among others (see `scenes.state_of`).
     """
 
     key: str
@@ -119,8 +119,8 @@ class CatalogSightings:
         self._segments = crops.segments
         self._keys: dict[str, str] = {}
         vectors = held[first - 1].rows_of(crops.segments)
-        ends = scenes_at_ends(scenes, snapshot, crops.segments)
-        self._rows = np.column_stack([crops.rows, vectors, ends])  # (S, 4)
+        where = state_of(scenes, snapshot, crops.segments)
+        self._rows = np.column_stack([crops.rows, vectors, where])  # (S, 6)
 
     def key(self, name: str) -> str:
         """A digest of all that changes what is found of an entity in a segment."""

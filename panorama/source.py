@@ -152,8 +152,12 @@ class SnapshotVectors:
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._kept.places(self._snapshot).shots(track_ids)
 
-    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self._kept.places(self._snapshot).scenes.of(shots)
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        places = self._kept.places(self._snapshot)
+        return places.scenes.of(places.shots(track_ids))
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        return self._kept.places(self._snapshot).scenes.neighbours(segments)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)

@@ -15,7 +15,6 @@ from panorama.lines import clock
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.scoring import Sought, denied_values
-from panorama.store.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -87,7 +86,7 @@ class Step:
     """What one exit made of the track: its score there, the borders, and the band that follows.
 
     `floor` is the least score that lies near enough to the entity's best track, and at the exit that decided
-    to the best one of its shot, too.
+    to the best one of its scene, too.
     """
 
     exit: int
@@ -100,14 +99,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The best of the accepted tracks of a shot, which others of the shot have to come near to.
+    """The best of the accepted tracks of a scene, which others of the scene have to come near to.
 
     Attributes:
-        track_id, start_seconds: which it is.
+        video, track_id, start_seconds: which it is; the scene may go over several videos of one camera.
         score: its own, without examples that were cut from it.
         floor: the least score that lies near enough to it.
     """
 
+    video: str
     track_id: int
     start_seconds: float
     score: float
@@ -134,7 +134,7 @@ class Why:
         best_score: of the entity's best track at the exit that decided, of each without the examples that
             were cut from it; tracks of a category are not compared with it.
         alone: the track's score before it was compared with others.
-        beside: the best track of its shot, None where none is accepted there, or none is compared.
+        beside: the best track of its scene, None where none is accepted there, or none is compared.
         tracks_there: how many tracks the place asked about has; this is the one that fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
@@ -216,8 +216,10 @@ def _border_text(why: Why) -> str:
         )
     best, score = f"the best track of {why.entity!r}", why.best_score
     if why.beside is not None and why.beside.floor >= last.floor:
-        since = clock(why.beside.start_seconds)
-        best, score = f"the best track of its shot, from {since} on,", why.beside.score
+        since = f"from {clock(why.beside.start_seconds)} on"
+        if why.beside.video != why.video:
+            since = f"in {why.beside.video} {since}"
+        best, score = f"the best track of its scene, {since},", why.beside.score
     return (
         f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from {last.high:.3f},"
         f" but {best} scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f}"
@@ -343,13 +345,13 @@ class _Account:
         return float(calibration.score(self._normalised(self._name, self._exit))[0])
 
     def beside(self) -> Beside | None:
-        """The best of the accepted tracks of the track's shot."""
+        """The best of the accepted tracks of the track's scene."""
         calibration, source = self._matcher.rules(self._name)[-1], self._matcher.source
         if calibration.near_in_video <= 0:
             return None
-        found = self._matcher.match(MatchRequest((self._name,), segments=segment_of(self._track)))
+        found = self._matcher.match(MatchRequest((self._name,)))
         accepted = np.sort(found.track_id[found.band == ACCEPTED])
-        mates = accepted[source.shots(accepted) == source.shots(self._track)]
+        mates = accepted[source.scenes(accepted) == source.scenes(self._track)]
         looked = self._matcher.second_look(self._name, self._matcher.embedder.exits, mates)
         if looked is None or not len(looked):
             return None
@@ -357,8 +359,8 @@ class _Account:
         value = max(float(looked.unaided[row]), 0.0)
         score, floor = calibration.score(np.array([value, calibration.near_in_video * value])).tolist()
         track_id = int(looked.track_ids[row])
-        _, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
-        return Beside(track_id, start, score, floor)
+        video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+        return Beside(video, track_id, start, score, floor)
 
     def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
         looked = self._matcher.second_look(name, exit, self._track)

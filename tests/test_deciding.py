@@ -45,7 +45,15 @@ def archive(sets):
     spans = np.stack([start * 10, start * 10 + 90], axis=1).astype(int)
     places = Places(ids, start, start + 9, views, boxes)
     return sets.Archive(
-        "made", VECTORS, seconds, TrackGroups.of(OWNERS), spans, int(spans.max()), places, ids >> 32
+        "made",
+        VECTORS,
+        seconds,
+        TrackGroups.of(OWNERS),
+        spans,
+        int(spans.max()),
+        places,
+        ids >> 32,
+        ids >> 32,
     )
 
 

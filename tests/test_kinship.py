@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import Places, continues, settle, shared
+from panorama.query.kinship import Places, SceneBests, Settled, continues, settle, shared
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
@@ -44,11 +44,15 @@ def places_of(tracks: Sequence[Seen], ids: NDArray[np.int64], wanted: NDArray[np
 
 @dataclass(frozen=True)
 class Where:
-    """Tells where some tracks were, and their shots, which are whole videos but for `cuts`."""
+    """Tells where some tracks were, and their shots, which are whole videos but for `cuts`.
+
+    Videos are scenes of their own, but for those of `one_scene`.
+    """
 
     tracks: Sequence[Seen]
     ids: NDArray[np.int64]
     cuts: tuple[float, ...] = ()
+    one_scene: tuple[int, ...] = ()
 
     def places(self, track_ids: NDArray[np.int64]) -> Places:
         return places_of(self.tracks, self.ids, track_ids)
@@ -59,14 +63,24 @@ class Where:
         starts = self.places(track_ids).start_seconds
         return (track_ids >> 32) * 1000 + np.searchsorted(self.cuts, starts, side="right")
 
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(np.isin(track_ids >> 32, self.one_scene), -1, self.shots(track_ids))
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        return segments[:0]
+
 
 def settled(
-    *tracks: Seen, rule: Calibration = RULE, cuts: tuple[float, ...] = ()
+    *tracks: Seen,
+    rule: Calibration = RULE,
+    cuts: tuple[float, ...] = (),
+    one_scene: tuple[int, ...] = (),
 ) -> tuple[list[int], list[float]]:
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
-    score, band = settle(ids, rule.score(value), bands(value, rule), rule, Where(tracks, ids, cuts))
-    return band.tolist(), score.tolist()
+    where = Where(tracks, ids, cuts, one_scene)
+    found = settle(ids, rule.score(value), bands(value, rule), rule, where)
+    return found.band.tolist(), found.score.tolist()
 
 
 def test_the_next_one_at_the_door_stands_back() -> None:
@@ -83,6 +97,39 @@ def test_behind_a_cut_the_same_likeness_is_enough() -> None:
 
 def test_in_another_video_the_same_likeness_is_enough() -> None:
     assert settled(Seen(0.9), Seen(0.8, video=2))[0] == [ACCEPTED, ACCEPTED]
+
+
+def test_in_another_video_of_its_scene_the_next_one_stands_back() -> None:
+    seen = Seen(0.9), Seen(0.8, video=2), Seen(0.8, video=3)
+    assert settled(*seen, one_scene=(1, 2))[0] == [ACCEPTED, UNCERTAIN, ACCEPTED]
+
+
+def test_nothing_goes_on_in_another_video_of_its_scene() -> None:
+    seen = Seen(0.7), Seen(0.47, video=2)
+    assert settled(*seen, one_scene=(1, 2))[0] == [ACCEPTED, UNCERTAIN]
+
+
+def test_tracks_of_a_scene_are_told_of_one_by_one_as_all_together() -> None:
+    """What is known of a scene stands for its tracks: score and band of another one are the same."""
+    tracks = Seen(0.9), Seen(0.47, video=2), Seen(0.8, video=2, start=3, end=4)
+    ids = np.array([1 << 32, (2 << 32) + 1, (2 << 32) + 2], np.int64)
+    value = np.array([t.value for t in tracks], np.float32)
+    where = Where(tracks, ids, one_scene=(1, 2))
+
+    def found(rows: slice, known: SceneBests | None = None) -> Settled:
+        score = FADING.score(value[rows])
+        return settle(ids[rows], score, bands(value[rows], FADING, 0.9), FADING, where, best=0.9, known=known)
+
+    whole, first = found(slice(None)), found(slice(1))
+    rest = found(slice(1, 3), first.bests)
+    assert [*first.score, *rest.score] == whole.score.tolist()
+    assert [*first.band, *rest.band] == whole.band.tolist() == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+    both = first.bests.with_others(rest.bests)
+    assert (both.scenes.tolist(), both.best.tolist(), both.shown.tolist()) == (
+        whole.bests.scenes.tolist(), whole.bests.best.tolist(), whole.bests.shown.tolist(),
+    )  # fmt: skip
+    assert first.bests.unchanged_by(rest.bests)
+    assert not rest.bests.unchanged_by(replace(first.bests, best=np.array([0.95])))
 
 
 def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
@@ -144,8 +191,8 @@ def test_some_of_the_tracks_are_judged_by_the_best_of_all() -> None:
     ids, value = np.array([2 << 32], np.int64), np.array([0.48], np.float32)
     whole = settled(Seen(0.8), Seen(0.48, video=2), rule=FADING)[1][1]
     where = Where([], ids)  # nobody asks for places
-    score, _ = settle(ids, FADING.score(value), bands(value, FADING, best=0.8), FADING, where, best=0.8)
-    assert score[0] == pytest.approx(whole, abs=1e-6)
+    found = settle(ids, FADING.score(value), bands(value, FADING, best=0.8), FADING, where, best=0.8)
+    assert found.score[0] == pytest.approx(whole, abs=1e-6)
 
 
 def test_boxes_between_views_lie_on_a_line_and_outside_stand_still() -> None:
@@ -193,8 +240,8 @@ def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> 
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
     turned = np.arange(len(ids))[::-1]
-    again, _ = settle(ids[turned], RULE.score(value[turned]), before[turned], RULE, Where(tracks, ids))
-    assert again[turned].tolist() == score
+    again = settle(ids[turned], RULE.score(value[turned]), before[turned], RULE, Where(tracks, ids))
+    assert again.score[turned].tolist() == score
 
 
 def carried_one_by_one(tracks: Sequence[Seen], band: list[int]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,8 @@ class FakeSource:
     searched: list[int] | None = None  # sizes of searches in its index, None where it has none
     no: tuple[int, ...] = ()
     categories: frozenset[str] = frozenset()
+    one_scene: tuple[int, ...] = ()
+    linked: tuple[int, ...] = ()  # videos that go on one with the next
 
     def album(self, exit: int) -> FakeAlbum:
         count = len(self.negative)
@@ -121,7 +124,18 @@ class FakeSource:
         return Places(track_ids, np.zeros(count), np.ones(count), seconds, boxes)
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        return track_ids >> 32
+        videos = track_ids >> 32
+        return np.where(np.isin(videos, self.linked), -1, videos)
+
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which videos are one scene, `one_scene` says."""
+        videos = track_ids >> 32
+        return np.where(np.isin(videos, self.one_scene), -1, videos)
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        pairs = zip(self.linked, self.linked[1:], strict=False)
+        beside = [b if a in segments else a for a, b in pairs if (a in segments) != (b in segments)]
+        return np.array(beside, np.int32)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Table:
         self.deepened += crop_ids.tolist()
@@ -134,11 +148,11 @@ def unit(cosine: float) -> list[float]:
 
 
 def source(
-    shallow: Sequence[float], deep: Sequence[float], owners: Sequence[int], stored: int = 2
+    shallow: Sequence[float], deep: Sequence[float], owners: Sequence[int], stored: int = 2, **more: Any
 ) -> FakeSource:
     crops = np.array([[unit(c) for c in shallow], [unit(c) for c in deep]], np.float32)
     exemplar = np.array([[[1, 0, 0]], [[1, 0, 0]]], np.float32)
-    return FakeSource(crops, np.array(owners, np.int64), exemplar, stored)
+    return FakeSource(crops, np.array(owners, np.int64), exemplar, stored, **more)
 
 
 def confirmed(*exemplars: Sequence[float], crops: Mapping[int, Sequence[float]]) -> FakeSource:
@@ -261,6 +275,52 @@ def test_what_a_new_video_adds_gives_the_scores_of_looking_at_everything() -> No
         by_track(grown) == by_track(fresh) == dict(zip(owners, (ACCEPTED, UNCERTAIN, ACCEPTED), strict=True))
     )
     assert grown.score.tolist() == fresh.score.tolist()
+
+
+@pytest.mark.parametrize(
+    ("new", "again"),
+    [((0.7,), False), ((0.97,), True), ((0.1,), False)],
+    ids=["stands back", "beats the best of its scene", "is no answer"],
+)
+def test_a_new_video_of_a_scene_gives_the_scores_of_looking_at_everything(
+    new: tuple[float, ...], again: bool
+) -> None:
+    rule = Calibration(0.5, 5.0, 0.2, 0.6, 0.0, near_in_video=0.95, carried=0.9, fade=2.0, beside=0.5)
+    # The best of all is elsewhere, so that no new track beats it.
+    old, owners = [0.99, 0.9, 0.7], [3 << 32, (1 << 32) + 1, (1 << 32) + 2]
+    values, everyone = [*old, *new], [*owners, *((2 << 32) + n for n in range(len(new)))]
+    known = Remembered()
+    before = source(old, old, owners, one_scene=(1, 2))
+    AlbumMatcher(before, TwoExits(), (rule, rule), known).match(MatchRequest())
+    after = source(values, values, everyone, one_scene=(1, 2))
+    grown = AlbumMatcher(after, TwoExits(), (rule, rule), known)
+    passes: list[int] = []
+    first = grown._passes.first
+
+    def counted(names: Sequence[str], *rest: Any) -> Any:
+        passes.extend([1] * bool(names))
+        return first(names, *rest)
+
+    grown._passes.first = counted  # type: ignore[method-assign]
+    fresh = AlbumMatcher(after, TwoExits(), (rule, rule)).match(MatchRequest())
+    found = grown.match(MatchRequest())
+    assert by_track(found) == by_track(fresh)
+    assert found.score.tolist() == pytest.approx(fresh.score.tolist())
+    assert len(passes) == 1 + again
+
+
+@pytest.mark.parametrize("linked", [(), (1, 2)])
+def test_what_a_new_video_continues_is_looked_at_with_it(linked: tuple[int, ...]) -> None:
+    """The track of the new video would stand back, but goes on where an accepted one is."""
+    rule = Calibration(0.5, 5.0, 0.2, 0.6, 0.0, near_in_video=0.95, carried=0.6)
+    values, owners = [0.9, 0.7], [1 << 32, 2 << 32]
+    known = Remembered()
+    scene = {"one_scene": (1, 2), "linked": linked}
+    before = source(values[:1], values[:1], owners[:1], **scene)
+    AlbumMatcher(before, TwoExits(), (rule, rule), known).match(MatchRequest())
+    after = source(values, values, owners, **scene)
+    found = AlbumMatcher(after, TwoExits(), (rule, rule), known).match(MatchRequest())
+    assert by_track(found) == {owners[0]: ACCEPTED, owners[1]: ACCEPTED if linked else UNCERTAIN}
 
 
 KNOWN, SEEN, AGAIN = [1.0, 0.0, 0.0], unit(0.7), [*unit(0.66)[:1], -unit(0.66)[1], 0.0]

@@ -85,6 +85,11 @@ class Library:
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return track_ids >> 32
 
+    scenes = shots
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        return segments[:0]
+
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> VectorTable:
         rows = self.index.table.rows_of(crop_ids)
         table = self.index.table

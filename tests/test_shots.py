@@ -77,7 +77,7 @@ def test_why_names_the_track_of_its_shot_that_another_stands_back_behind(
         assert RULE.high < why.alone < why.beside.floor < why.beside.score
         assert why.score < RULE.high
         assert why.steps[-1].floor == why.beside.floor
-        assert "would be accepted" in why.reason and "best track of its shot, from 0:00" in why.reason
+        assert "would be accepted" in why.reason and "best track of its scene, from 0:00" in why.reason
         assert f"scores {why.beside.score:.3f}" in why.reason
     with indexed(20) as library:
         why = library.why("red", "20.mp4", seconds=3.0)

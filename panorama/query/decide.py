@@ -51,11 +51,11 @@ class Calibration:
         centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
         low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
-        near_in_video: and from so much of the best track in its shot on; 0 for no such rule. A video that
-            has no cuts is one shot.
+        near_in_video: and from so much of the best track in its scene on; 0 for no such rule. A video that
+            has no cuts is one shot, and files of one camera may be one scene.
         carried: from so much of it on, what continues an accepted track is accepted with it.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
-        beside: and, in a shot that shows the entity, by this share.
+        beside: and, in a scene that shows the entity, by this share.
     """
 
     centre: float

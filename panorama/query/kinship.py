@@ -93,11 +93,15 @@ class Whereabouts(Protocol):
         ...
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track, the same for those of one shot of one video."""
+        """(T,) a number for each track, the same for those of one shot, which may go on over videos."""
         ...
 
-    def scenes(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) the scene of each shot: a number, the same for shots that show the same."""
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track, the same for those of one scene: of shots that show the same."""
+        ...
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Of the videos whose shots go on in some videos, or that go on there."""
         ...
 
 
@@ -204,12 +208,11 @@ def settle(
         return Settled(score, band, SceneBests.none())
     value = calibration.values(score)
     measure = value if unaided is None else calibration.values(unaided)
-    shots = where.shots(track_ids)
-    scenes, scene = np.unique(where.scenes(shots), return_inverse=True)
+    scenes, scene = np.unique(where.scenes(track_ids), return_inverse=True)
     before, seen = (known or SceneBests.none()).of(scenes)
     bests = before.copy()
     np.maximum.at(bests, scene, np.where(band > REJECTED, measure, -np.inf))
-    _, shot = np.unique(shots, return_inverse=True)
+    _, shot = np.unique(where.shots(track_ids), return_inverse=True)
     sure, carried = _near_best(track_ids, value, bests[scene], band, shot, calibration, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[

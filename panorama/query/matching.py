@@ -19,11 +19,12 @@ from panorama.query.cascade import Cascade, IsOpen, passed_by, refine
 from panorama.query.cost import COSTS, Choice, Costs, choose
 from panorama.query.decide import Calibration, bands, cohort_level, normalise
 from panorama.query.ledger import note_ways, timed
-from panorama.query.matches import REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.nearest import most_similar
 from panorama.query.passes import Passes, VectorSource, first_exit, within
 from panorama.query.scoring import Scored
 from panorama.query.whole import NoSightings, Sightings, Whole
+from panorama.store.schema import segment_of
 
 __all__ = ["AlbumMatcher", "VectorSource"]
 
@@ -196,9 +197,11 @@ class AlbumMatcher:
         """Add what new segments hold to what is known; the names for which that is not enough.
 
         It is enough where no new track beats the best one of old, which those of old were compared with, nor
-        the best one of a scene that both are in, and none was seen at a deeper exit, whose best one they would
-        be compared with. Where there are none of old, nothing was compared, nor are tracks of a category.
+        the best one of a scene that both are in, none was seen at a deeper exit, whose best one they would be
+        compared with, and none can continue one of old, or be continued. Where there are none of old, nothing
+        was compared, nor are tracks of a category.
         """
+        beside = self.source.neighbours(segments)
         known = {name: self._wholes[name] for name in names}
         alone = self.categories
         best = {n: old.best if len(old.matches) and n not in alone else {} for n, old in known.items()}
@@ -207,7 +210,7 @@ class AlbumMatcher:
             old = known[name]
             beaten = any(value > best[name].get(exit, np.inf) for exit, value in top.items())
             deeper = bool(best[name]) and max(top, default=0) > max(best[name])
-            if beaten or deeper or not old.scenes.unchanged_by(new.scenes):
+            if beaten or deeper or not old.scenes.unchanged_by(new.scenes) or _touch(old, new, beside):
                 again.append(name)
                 continue
             both = _appended(old.matches, new.matches)
@@ -288,6 +291,12 @@ def _settled(found: Matches, whole: Matches) -> Matches:
     rest = replace(rest, band=np.full(len(rest), REJECTED, np.uint8))
     both = _appended(whole, rest)
     return both[np.argsort(both.track_id, kind="stable")]
+
+
+def _touch(old: Whole, new: Whole, beside: NDArray[np.int32]) -> bool:
+    """Whether a track of old, in videos that go on with new ones, may continue a new one or the reverse."""
+    band = old.matches.band[np.isin(segment_of(old.matches.track_id), beside)]
+    return bool((band == ACCEPTED).any() or (len(band) and (new.matches.band == ACCEPTED).any()))
 
 
 def _appended(old: Matches, new: Matches) -> Matches:

@@ -46,6 +46,8 @@ class Followed:
 class TrackPlaces:
     """Spans of tracks, in order of id, and their views, in order of track and time.
 
+    Times run on in videos that go on with another one (see `Scenes`).
+
     Attributes:
         track_ids: (T,) int64; start_seconds, end_seconds: (T,) float64.
         view_tracks: (V,) int64; view_seconds: (V,) float64; view_boxes_xyxy: (V, 4) float32.
@@ -98,19 +100,22 @@ class PlaceTables:
         ids, spans = self.spans(track_ids)
         owners, views = self.views(track_ids)
         boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
-        return TrackPlaces(ids, spans["start_time"], spans["end_time"], owners, views["time"], boxes)
+        since, views_since = (self.scenes.seconds_before(segment_of(some)) for some in (ids, owners))
+        spans_seconds = spans["start_time"] + since, spans["end_time"] + since
+        return TrackPlaces(ids, *spans_seconds, owners, views["time"] + views_since, boxes)
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track of the snapshot, the same for those of one shot of one video."""
+        """(T,) a number for each track of the snapshot, the same for those of one shot, over files."""
         segments, cuts = segment_of(track_ids), self.snapshot.cuts
         found = frame_ids(segments, np.zeros(len(segments), np.int64))
         several = np.isin(segments, segment_of(cuts))
-        if not several.any():
-            return found
-        ids, spans = self.spans(track_ids[several])
-        number = np.searchsorted(cuts, frame_ids(segment_of(ids), spans["start_frame"]), side="right")
-        found[several] += number[np.searchsorted(ids, track_ids[several])]
-        return found
+        if several.any():
+            ids, spans = self.spans(track_ids[several])
+            within = segment_of(ids)
+            number = np.searchsorted(cuts, frame_ids(within, spans["start_frame"]), side="right")
+            number -= np.searchsorted(segment_of(cuts), within)
+            found[several] += number[np.searchsorted(ids, track_ids[several])]
+        return self.scenes.begun(found)
 
     @property
     def scenes(self) -> Scenes:

@@ -96,11 +96,11 @@ def observe(study: Study, things: Sequence[Thing], calibration: Calibration) -> 
         asked = np.flatnonzero(np.isfinite(values))
         value = values[asked].astype(np.float64)
         ids = archive.groups.track_ids[asked]
-        score, band = settle(
-            ids, calibration.score(value), bands(values[asked], calibration), calibration, archive.where
-        )
-        shots = archive.where.shots(ids)
-        shown = np.isin(shots, shots[band == ACCEPTED])
+        before = bands(values[asked], calibration)
+        settled = settle(ids, calibration.score(value), before, calibration, archive.where)
+        score, band = settled.score, settled.band
+        scenes = archive.where.scenes(ids)
+        shown = np.isin(scenes, scenes[band == ACCEPTED])
         owner = np.full(archive.units, -1)
         for place in np.argsort(score, kind="stable"):
             owner[slice(*archive.spans[asked[place]])] = place

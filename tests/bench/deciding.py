@@ -243,7 +243,8 @@ def split_tracks(archive: Archive, alike: float) -> Archive:
     where = some_places(places, keep)
     where = Places(ids, where.start_seconds, where.end_seconds, where.view_seconds, where.view_boxes_xyxy)
     whole = TrackGroups(ids, slots)
-    return replace(archive, groups=whole, spans=np.array(spans), places=where, shots=archive.shots[keep])
+    archive = replace(archive, shots=archive.shots[keep], scenes=archive.scenes[keep])
+    return replace(archive, groups=whole, spans=np.array(spans), places=where)
 
 
 @dataclass
@@ -311,7 +312,8 @@ def decide(thing: Thing, archive: Archive, values: Vectors, bands_: Calibration)
     score = bands_.score(values[asked])
     band = bands(values[asked], bands_)
     ids = archive.groups.track_ids[asked]
-    score, band = settle(ids, score, band, bands_, archive.where)
+    settled = settle(ids, score, band, bands_, archive.where)
+    score, band = settled.score, settled.band
     ranked = np.full(archive.units, -1.0)
     returned = np.zeros(archive.units, np.bool_)
     for place in np.argsort(score, kind="stable"):

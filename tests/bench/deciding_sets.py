@@ -74,7 +74,7 @@ class Archive:
         groups: which crops belong to which of T tracks.
         spans: (T, 2) first and past-the-last unit of each track; units are frames or tracks.
         units: how many there are.
-        places: of all T tracks; shots: (T,) a number for each, the same for those of one shot.
+        places: of all T tracks; shots, scenes: (T,) a number for each, the same for those of one.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Archive:
     units: int
     places: Places
     shots: NDArray[np.int64]
+    scenes: NDArray[np.int64]
 
     @property
     def where(self) -> Where:
@@ -111,6 +112,12 @@ class Where:
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.archive.shots[self._rows(track_ids)]
+
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.archive.scenes[self._rows(track_ids)]
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        return segments[:0]  # everything is asked at once: nothing grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +220,7 @@ def archive_of(library: Library, name: str) -> tuple[Archive, Frames]:
         frames.total,
         library.matcher().source.places(groups.track_ids),
         library.matcher().source.shots(groups.track_ids),
+        library.matcher().source.scenes(groups.track_ids),
     ), frames
 
 
@@ -225,7 +233,7 @@ def archive_of_pictures(vectors: NDArray[np.float32], name: str) -> Archive:
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (count, 1, 1))
     places = Places(ids, zeros, zeros + 1, zeros[:, None], boxes)
     spans = np.stack([units, units + 1], axis=1)
-    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places, ids)
+    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places, ids, ids)
 
 
 def absent_from(archive: Archive, things: Sequence[Thing], judge: str) -> list[Thing]:

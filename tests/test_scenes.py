@@ -1,0 +1,207 @@
+"""Files of one camera: which of them are one scene, and that answers do not depend on where they were cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from fakes import Thing, thing_picture, write_film
+from numpy.typing import NDArray
+
+import panorama
+from panorama.calibration import SETTING, measured_with
+from panorama.indexing.settings import IngestSettings
+from panorama.library import Library
+from panorama.query.decide import Calibration
+from panorama.store.scenes import Scenes, find_scenes
+from panorama.store.schema import LOCAL_BITS
+
+EVERY = IngestSettings(samples_per_second=10)
+
+
+def street(number: int) -> NDArray[np.uint8]:
+    """(90, 160) brightness of what a camera sees: each number is another place."""
+    coarse = np.random.default_rng(number).integers(20, 235, (9, 16))
+    return np.kron(coarse, np.ones((10, 10), int)).astype(np.uint8)
+
+
+def write_street(path: Path, frames: Sequence[NDArray[np.uint8]], rate: int = 10) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=rate, options={"crf": "12", "preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 160, 90, "yuv420p"
+        for frame in frames:
+            grey = np.repeat(frame[:, :, None], 3, axis=2)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(grey)))
+        container.mux(stream.encode(None))
+    return path
+
+
+def still(number: int, count: int = 12, level: int = 0) -> list[NDArray[np.uint8]]:
+    return [np.clip(street(number).astype(int) + level, 0, 255).astype(np.uint8)] * count
+
+
+@pytest.fixture
+def scenes(tmp_path: Path, fake_proposer: None) -> Callable[..., tuple[dict[str, int], Scenes]]:
+    """Indexes videos by name; of each a number, the same for those of one scene, and all that is known."""
+
+    def indexed(**videos: Sequence[NDArray[np.uint8]]) -> tuple[dict[str, int], Scenes]:
+        for number, (name, frames) in enumerate(videos.items()):
+            # Files of the same bytes would be one video.
+            own = [frame.copy() for frame in frames]
+            own[len(own) // 2][-8:, -8:] = 20 * number
+            write_street(tmp_path / "archive" / f"{name}.mp4", own)
+        with panorama.open(tmp_path / "library", create=True) as library:
+            library.index(tmp_path / "archive", settings=EVERY, model="color-bands")
+            snapshot = library.snapshot()
+        found = find_scenes(snapshot)
+        segments = snapshot.videos.column("segment").to_numpy().astype(np.int64)
+        names = [name.removesuffix(".mp4") for name in snapshot.videos.column("video").to_pylist()]
+        of = found.of(segments << LOCAL_BITS)
+        return dict(zip(names, (of >> LOCAL_BITS).tolist(), strict=True)), found
+
+    return indexed
+
+
+def grouped(scene_of: dict[str, int]) -> list[list[str]]:
+    groups: dict[int, list[str]] = {}
+    for name, number in scene_of.items():
+        groups.setdefault(number, []).append(name)
+    return sorted(groups.values())
+
+
+def test_files_that_begin_as_another_ended_are_one_scene(scenes) -> None:
+    of, _ = scenes(a1=still(1), a2=still(1), b1=still(2), b2=still(2))
+    assert grouped(of) == [["a1", "a2"], ["b1", "b2"]]
+
+
+def test_files_of_cameras_may_lie_between_each_other(scenes) -> None:
+    of, found = scenes(t1a=still(1), t1b=still(2), t2a=still(1), t2b=still(2), t10a=still(1))
+    assert grouped(of) == [["t10a", "t1a", "t2a"], ["t1b", "t2b"]]
+    # In order of the numbers in the names, each goes on with the one before it: 10 comes behind 2.
+    assert sorted(found.seconds.round(1).tolist()) == [1.2, 1.2, 2.4]
+
+
+def test_another_light_is_another_scene(scenes) -> None:
+    of, _ = scenes(a=still(1), b=still(1, level=-60))
+    assert grouped(of) == [["a"], ["b"]]
+
+
+def test_light_that_changes_from_file_to_file_is_followed(scenes) -> None:
+    films = {f"n{k}": still(1, level=-5 * k) for k in range(6)}
+    assert grouped(scenes(**films)[0]) == [sorted(films)]
+
+
+def test_black_pictures_tell_of_no_scene(scenes) -> None:
+    black = [np.full((90, 160), 16, np.uint8)]
+    of, _ = scenes(a=[*black * 4, *still(1)], b=[*black * 4, *still(2)], c=black * 12, d=black * 12)
+    assert grouped(of) == [["a"], ["b"], ["c"], ["d"]]
+
+
+def test_who_stands_before_a_part_of_the_picture_does_not_change_the_scene(scenes) -> None:
+    def with_someone(number: int) -> NDArray[np.uint8]:
+        picture = street(number).copy()
+        picture[20:, 10:50] = 128
+        return picture
+
+    of, found = scenes(a=still(1), b=[with_someone(1)] * 12, c=[with_someone(2)] * 12)
+    assert grouped(of) == [["a", "b"], ["c"]]
+    assert not len(found.segments)  # nobody stood there when the first one ended: it does not go on
+
+
+def test_only_the_shots_at_the_ends_of_a_film_touch_other_files(scenes) -> None:
+    of, found = scenes(a=still(1), b=[*still(1), *still(2)], c=still(2), d=still(1))
+    assert grouped(of) == [["a", "b", "d"], ["c"]]
+    ends = np.sort(found.shots)
+    assert len(ends) == 5 and (ends & 1).sum() == 1  # the second shot of b is one scene with c
+    second = int(ends[(ends & 1) == 1][0])
+    assert found.begun(np.array([second])).tolist() == [second]  # it began in its own file
+    assert (found.begun(found.shots) >> LOCAL_BITS).tolist().count(second >> LOCAL_BITS) == 2  # c goes on
+
+
+def test_a_video_without_ends_is_alone(scenes, tmp_path: Path) -> None:
+    """As those are that were indexed before the ends were kept."""
+    scenes(a=still(1), b=still(1))
+    with panorama.open(tmp_path / "library") as library:
+        with library._store._place.catalog.write() as tx:
+            tx.run("UPDATE segments SET ends = NULL")
+            tx.bump("data")
+        snapshot = library.snapshot()
+        assert not snapshot.ends.any() and len(snapshot.ends) == 2
+        assert not len(find_scenes(snapshot).shots)
+
+
+def test_clocks_say_that_a_video_does_not_go_on(scenes, tmp_path: Path) -> None:
+    _, found = scenes(a=still(1), b=still(1))
+    assert len(found.segments) == 1
+    with panorama.open(tmp_path / "library") as library:
+        for start, goes_on in (("10:00:01", 1), ("10:00:05", 0)):
+            library.date(["a.mp4"], start="2026-03-01 10:00:00", zone="UTC")
+            library.date(["b.mp4"], start=f"2026-03-01 {start}", zone="UTC")
+            found = find_scenes(library.snapshot())
+            assert (len(found.segments), len(found.shots)) == (goes_on, 2)
+
+
+RULE = Calibration(0.2, 10.0, 0.05, 0.5, near_best=0.1, near_in_video=0.95, carried=0.3)
+RED = Thing("red", 3, 20)
+ALIKE = [Thing("red", 3, 17, left=90), Thing("blue", 3, 17, left=122, side=20)]
+"""Red beside something, so that both are one thing, half as like the example."""
+
+
+@pytest.fixture
+def cut(tmp_path: Path, fake_proposer: None) -> Callable[..., Library]:
+    """Makes a library of films of one ground, twenty frames each, with `red` registered."""
+
+    counter = count()
+
+    def make(*films: Sequence[Thing]) -> Library:
+        library = panorama.open(tmp_path / f"library-{next(counter)}", create=True)
+        for number, things in enumerate(films):
+            film = write_film(tmp_path / f"{number}.mp4", things, 20, cuts=(0,))
+            library.index(film, settings=EVERY, model="color-bands")
+            if not number:
+                library.register("red", thing_picture("red"))
+                library.put_setting(SETTING + measured_with(library.embedder), [RULE.as_dict()])
+            bands(library)  # so that the next film is added to what is known
+        return library
+
+    return make
+
+
+def bands(library: Library) -> list[str]:
+    """Of the best track of each film; motion finds parts of the things besides."""
+    sql = "SELECT tracks, band WHERE entity = 'red' AND score >= 0 ORDER BY video, score DESC"
+    rows = library.query(sql)
+    return list({row["video"]: row["band"] for row in reversed(list(rows))}.values())[::-1]
+
+
+def test_in_the_next_file_of_a_camera_a_track_is_held_to_the_best_one_before(cut) -> None:
+    with cut([RED], ALIKE) as library:
+        assert bands(library) == ["accepted", "uncertain"]
+        why = library.why("red", "1.mp4", seconds=1.0)
+        assert why.beside is not None and why.beside.video == "0.mp4"
+        assert "best track of its scene, in 0.mp4 from 0:00 on, scores" in why.reason
+        assert library.why("red", "0.mp4", seconds=1.0).track_id == why.beside.track_id
+    with cut([RED], ALIKE, [Thing("red", 3, 17, left=90)]) as library:
+        assert bands(library) == ["accepted", "uncertain", "accepted"]
+
+
+def test_a_better_one_in_the_next_file_is_what_those_before_are_held_to(cut) -> None:
+    with cut(ALIKE) as library:
+        assert bands(library) == ["accepted"]
+    with cut(ALIKE, [RED]) as library:
+        assert bands(library) == ["uncertain", "accepted"]
+
+
+def test_a_track_goes_on_in_the_next_file_where_it_ended(cut) -> None:
+    left = RED.left + RED.stop - RED.start
+    on = [Thing("red", 0, 15, left=left), Thing("blue", 0, 15, left=left + 32, side=20)]
+    with cut([RED], on) as library:
+        assert bands(library) == ["accepted", "accepted"]
+    away = [Thing("red", 0, 15, left=0, top=80), Thing("blue", 0, 15, left=32, top=80, side=20)]
+    with cut([RED], away) as library:
+        assert bands(library) == ["accepted", "uncertain"]
