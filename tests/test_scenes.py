@@ -184,7 +184,7 @@ def test_in_the_next_file_of_a_camera_a_track_is_held_to_the_best_one_before(cut
         assert bands(library) == ["accepted", "uncertain"]
         why = library.why("red", "1.mp4", seconds=1.0)
         assert why.beside is not None and why.beside.video == "0.mp4"
-        assert "best track of its scene, in 0.mp4 from 0:00 on, scores" in why.reason
+        assert "best track of its scene, in 0.mp4 from 0:00" in why.reason
         assert library.why("red", "0.mp4", seconds=1.0).track_id == why.beside.track_id
     with cut([RED], ALIKE, [Thing("red", 3, 17, left=90)]) as library:
         assert bands(library) == ["accepted", "uncertain", "accepted"]
