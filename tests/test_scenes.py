@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film
@@ -33,7 +34,8 @@ def write_street(path: Path, frames: Sequence[NDArray[np.uint8]], rate: int = 10
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": "12", "preset": "ultrafast"})
-        stream.width, stream.height, stream.pix_fmt = 160, 90, "yuv420p"
+        stream.height, stream.width = frames[0].shape
+        stream.pix_fmt = "yuv420p"
         for frame in frames:
             grey = np.repeat(frame[:, :, None], 3, axis=2)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(grey)))
@@ -115,12 +117,23 @@ def test_who_stands_before_a_part_of_the_picture_does_not_change_the_scene(scene
 
 def test_only_the_shots_at_the_ends_of_a_film_touch_other_files(scenes) -> None:
     of, found = scenes(a=still(1), b=[*still(1), *still(2)], c=still(2), d=still(1))
-    assert grouped(of) == [["a", "b", "d"], ["c"]]
-    ends = np.sort(found.shots)
-    assert len(ends) == 5 and (ends & 1).sum() == 1  # the second shot of b is one scene with c
-    second = int(ends[(ends & 1) == 1][0])
+    assert grouped(of) == [["a", "b"], ["c"], ["d"]]
+    assert len(found.shots) == 4
+    second = int(found.shots[found.shots & 1 == 1][0])  # of b
+    assert of["c"] == found.of(np.array([second]))[0] >> LOCAL_BITS
     assert found.begun(np.array([second])).tolist() == [second]  # it began in its own file
-    assert (found.begun(found.shots) >> LOCAL_BITS).tolist().count(second >> LOCAL_BITS) == 2  # c goes on
+    assert (found.goes_on == second).sum() == 2  # and c goes on with it
+
+
+def test_what_begins_as_another_one_began_is_another_scene(scenes) -> None:
+    """A camera in the same place at another hour: the light in which the other one ended may be another."""
+    of, _ = scenes(a=[*still(1, 6), *still(1, 12, level=-60)], b=still(1))
+    assert grouped(of) == [["a"], ["b"]]
+
+
+def test_a_camera_that_records_in_two_sizes_is_two(scenes, tmp_path: Path) -> None:
+    write_street(tmp_path / "archive" / "a2.mp4", [cv2.resize(frame, (320, 180)) for frame in still(1)])
+    assert grouped(scenes(a1=still(1), a3=still(1))[0]) == [["a1", "a3"], ["a2"]]
 
 
 def test_a_video_without_ends_is_alone(scenes, tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 """How videos begin and end enters; which of their shots show one scene, whichever files they lie in, leaves.
 
-Recorders cut what one camera sees into files, of ten seconds or of an hour. Where a video begins, or ends,
-as another one does, the camera is the same and so is its light: both are one scene. That is seen, not told:
+Recorders cut what one camera sees into files, of ten seconds or of an hour. Where a video begins as another
+one of its size ended, the camera is the same and so is its light: both are one scene. That is seen, not told:
 names of cameras are those of folders, and a folder may hold anything.
 
 Videos are taken in the order of their names, numbers in them by their value, as recorders name them. Each is
 compared with the last one of every scene that was met lately, the latest first; so files of several cameras
-may lie between each other. Only the first and the last shot of a video touch other files.
+may lie between each other. Only the last shot of a video and the first of another touch.
 
 A video that begins just as the last one of its scene ended goes on with its shot, if the wall clock of both,
 where it is known, does not say otherwise.
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import natural_key
-from panorama.store.schema import ENDS_SHAPE, LOCAL_BITS, segment_of
+from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.snapshot import Snapshot
 
 LATELY = 32
@@ -105,20 +105,25 @@ def _places_among(
 def find_scenes(snapshot: Snapshot) -> Scenes:
     """The scenes of everything that a snapshot holds."""
     ends = _Ends.of(snapshot)
-    scene, before = _grouped(ends)
-    shots = ends.shots
-    numbers = shots.copy()
-    # Groups are numbered by their least shot: one that comes first by its name must not change the others.
-    np.minimum.at(numbers, scene, shots)
-    begun, seconds = shots.copy(), np.zeros(len(shots))
-    for row in np.flatnonzero(before >= 0).tolist():
-        begun[row] = begun[before[row]]
-        seconds[row] = seconds[before[row]] + ends.durations[before[row]]
-    several = np.bincount(scene, minlength=len(shots))[scene] > 1
-    known = np.flatnonzero(several)[np.argsort(shots[several], kind="stable")]
-    later = np.flatnonzero(before >= 0)[np.argsort(shots[before >= 0], kind="stable")]
-    links = segment_of(shots[later]), segment_of(shots[before[later]]), seconds[later]
-    return Scenes(shots[known], numbers[scene][known], begun[known], *links)
+    before, goes_on = _grouped(ends)
+    later = np.flatnonzero(before >= 0)
+    # Shots that touch another file, each by its place among them.
+    shots = np.unique(np.concatenate([ends.first[later], ends.last[before[later]]]))
+    first, last = np.searchsorted(shots, ends.first), np.searchsorted(shots, ends.last)
+    scene, begun = np.arange(len(shots)), np.arange(len(shots))
+    seconds = np.zeros(len(before))
+    for row in later.tolist():
+        from_there = last[before[row]]
+        scene[first[row]] = scene[from_there]
+        if goes_on[row]:
+            begun[first[row]] = begun[from_there]
+            seconds[row] = seconds[before[row]] + ends.durations[before[row]]
+    # Scenes are numbered by their least shot: a video that comes first by its name must not change others.
+    least = np.full(len(shots), np.iinfo(np.int64).max)
+    np.minimum.at(least, scene, shots)
+    on = np.flatnonzero(goes_on)[np.argsort(ends.first[goes_on], kind="stable")]
+    links = segment_of(ends.first[on]), segment_of(ends.first[before[on]]), seconds[on]
+    return Scenes(shots, least[scene], shots[begun], *links)
 
 
 def state_of(scenes: Scenes, snapshot: Snapshot, segments: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -140,19 +145,20 @@ def _number_of_cuts(snapshot: Snapshot, segments: NDArray[np.int32]) -> NDArray[
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Shots that a video begins or ends with, in order of the videos' names.
+    """Videos in order of their names, by their ends.
 
     Attributes:
-        shots: (N,) int64.
-        pictures: (N, 2, P) uint8 of the first and the last; of a shot with one end in sight that one, twice.
-        begins, ends: (N,) whether the video begins and ends with it.
-        durations: (N,) seconds of the video; starts: (N,) when it began, seconds since 1970, nan if unknown.
+        first, last: (N,) int64 shots.
+        opening, closing: of the first and the last picture.
+        sizes: (N, 2) pixels.
+        durations: (N,) seconds; starts: (N,) when each began, seconds since 1970, nan if unknown.
     """
 
-    shots: NDArray[np.int64]
-    pictures: NDArray[np.uint8]
-    begins: NDArray[np.bool_]
-    ends: NDArray[np.bool_]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    opening: _Looks
+    closing: _Looks
+    sizes: NDArray[np.int64]
     durations: NDArray[np.float64]
     starts: NDArray[np.float64]
 
@@ -167,60 +173,52 @@ class _Ends:
         # Copies of a video share its segment: it counts where the first one stands.
         row = row[np.sort(np.unique(segments[row], return_index=True)[1])]
         segments = segments[row]
-        cuts = _number_of_cuts(snapshot, segments)
-        # One row for a video of one shot, two for others.
-        owner = np.repeat(np.arange(len(row)), np.where(cuts > 0, 2, 1))
-        second = np.diff(owner, prepend=-1) == 0
-        begins, ends = ~second, second | (cuts[owner] == 0)
-        pictures = snapshot.ends[np.searchsorted(snapshot.live_segments, segments)][owner]
-        pictures = pictures.reshape(len(owner), ENDS_SHAPE[0], -1)
-        pictures[~ends, 1] = pictures[~ends, 0]
-        pictures[~begins, 0] = pictures[~begins, 1]
-        shots = (segments.astype(np.int64)[owner] << LOCAL_BITS) + np.where(second, cuts[owner], 0)
-        durations, starts = (
-            videos.column(name).to_numpy().astype(np.float64)[row][owner]
-            for name in ("duration", "start_time_unix")
-        )
-        return cls(shots, pictures, begins, ends, durations, starts)
+        pictures = snapshot.ends[np.searchsorted(snapshot.live_segments, segments)]
+        first = segments.astype(np.int64) << LOCAL_BITS
+        opening, closing = (_Looks.of(pictures[:, end].reshape(len(row), -1)) for end in (0, 1))
+        columns = ("width", "height", "duration", "start_time_unix")
+        width, height, durations, starts = (videos.column(name).to_numpy()[row] for name in columns)
+        sizes = np.stack([width, height], axis=1)
+        last = first + _number_of_cuts(snapshot, segments)
+        return cls(first, last, opening, closing, sizes, durations, starts)
+
+    def shares(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float32]:
+        """(M,) how much of the picture that each video begins with is that which the other one ends with."""
+        same_size = (self.sizes[rows] == self.sizes[others]).all(axis=1)
+        return np.where(same_size, self.opening[rows].shared_with(self.closing[others]), 0)
 
     def may_go_on(self, row: int, other: int) -> bool:
-        """Whether a shot can go on with another one, as far as their videos and clocks say."""
-        gap = self.starts[row] - self.starts[other] - self.durations[other]
-        return bool(self.begins[row] and self.ends[other] and not abs(gap) > GOES_ON_SECONDS)
+        """Whether the clocks of both say that a video goes on with another one, or say nothing."""
+        return not abs(self.starts[row] - self.starts[other] - self.durations[other]) > GOES_ON_SECONDS
 
 
-def _grouped(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(N,) the first shot (row) of the scene of each, and the one that it goes on with, -1 for none."""
-    looks = _Looks.of(ends.pictures)
-    scene, before = np.arange(len(ends.shots)), np.full(len(ends.shots), -1)
-    at_once = np.concatenate([[False], looks[1:].alike(looks[:-1])])  # the usual case, all in one go
-    lately: list[int] = []  # of each scene the last shot, the latest one last
-    for row in range(len(ends.shots)):
-        found = lately[-1] if at_once[row] else _latest_alike(looks, row, lately)
-        if found is not None:
-            scene[row] = scene[found]
+def _grouped(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """(N,) the video whose scene each belongs to, -1 for none; whether it goes on with its shot."""
+    rows = np.arange(len(ends.first))
+    share = np.concatenate([np.zeros(1), ends.shares(rows[1:], rows[:-1])])  # the usual case, all in one go
+    before, goes_on = np.full(len(rows), -1), np.zeros(len(rows), np.bool_)
+    lately: list[int] = []  # of each scene the last video, the latest one last
+    for row in range(len(rows)):
+        found, alike = row - 1, float(share[row])
+        if alike < ALIKE_SHARE and lately and ends.opening.tells[row]:
+            shares = ends.shares(np.full(len(lately), row), np.array(lately))
+            latest = int(np.flatnonzero(shares >= ALIKE_SHARE).max(initial=0))
+            found, alike = lately[latest], float(shares[latest])
+        if alike >= ALIKE_SHARE:
+            before[row] = found
+            goes_on[row] = alike >= GOES_ON_SHARE and ends.may_go_on(row, found)
             lately.remove(found)
-            if ends.may_go_on(row, found) and looks[[row]].goes_on(looks[[found]])[0]:
-                before[row] = found
         lately = [*lately, row][-LATELY:]
-    return scene, before
-
-
-def _latest_alike(looks: _Looks, row: int, lately: list[int]) -> int | None:
-    """The latest of some shots that look like one."""
-    if not lately or not looks.tells[row].any():
-        return None
-    alike = looks[[row] * len(lately)].alike(looks[lately])
-    return lately[int(np.flatnonzero(alike)[-1])] if alike.any() else None
+    return before, goes_on
 
 
 @dataclass(frozen=True, slots=True)
 class _Looks:
-    """Two pictures (N, 2, P) of each shot, with what they are compared by.
+    """Pictures (N, P) with what they are compared by.
 
     Attributes:
-        levels: grey levels; means, contrasts: (N, 2) of each.
-        tells: (N, 2) whether it has enough contrast to be told from others.
+        levels: grey levels; means, contrasts: (N,) of each.
+        tells: (N,) whether it has enough contrast to be told from others.
     """
 
     levels: NDArray[np.float32]
@@ -232,27 +230,17 @@ class _Looks:
     def of(cls, pictures: NDArray[np.uint8]) -> _Looks:
         """Measures pictures."""
         levels = pictures.astype(np.float32)
-        contrasts = levels.std(axis=2)
-        return cls(levels, levels.mean(axis=2), contrasts, contrasts >= LEAST_CONTRAST)
+        contrasts = levels.std(axis=1)
+        return cls(levels, levels.mean(axis=1), contrasts, contrasts >= LEAST_CONTRAST)
 
-    def __getitem__(self, rows: slice | list[int]) -> _Looks:
+    def __getitem__(self, rows: NDArray[np.intp]) -> _Looks:
         return _Looks(self.levels[rows], self.means[rows], self.contrasts[rows], self.tells[rows])
 
-    def alike(self, other: _Looks) -> NDArray[np.bool_]:
-        """(N,) whether a picture of each shot is like one of the other's in its row."""
-        shares = [self._share(other, mine, its) for mine in (0, 1) for its in (0, 1)]
-        return np.asarray(np.max(shares, axis=0) >= ALIKE_SHARE)
-
-    def goes_on(self, other: _Looks) -> NDArray[np.bool_]:
-        """(N,) whether each begins just as the other ends."""
-        return self._share(other, 0, 1) >= GOES_ON_SHARE
-
-    def _share(self, other: _Looks, mine: int, its: int) -> NDArray[np.float32]:
-        """(N,) how much of two pictures is the same, 0 where the rest says that it is by chance."""
-        one, two = self.levels[:, mine], other.levels[:, its]  # (N, P)
-        contrast = np.minimum(self.contrasts[:, mine], other.contrasts[:, its])
+    def shared_with(self, other: _Looks) -> NDArray[np.float32]:
+        """(N,) how much of each picture is that of the other in its row, 0 where that may be chance."""
+        contrast = np.minimum(self.contrasts, other.contrasts)
         tolerance = np.clip(ALIKE_CONTRAST * contrast, LEAST_DIFFERENCE, MOST_DIFFERENCE)
-        share = (np.abs(one - two) <= tolerance[:, None]).mean(axis=1)
-        covariance = (one * two).mean(axis=1) - self.means[:, mine] * other.means[:, its]
-        alike = covariance >= LEAST_CORRELATION * self.contrasts[:, mine] * other.contrasts[:, its]
-        return np.where(alike & self.tells[:, mine] & other.tells[:, its], share, 0).astype(np.float32)
+        share = (np.abs(self.levels - other.levels) <= tolerance[:, None]).mean(axis=1)
+        covariance = (self.levels * other.levels).mean(axis=1) - self.means * other.means
+        alike = covariance >= LEAST_CORRELATION * self.contrasts * other.contrasts
+        return np.where(alike & self.tells & other.tells, share, 0).astype(np.float32)
