@@ -93,6 +93,15 @@ def test_another_light_is_another_scene(scenes) -> None:
     assert grouped(of) == [["a"], ["b"]]
 
 
+def test_a_camera_that_exposes_anew_is_the_same(scenes) -> None:
+    """Somebody in black stands before it: all of the rest is brighter."""
+    dark = [frame.copy() for frame in still(1, level=12)]
+    for frame in dark:
+        frame[40:, 20:50] = 60
+    of, found = scenes(a=still(1), b=dark, c=still(1))
+    assert grouped(of) == [["a", "b", "c"]] and not len(found.segments)
+
+
 def test_light_that_changes_from_file_to_file_is_followed(scenes) -> None:
     films = {f"n{k}": still(1, level=-5 * k) for k in range(6)}
     assert grouped(scenes(**films)[0]) == [sorted(films)]

@@ -39,7 +39,10 @@ ALIKE_CONTRAST = 0.25
 LEAST_DIFFERENCE, MOST_DIFFERENCE = 2.0, 8.0
 """A part of a picture is the same within so much of the picture's contrast, between these grey levels."""
 
-LEAST_CORRELATION = 0.8
+MOST_LIGHT = 16.0
+"""Grey levels by which a camera may expose otherwise: dark clothes make all of the rest brighter."""
+
+LEAST_CORRELATION = 0.7
 LEAST_CONTRAST = 3.0
 """Grey levels (standard deviation): a picture with less, as a black one, tells no scene from others."""
 
@@ -182,10 +185,13 @@ class _Ends:
         last = first + _number_of_cuts(snapshot, segments)
         return cls(first, last, opening, closing, sizes, durations, starts)
 
-    def shares(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float32]:
-        """(M,) how much of the picture that each video begins with is that which the other one ends with."""
+    def shares(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
+        """(M, 2) how much of the picture that each video begins with is that which the other one ends with.
+
+        Whatever the exposure is, and as it is.
+        """
         same_size = (self.sizes[rows] == self.sizes[others]).all(axis=1)
-        return np.where(same_size, self.opening[rows].shared_with(self.closing[others]), 0)
+        return self.opening[rows].shared_with(self.closing[others]) * same_size[:, None]
 
     def may_go_on(self, row: int, other: int) -> bool:
         """Whether the clocks of both say that a video goes on with another one, or say nothing."""
@@ -195,18 +201,18 @@ class _Ends:
 def _grouped(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(N,) the video whose scene each belongs to, -1 for none; whether it goes on with its shot."""
     rows = np.arange(len(ends.first))
-    share = np.concatenate([np.zeros(1), ends.shares(rows[1:], rows[:-1])])  # the usual case, all in one go
+    share = np.concatenate([np.zeros((1, 2)), ends.shares(rows[1:], rows[:-1])])  # mostly so: in one go
     before, goes_on = np.full(len(rows), -1), np.zeros(len(rows), np.bool_)
     lately: list[int] = []  # of each scene the last video, the latest one last
     for row in range(len(rows)):
-        found, alike = row - 1, float(share[row])
+        found, (alike, same) = row - 1, share[row]
         if alike < ALIKE_SHARE and lately and ends.opening.tells[row]:
             shares = ends.shares(np.full(len(lately), row), np.array(lately))
-            latest = int(np.flatnonzero(shares >= ALIKE_SHARE).max(initial=0))
-            found, alike = lately[latest], float(shares[latest])
+            latest = int(np.flatnonzero(shares[:, 0] >= ALIKE_SHARE).max(initial=0))
+            found, (alike, same) = lately[latest], shares[latest]
         if alike >= ALIKE_SHARE:
             before[row] = found
-            goes_on[row] = alike >= GOES_ON_SHARE and ends.may_go_on(row, found)
+            goes_on[row] = same >= GOES_ON_SHARE and ends.may_go_on(row, found)
             lately.remove(found)
         lately = [*lately, row][-LATELY:]
     return before, goes_on
@@ -236,11 +242,16 @@ class _Looks:
     def __getitem__(self, rows: NDArray[np.intp]) -> _Looks:
         return _Looks(self.levels[rows], self.means[rows], self.contrasts[rows], self.tells[rows])
 
-    def shared_with(self, other: _Looks) -> NDArray[np.float32]:
-        """(N,) how much of each picture is that of the other in its row, 0 where that may be chance."""
+    def shared_with(self, other: _Looks) -> NDArray[np.float64]:
+        """(N, 2) how much of each picture is that of the other in its row, 0 where that may be chance.
+
+        Whatever the exposure is, and as it is.
+        """
         contrast = np.minimum(self.contrasts, other.contrasts)
-        tolerance = np.clip(ALIKE_CONTRAST * contrast, LEAST_DIFFERENCE, MOST_DIFFERENCE)
-        share = (np.abs(self.levels - other.levels) <= tolerance[:, None]).mean(axis=1)
+        tolerance = np.clip(ALIKE_CONTRAST * contrast, LEAST_DIFFERENCE, MOST_DIFFERENCE)[:, None]
+        difference = self.levels - other.levels
+        light = np.clip(np.median(difference, axis=1), -MOST_LIGHT, MOST_LIGHT)[:, None]
+        shares = [(np.abs(difference - by) <= tolerance).mean(axis=1) for by in (light, 0)]
         covariance = (self.levels * other.levels).mean(axis=1) - self.means * other.means
         alike = covariance >= LEAST_CORRELATION * self.contrasts * other.contrasts
-        return np.where(alike & self.tells & other.tells, share, 0).astype(np.float32)
+        return np.stack(shares, axis=1) * (alike & self.tells & other.tells)[:, None]
