@@ -18,7 +18,7 @@ from panorama.calibration import SETTING, measured_with
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.query.decide import Calibration
-from panorama.store.scenes import Scenes, find_scenes
+from panorama.store.scenes import TURNS, Scenes, find_scenes
 from panorama.store.schema import LOCAL_BITS
 
 EVERY = IngestSettings(samples_per_second=10)
@@ -55,7 +55,7 @@ def scenes(tmp_path: Path, fake_proposer: None) -> Callable[..., tuple[dict[str,
         for number, (name, frames) in enumerate(videos.items()):
             # Files of the same bytes would be one video.
             own = [frame.copy() for frame in frames]
-            own[len(own) // 2][-8:, -8:] = 20 * number
+            own[len(own) // 2][-8:, -8:] = 3 * number
             write_street(tmp_path / "archive" / f"{name}.mp4", own)
         with panorama.open(tmp_path / "library", create=True) as library:
             library.index(tmp_path / "archive", settings=EVERY, model="color-bands")
@@ -126,12 +126,28 @@ def test_who_stands_before_a_part_of_the_picture_does_not_change_the_scene(scene
 
 def test_only_the_shots_at_the_ends_of_a_film_touch_other_files(scenes) -> None:
     of, found = scenes(a=still(1), b=[*still(1), *still(2)], c=still(2), d=still(1))
-    assert grouped(of) == [["a", "b"], ["c"], ["d"]]
-    assert len(found.shots) == 4
+    assert grouped(of) == [["a", "b", "d"], ["c"]]
+    assert len(found.shots) == 5
     second = int(found.shots[found.shots & 1 == 1][0])  # of b
     assert of["c"] == found.of(np.array([second]))[0] >> LOCAL_BITS
     assert found.begun(np.array([second])).tolist() == [second]  # it began in its own file
     assert (found.goes_on == second).sum() == 2  # and c goes on with it
+
+
+def test_one_video_at_most_goes_on_with_another(scenes) -> None:
+    """Two would show what was seen at different times as at once."""
+    of, found = scenes(a=still(1), b=[*still(1), *still(2)], c=still(1))
+    assert grouped(of) == [["a", "b", "c"]]
+    assert len(found.segments) == 1
+
+
+def test_cameras_whose_hours_follow_each_other_are_met_again(scenes) -> None:
+    """Frigate's folders: the files of all others lie between two hours of one camera."""
+    films = {
+        f"{hour}-{cam}-{n}": still(cam + 1, 4) for hour in (0, 1) for cam in (0, 1) for n in range(TURNS + 1)
+    }
+    of, _ = scenes(**films)
+    assert len(grouped(of)) == 2
 
 
 def test_what_begins_as_another_one_began_is_another_scene(scenes) -> None:
@@ -227,3 +243,9 @@ def test_a_track_goes_on_in_the_next_file_where_it_ended(cut) -> None:
     away = [Thing("red", 0, 15, left=0, top=80), Thing("blue", 0, 15, left=32, top=80, side=20)]
     with cut([RED], away) as library:
         assert bands(library) == ["accepted", "uncertain"]
+
+
+def test_a_library_without_videos_has_no_scenes(tmp_path: Path) -> None:
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.register("red", thing_picture("red"))
+        assert not len(find_scenes(library.snapshot()).shots)

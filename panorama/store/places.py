@@ -84,8 +84,7 @@ class PlaceTables:
         for table in COLUMNS:
             self._tables(table, wait)
         forget_others(self.snapshot.root, _files(self.snapshot))
-        wait()
-        _ = self.scenes
+        _ = self.scenes  # found once for a state of the videos
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""

@@ -5,8 +5,8 @@ one of its size ended, the camera is the same and so is its light: both are one 
 names of cameras are those of folders, and a folder may hold anything.
 
 Videos are taken in the order of their names, numbers in them by their value, as recorders name them. Each is
-compared with the last one of every scene that was met lately, the latest first; so files of several cameras
-may lie between each other. Only the last shot of a video and the first of another touch.
+compared with a few before it, then with the last one of every scene that was met lately; so files of several
+cameras may lie between each other. Only the last shot of a video and the first of another touch.
 
 A video that begins just as the last one of its scene ended goes on with its shot, if the wall clock of both,
 where it is known, does not say otherwise.
@@ -23,8 +23,11 @@ from panorama.lines import natural_key
 from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.snapshot import Snapshot
 
+TURNS = 16
+"""Videos before each that it is compared with first: cameras that write files in turn."""
+
 LATELY = 32
-"""Scenes that a video is compared with: cameras whose files lie between each other."""
+"""And scenes, if it is none of these: cameras whose folders follow each other hour by hour."""
 
 ALIKE_SHARE = 0.7
 """A scene is the same if so much of the picture is: people may stand before the rest of it."""
@@ -178,7 +181,7 @@ class _Ends:
         segments = segments[row]
         pictures = snapshot.ends[np.searchsorted(snapshot.live_segments, segments)]
         first = segments.astype(np.int64) << LOCAL_BITS
-        opening, closing = (_Looks.of(pictures[:, end].reshape(len(row), -1)) for end in (0, 1))
+        opening, closing = (_Looks.of(pictures[:, end]) for end in (0, 1))
         columns = ("width", "height", "duration", "start_time_unix")
         width, height, durations, starts = (videos.column(name).to_numpy()[row] for name in columns)
         sizes = np.stack([width, height], axis=1)
@@ -200,22 +203,48 @@ class _Ends:
 
 def _grouped(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """(N,) the video whose scene each belongs to, -1 for none; whether it goes on with its shot."""
-    rows = np.arange(len(ends.first))
-    share = np.concatenate([np.zeros((1, 2)), ends.shares(rows[1:], rows[:-1])])  # mostly so: in one go
-    before, goes_on = np.full(len(rows), -1), np.zeros(len(rows), np.bool_)
-    lately: list[int] = []  # of each scene the last video, the latest one last
-    for row in range(len(rows)):
-        found, (alike, same) = row - 1, share[row]
-        if alike < ALIKE_SHARE and lately and ends.opening.tells[row]:
-            shares = ends.shares(np.full(len(lately), row), np.array(lately))
-            latest = int(np.flatnonzero(shares[:, 0] >= ALIKE_SHARE).max(initial=0))
-            found, (alike, same) = lately[latest], shares[latest]
-        if alike >= ALIKE_SHARE:
+    before, same = _just_before(ends)
+    goes_on, followed = np.zeros((2, len(before)), np.bool_)
+    scene = np.arange(len(before))  # that each video ends in, by its first video
+    lately: dict[int, int] = {}  # of each scene the last video, the latest one last
+    for row, found in enumerate(before.tolist()):
+        if found < 0 and lately and ends.opening.tells[row]:
+            found, same[row] = _lately_alike(ends, row, list(lately.values()))
             before[row] = found
-            goes_on[row] = same >= GOES_ON_SHARE and ends.may_go_on(row, found)
-            lately.remove(found)
-        lately = [*lately, row][-LATELY:]
+        if found >= 0:
+            just_so = same[row] >= GOES_ON_SHARE and ends.may_go_on(row, found)
+            goes_on[row] = just_so and not followed[found]  # by one video at most: each moment comes once
+            followed[found] |= goes_on[row]
+            lately.pop(scene[found], None)
+            if ends.first[row] == ends.last[row]:
+                scene[row] = scene[found]
+        lately[scene[row]] = row
+        if len(lately) > LATELY:
+            del lately[next(iter(lately))]
     return before, goes_on
+
+
+def _just_before(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """(N,) the last of a few videos before each that ended as it begins, -1 for none; how much is the same.
+
+    The usual case, and so for all videos in one go.
+    """
+    before, same = np.full(len(ends.first), -1), np.zeros(len(ends.first))
+    for back in range(1, TURNS + 1):
+        rows = np.flatnonzero(before < 0)
+        rows = rows[rows >= back]
+        shares = ends.shares(rows, rows - back)
+        alike = shares[:, 0] >= ALIKE_SHARE
+        before[rows[alike]] = rows[alike] - back
+        same[rows[alike]] = shares[alike, 1]
+    return before, same
+
+
+def _lately_alike(ends: _Ends, row: int, lately: list[int]) -> tuple[int, float]:
+    """The last of some videos that ended as one begins, -1 for none; how much is the same."""
+    shares = ends.shares(np.full(len(lately), row), np.array(lately))
+    alike = np.flatnonzero(shares[:, 0] >= ALIKE_SHARE)
+    return (lately[alike[-1]], float(shares[alike[-1], 1])) if len(alike) else (-1, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +263,8 @@ class _Looks:
 
     @classmethod
     def of(cls, pictures: NDArray[np.uint8]) -> _Looks:
-        """Measures pictures."""
-        levels = pictures.astype(np.float32)
+        """Measures pictures (N, h, w)."""
+        levels = pictures.reshape(len(pictures), pictures[:1].size or 1).astype(np.float32)
         contrasts = levels.std(axis=1)
         return cls(levels, levels.mean(axis=1), contrasts, contrasts >= LEAST_CONTRAST)
 
