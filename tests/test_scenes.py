@@ -144,7 +144,10 @@ def test_one_video_at_most_goes_on_with_another(scenes) -> None:
 def test_cameras_whose_hours_follow_each_other_are_met_again(scenes) -> None:
     """Frigate's folders: the files of all others lie between two hours of one camera."""
     films = {
-        f"{hour}-{cam}-{n}": still(cam + 1, 4) for hour in (0, 1) for cam in (0, 1) for n in range(TURNS + 1)
+        f"{hour}-{cam}-{n}": still(cam + 1, 4)
+        for hour in (0, 1)
+        for cam in (0, 1)
+        for n in range(TURNS[-1][-1] + 1)
     }
     of, _ = scenes(**films)
     assert len(grouped(of)) == 2

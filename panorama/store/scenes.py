@@ -23,8 +23,11 @@ from panorama.lines import natural_key
 from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.snapshot import Snapshot
 
-TURNS = 16
-"""Videos before each that it is compared with first: cameras that write files in turn."""
+TURNS = ((1, 1), (2, 4), (5, 16))
+"""How far before each are the videos that it is compared with first: cameras that write files in turn."""
+
+PAIRS = 1 << 14
+"""Videos compared at once: so many that the work is in numpy, so few that they fit a cache."""
 
 LATELY = 32
 """And scenes, if it is none of these: cameras whose folders follow each other hour by hour."""
@@ -230,13 +233,17 @@ def _just_before(ends: _Ends) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     The usual case, and so for all videos in one go.
     """
     before, same = np.full(len(ends.first), -1), np.zeros(len(ends.first))
-    for back in range(1, TURNS + 1):
-        rows = np.flatnonzero(before < 0)
-        rows = rows[rows >= back]
-        shares = ends.shares(rows, rows - back)
-        alike = shares[:, 0] >= ALIKE_SHARE
-        before[rows[alike]] = rows[alike] - back
-        same[rows[alike]] = shares[alike, 1]
+    for least, most in TURNS:
+        waiting = np.flatnonzero((before < 0) & ends.opening.tells)
+        back = np.arange(least, most + 1)
+        for rows in np.array_split(waiting, 1 + len(waiting) * len(back) // PAIRS):
+            others = np.maximum(rows[:, None] - back, -1)  # (R, B)
+            shares = ends.shares(np.repeat(rows, len(back)), others.ravel()).reshape(*others.shape, 2)
+            alike = (shares[:, :, 0] >= ALIKE_SHARE) & (others >= 0)
+            nearest = alike.argmax(axis=1)
+            found = np.flatnonzero(alike.any(axis=1))
+            before[rows[found]] = others[found, nearest[found]]
+            same[rows[found]] = shares[found, nearest[found], 1]
     return before, same
 
 
