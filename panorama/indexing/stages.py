@@ -186,7 +186,9 @@ class Indexer:
                     job.progress.samples += len(parcel.events)
                     job.progress.unchanged += len(parcel.events) - len(parcel.samples)
                     if parcel.last:
+                        samplers[job].end()
                         parcel.ends = samplers[job].ends()
+                    parcel.cuts = samplers[job].cuts()
                 parcel.frames = []
                 if parcel.last:
                     samplers.pop(job, None)
@@ -326,7 +328,6 @@ class _Follower:
         for event in parcel.events:
             if isinstance(event, Sample):
                 if event.cut_at is not None:
-                    parcel.cuts.append(event.cut_at)
                     parcel.tracks += self._builder.cut(event.cut_at)
                 parcel.tracks += self._sample(event, next(regions))
             else:

@@ -175,7 +175,7 @@ class SegmentWriter:
         self._add("frames", {"frame": frame, "pts": pts, "time": time})
 
     def add_cuts(self, frames: Sequence[int]) -> None:
-        """Append the numbers of frames that begin another shot, ascending."""
+        """Append the numbers of frames that begin another shot, in any order."""
         self._cuts += frames
 
     def put_ends(self, ends: NDArray[np.uint8]) -> None:
@@ -239,7 +239,7 @@ class SegmentWriter:
 
     def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
         counts = {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
-        cuts = np.array(self._cuts, CUT).tobytes() or None
+        cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
         if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
             raise LibraryWriteError(
                 f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from panorama.frames import VideoInfo
 from panorama.regions import Regions
 from panorama.store.schema import ENDS_SHAPE
+from panorama.tracking.fades import FadeFinder
 from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
 
 ONE_STEP = 0.5
@@ -34,7 +35,7 @@ class Sample:
 
     Attributes:
         small: (h, w, 3) the whole frame.
-        cut_at: the first frame of a new shot, None where the shot goes on.
+        cut_at: the frame at which everything that was followed ended, None where it goes on.
     """
 
     frame: VideoFrame
@@ -130,6 +131,8 @@ class Sampler:
         self._unneeded = unneeded
         self._small_size = small_size(info, side)
         self._first: NDArray[np.float32] | None = None
+        self._fades = FadeFinder()
+        self._cuts: list[int] = []
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
         """What to do about a frame: nothing, look at it, or take it for the one before."""
@@ -143,12 +146,20 @@ class Sampler:
         seen = self._gate.update(luma)
         if self._first is None:
             self._first = self._gate.cells
-        cut_at = self._shots.first_frame() if seen.cut else None
-        if seen.cut and self._unneeded is not None:
+        cells = self._gate.cells
+        is_cut = seen.cut and not self._fades.shows_black(cells)
+        cut_at = begins = self._shots.first_frame() if is_cut else None
+        if cut_at is not None:
+            self._cut(self._fades.end())
+        fade = self._fades.look(frame.time_seconds, cells, self._shots.frames, self._shots.grids)
+        if cut_at is None:
+            begins, cut_at = fade.shot_at, fade.lit_at
+        self._cut(begins)
+        if is_cut and self._unneeded is not None:
             # A film: to look again at every cut takes longer than to decode all.
             self._unneeded.stop(frame.index)
         self._shots.clear()
-        if cut_at is not None:
+        if begins is not None:
             self._motion.reset()
         # Also where nothing changed: it is then that the background is learned and its noise measured.
         moving = self._motion.update(luma)
@@ -156,6 +167,18 @@ class Sampler:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)
+
+    def cuts(self) -> list[int]:
+        """The frames found since the last call that begin another shot, in no order."""
+        found, self._cuts = self._cuts, []
+        return found
+
+    def end(self) -> None:
+        """The video is over."""
+        self._cut(self._fades.end())
+
+    def _cut(self, first_frame: int | None) -> None:
+        self._cuts += [] if first_frame is None else [first_frame]
 
     def ends(self) -> NDArray[np.uint8] | None:
         """(2, 9, 16) grey levels of the first and the last picture looked at; None where there was none."""
@@ -197,17 +220,20 @@ class _ShotFinder:
 
     Args:
         again: gives frames [start, stop) once more: where some were passed over, they are looked for then.
+
+    Attributes:
+        frames, grids: numbers and small pictures of the frames since the last sample, which is the first.
     """
 
     def __init__(self, again: Callable[[int, int], Iterator[VideoFrame]]) -> None:
         self._again = again
-        self._frames: list[int] = []
-        self._grids: list[NDArray[np.int16]] = []
+        self.frames: list[int] = []
+        self.grids: list[NDArray[np.int16]] = []
         self._passed = False
 
     def add(self, frame: int, luma: NDArray[np.uint8]) -> None:
-        self._frames.append(frame)
-        self._grids.append(self._grid(luma))
+        self.frames.append(frame)
+        self.grids.append(self._grid(luma))
 
     def pass_over(self) -> None:
         """A frame came that was not decoded."""
@@ -215,8 +241,8 @@ class _ShotFinder:
 
     def clear(self) -> None:
         """The newest frame has been sampled: only it stays, to compare the next with."""
-        self._frames = self._frames[-1:]
-        self._grids = self._grids[-1:]
+        self.frames = self.frames[-1:]
+        self.grids = self.grids[-1:]
         self._passed = False
 
     def first_frame(self) -> int | None:
@@ -226,20 +252,20 @@ class _ShotFinder:
         """
         if self._passed:
             self._look_again()
-        if len(self._grids) < 2:
-            return self._frames[-1]
-        steps = [_difference(a, b) for a, b in zip(self._grids, self._grids[1:], strict=False)]
+        if len(self.grids) < 2:
+            return self.frames[-1]
+        steps = [_difference(a, b) for a, b in zip(self.grids, self.grids[1:], strict=False)]
         largest = int(np.argmax(steps))
-        if steps[largest] < ONE_STEP * _difference(self._grids[0], self._grids[-1]):
+        if steps[largest] < ONE_STEP * _difference(self.grids[0], self.grids[-1]):
             return None
-        return self._frames[1 + largest]
+        return self.frames[1 + largest]
 
     def _look_again(self) -> None:
         """All frames between the two samples; where damage leaves them out, those that came stay."""
-        first, last = self._frames[0], self._frames[-1]
+        first, last = self.frames[0], self.frames[-1]
         found = [(frame.index, self._grid(frame.luma())) for frame in self._again(first, last + 1)]
         if found and (found[0][0], found[-1][0]) == (first, last):
-            self._frames, self._grids = [index for index, _ in found], [grid for _, grid in found]
+            self.frames, self.grids = [index for index, _ in found], [grid for _, grid in found]
 
     @staticmethod
     def _grid(luma: NDArray[np.uint8]) -> NDArray[np.int16]:
