@@ -109,7 +109,8 @@ class Library(HeldOpen):
                 say; no video is indexed again for it.
             model: name of the embedder, which the library keeps using.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
-            redo: also videos that were indexed with other settings, named then or of an earlier profile.
+            redo: also videos that were indexed with other settings, named then or of an earlier profile, and
+                those that an earlier version indexed, which kept less of them.
             hooks: callbacks while it runs.
 
         Returns:

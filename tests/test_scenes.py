@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -164,16 +165,43 @@ def test_a_camera_that_records_in_two_sizes_is_two(scenes, tmp_path: Path) -> No
     assert grouped(scenes(a1=still(1), a3=still(1))[0]) == [["a1", "a3"], ["a2"]]
 
 
+def forget_ends(library: Library) -> None:
+    """As in a library of before."""
+    with library._store._place.catalog.write() as tx:
+        tx.run("UPDATE segments SET ends = NULL")
+        tx.bump("data")
+
+
 def test_a_video_without_ends_is_alone(scenes, tmp_path: Path) -> None:
-    """As those are that were indexed before the ends were kept."""
     scenes(a=still(1), b=still(1))
     with panorama.open(tmp_path / "library") as library:
-        with library._store._place.catalog.write() as tx:
-            tx.run("UPDATE segments SET ends = NULL")
-            tx.bump("data")
+        forget_ends(library)
         snapshot = library.snapshot()
         assert not snapshot.ends.any() and len(snapshot.ends) == 2
         assert not len(find_scenes(snapshot).shots)
+
+
+def test_what_an_earlier_version_indexed_is_indexed_anew_where_somebody_wants_it(
+    scenes, tmp_path: Path
+) -> None:
+    scenes(a=still(1), b=still(1))
+    archive = tmp_path / "archive"
+    shutil.copy(archive / "b.mp4", archive / "copy.mp4")
+    with panorama.open(tmp_path / "library") as library:
+        library.index(archive, settings=EVERY)
+        forget_ends(library)
+        left = library.index(archive, settings=EVERY)
+        assert [file.status for file in left.files] == ["skipped"] * 3
+        assert all("by an earlier version; --redo" in str(file.note) for file in left.files)
+        anew = library.index(archive, settings=EVERY, redo=True)
+        assert [file.status for file in anew.files][:2] == ["indexed", "indexed"]
+        snapshot = library.snapshot()
+        assert snapshot.videos.num_rows == 3 and len(snapshot.live_segments) == 2
+        assert snapshot.ends.any(axis=(1, 2, 3)).all()
+        assert len(find_scenes(snapshot).shots) == 2
+        again = library.index(archive, settings=EVERY, redo=True)
+        assert [file.status for file in again.files] == ["skipped"] * 3
+        assert "earlier version" not in str(again.files[0].note)
 
 
 def test_clocks_say_that_a_video_does_not_go_on(scenes, tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ def test_a_known_file_needs_no_hashing(store):
     assert store.known_file("/archive/a.mp4") is None
     index(store, "a.mp4", content="c", settings="s1")
     segment = names(store)["a.mp4"]
-    assert store.known_file("/archive/a.mp4") == KnownFile("a.mp4", 1000, 5, "c", segment, "s1")
+    assert store.known_file("/archive/a.mp4") == KnownFile(
+        "a.mp4", 1000, 5, "c", segment, "s1", is_older=True
+    )
     assert store.live_segment("c", "s1") == segment and store.live_segment("c", "s2") is None
 
 

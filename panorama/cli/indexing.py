@@ -43,7 +43,9 @@ INCOMPLETE = 3
     default=None,
     help="Take crops to the first N exits of the embedder; queries go on from there. Default: all.",
 )
-@click.option("--redo", is_flag=True, help="Index anew what was indexed with other settings.")
+@click.option(
+    "--redo", is_flag=True, help="Index anew what was indexed with other settings, or by an earlier version."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options

@@ -68,6 +68,7 @@ def index_paths(
     hooks: Hooks | None = None,
     side_by_side: bool = True,
     kept: frozenset[str] = frozenset(),
+    redo: bool = False,
 ) -> IndexReport:
     """Index what `find_videos` found; each video is committed when it and those before it are done.
 
@@ -76,6 +77,7 @@ def index_paths(
     Args:
         side_by_side: a thread for each stage; the segments are the same, byte for byte, without.
         kept: hashes of other settings; videos indexed with these stay as they are.
+        redo: also what an earlier version indexed, that kept less of it.
     """
     hooks = hooks or Hooks()
     nothing = IndexReport.of_nothing(found)
@@ -88,7 +90,7 @@ def index_paths(
         indexer.work.threads.lent(),
         products_alone(),
     ):
-        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept).run(side_by_side)
+        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept, redo).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
@@ -132,6 +134,7 @@ class _Run:
         gate: PauseGate,
         claims: Claims,
         kept: frozenset[str],
+        redo: bool,
     ) -> None:
         self._store = store
         self._indexer = indexer
@@ -140,6 +143,7 @@ class _Run:
         self._gate = gate
         self._claims = claims
         self._kept = kept
+        self._redo = redo
         self._threads = indexer.work.threads
         self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
         self._outcomes: list[FileOutcome] = []
@@ -208,12 +212,15 @@ class _Run:
         if known is not None and self._is_unchanged(known, state, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             kept = known.settings_hash in self._kept
-            if deeper or kept or known.settings_hash == self._settings_hash:
+            again = self._redo and known.is_older and not deeper
+            if deeper or kept or (known.settings_hash == self._settings_hash and not again):
                 note = KNOWN_CONTENT if uri in self._moved else "unchanged since it was indexed"
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
+                elif known.is_older:
+                    note = f"{note} by an earlier version; --redo indexes it with this one"
                 if composed(video.name).endswith(f"/{known.name}"):
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
@@ -254,8 +261,10 @@ class _Run:
         live = self._store.live_settings(content)
         if live in self._kept:
             return live
-        is_live = self._store.live_segment(content, self._settings_hash) is not None
-        return self._settings_hash if is_live else None
+        segment = self._store.live_segment(content, self._settings_hash)
+        if segment is None or (self._redo and self._store.is_older(segment)):
+            return None
+        return self._settings_hash
 
     # In the caller's thread
 

@@ -179,6 +179,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return videos.live_segment(tx, content_hash, settings_hash)
 
+    def is_older(self, segment: int) -> bool:
+        """Whether an earlier version made a segment, that kept less than this one."""
+        with self._place.catalog.read() as tx:
+            return videos.is_older(tx, segment)
+
     def live_settings(self, content_hash: str) -> str | None:
         """The settings' hash under which this content is held, None where it is not."""
         with self._place.catalog.read() as tx:

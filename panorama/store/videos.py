@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -59,7 +59,12 @@ class VideoRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """What the library knows of a file that was indexed before."""
+    """What the library knows of a file that was indexed before.
+
+    Attributes:
+        settings_hash: of the settings that it was indexed with.
+        is_older: whether an earlier version indexed it, that kept less of it than this one.
+    """
 
     name: str
     size: int
@@ -69,11 +74,13 @@ class KnownFile:
     settings_hash: str
     decode_note: str | None = None
     content_sample: str | None = None
+    is_older: bool = False
 
 
-_ALL_KNOWN = """
+_IS_OLDER = "s.ends IS NULL"
+_ALL_KNOWN = f"""
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
-       v.content_sample, v.uri
+       v.content_sample, {_IS_OLDER}, v.uri
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 """
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
@@ -88,6 +95,7 @@ _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
 """
+_LIVE_AND_OLDER = f"SELECT {_IS_OLDER} FROM segments s WHERE s.segment_id = :segment"
 _LIVE_SETTINGS = """
 SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state = 'live'
 ORDER BY segment_id DESC LIMIT 1
@@ -132,18 +140,28 @@ _NAMES = "SELECT name FROM videos ORDER BY name"
 def known_file(tx: Transaction, uri: str) -> KnownFile | None:
     """What is known of the file at `uri`, None for a new one."""
     row = tx.row(_KNOWN, uri=uri)
-    return None if row is None else KnownFile(*row[:-1])
+    return None if row is None else _known(row)
 
 
 def known_files(tx: Transaction) -> dict[str, KnownFile]:
     """What is known of every file, by uri."""
-    return {row[-1]: KnownFile(*row[:-1]) for row in tx.tuples(_ALL_KNOWN)}
+    return {row[-1]: _known(row) for row in tx.tuples(_ALL_KNOWN)}
+
+
+def _known(row: Sequence[Any]) -> KnownFile:
+    *known, older, _ = row
+    return replace(KnownFile(*known), is_older=bool(older))
 
 
 def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
     """The segment that already holds this content under these settings."""
     found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
     return None if found is None else int(found)
+
+
+def is_older(tx: Transaction, segment: int) -> bool:
+    """Whether an earlier version made a segment, that kept less than this one; see `KnownFile`."""
+    return bool(tx.scalar(_LIVE_AND_OLDER, segment=segment))
 
 
 def live_settings(tx: Transaction, content_hash: str) -> str | None:
