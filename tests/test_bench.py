@@ -94,6 +94,19 @@ def test_naive_is_scored_on_the_frames_that_it_saw(bench, small) -> None:
     assert scores["Panorama, the 24 frames that naive saw"][:2] == ["1", "1"]
 
 
+def test_a_recording_cut_into_files_is_judged_by_the_truth_of_the_whole(bench, small, tmp_path) -> None:
+    words = [small, "--work", tmp_path, *COLOR.split(), "--seconds", 0, 1]
+    found = rows(bench("cut_up", *words), "0% of the files missing")
+    assert list(found) == ["the whole", "1 s"]
+    for _, _, precision, recall, *none in found.values():
+        assert precision == "1.000" and float(recall) > 0.8 and none == ["0.00%", "1 of 1"]
+    files = sorted((tmp_path / "files-1-0-1" / "people-one-by-one").iterdir())
+    assert [path.name for path in files] == ["000.mp4", "001.mp4", "002.mp4"]  # of 2.4 seconds
+    half = rows(bench("cut_up", *words[:-2], 1, "--missing", 0.5), "50% of the files missing")
+    assert half["1 s"][2] == "1.000"
+    assert len(list((tmp_path / "files-1-0.5-1").rglob("*.mp4"))) < 9
+
+
 def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, small, tmp_path) -> None:
     clip = small / "video" / "bottles.mp4"
     words = [clip, "--minutes", 0.05, *COLOR.split(), "--checkpoint", tmp_path / "kept.jsonl"]

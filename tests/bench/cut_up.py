@@ -67,7 +67,9 @@ def in_files(spans: Mapping[str, Spans], files: Mapping[str, Sequence[int]]) -> 
     return found
 
 
-def judged(footage: Path, work: Path, seconds: float, missing: float, seed: int) -> list[EntityScore]:
+def judged(
+    footage: Path, work: Path, seconds: float, missing: float, seed: int, model: str | None
+) -> list[EntityScore]:
     """The score of each entity in a library of files of so many seconds."""
     archive = work / f"files-{seconds:g}-{missing:g}-{seed}"
     shutil.rmtree(archive, ignore_errors=True)
@@ -88,7 +90,7 @@ def judged(footage: Path, work: Path, seconds: float, missing: float, seed: int)
     library_path = work / f"library-{archive.name}"
     shutil.rmtree(library_path, ignore_errors=True)
     with panorama.open(library_path, create=True) as library:
-        library.index(archive)
+        library.index(archive, model=model)
         for name in truths:
             library.register(name, footage / "eval" / "album" / name)
         return score_entities(library, truths)
@@ -101,10 +103,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, nargs="+", default=[0, 60, 20, 10])
     parser.add_argument("--missing", type=float, default=0.0, help="share of the files that is not there")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--model", default=None)
     arguments = parser.parse_args()
     rows = []
     for seconds in arguments.seconds:
-        scores = judged(arguments.footage, arguments.work, seconds, arguments.missing, arguments.seed)
+        drawn = arguments.missing, arguments.seed, arguments.model
+        scores = judged(arguments.footage, arguments.work, seconds, *drawn)
         columns = [
             np.mean([getattr(s, name) or 0 for s in scores])
             for name in ("average_precision", "f1", "precision", "recall")
