@@ -233,13 +233,14 @@ class Answering:
                 return self._matcher
             embedder = self._embedder()
         _check_embedded(snapshot, embedder)
-        known = self._with_every_view(snapshot, embedder)  # not under the lock: plain SQL need not wait
+        # Not under the lock: plain SQL need not wait.
+        known = self._with_every_view(snapshot, embedder)
+        scenes = self._places_of(known).scenes
         with self._lock:
             if self._snapshot is snapshot and self._matcher is not None:
                 return self._matcher
             source = SnapshotVectors(self._store, known, embedder, self._indexes)
             calibrations = calibrations_for(embedder, snapshot.settings)
-            scenes = self._indexes.places(known).scenes
             sightings = CatalogSightings(self._store, known, embedder, calibrations, scenes, self._known)
             threads = Threads.here().scan
             matcher = AlbumMatcher(source, embedder, calibrations, sightings, threads=threads)
