@@ -97,6 +97,19 @@ def test_a_dark_night_is_not_black(tmp_path: Path, fake_proposer: None) -> None:
     assert len(seen) == len(shares) and not any(seen)  # no track ended
 
 
+@pytest.mark.parametrize(("black_seconds", "told"), [(5, True), (12, False)])
+def test_what_is_dark_for_long_is_no_fade(black_seconds: int, told: bool) -> None:
+    finder = FadeFinder()
+    shots: list[int] = []
+    pictures = [*steady(1), *BLACK * (10 * black_seconds), *dimmed(2, IN), *steady(2)]
+    for number, picture in enumerate(pictures):
+        grids = [pictures[n].astype(np.int16) for n in (max(number - 1, 0), number)]
+        fade = finder.look(number / 10, picture.astype(np.float32), [number - 1, number], grids)
+        assert told or fade.lit_at is None
+        shots += [] if fade.shot_at is None else [fade.shot_at]
+    assert shots == ([15 + 10 * black_seconds] if told else [])
+
+
 def test_a_cut_to_black_and_out_of_it_is_one_shot_that_begins(tmp_path: Path, fake_proposer: None) -> None:
     assert cuts([*steady(1), *BLACK * 2, *steady(2)], tmp_path) == [17]
 

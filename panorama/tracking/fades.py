@@ -26,6 +26,9 @@ FADING_SHARE = 0.8
 OUT_SECONDS = 2.0
 """How long a picture may take to fade: of so long the one with the most contrast is kept."""
 
+BLACK_SECONDS = 10.0
+"""What is black for longer is no fade: a night after the lamp went out, in which headlights come and go."""
+
 IN_SECONDS = 1.0
 """So long is waited for the next one to come."""
 
@@ -52,6 +55,7 @@ class FadeFinder:
     def _forget(self) -> None:
         self._recent: deque[tuple[float, float, NDArray[np.float32]]] = deque()  # seconds, contrast, cells
         self._is_black = False
+        self._black_since = 0.0
         self._before: NDArray[np.float32] | None = None  # the picture that went black
         self._lit: tuple[int, float] | None = None  # the frame at which it came back, and seconds
 
@@ -73,12 +77,15 @@ class FadeFinder:
             frames, grids: numbers and small pictures of the frames from the last sample to this one.
         """
         contrast = float(cells.std())
+        if self._is_black and seconds - self._black_since > BLACK_SECONDS:
+            self._forget()
         black = self._black(contrast, grids)
         lit_at = shot_at = None
         if len(black):
             shot_at = self._decided()  # it went black again
             self._before = self._most() if self._before is None else self._before
             self._recent.clear()
+            self._black_since = self._black_since if self._is_black else seconds
             self._is_black = int(black[-1]) == len(frames) - 1
             if self._before is not None and not self._is_black:
                 lit_at = frames[int(black[-1]) + 1]
