@@ -38,6 +38,7 @@ DECIDING = (
     "panorama.query.matches",
     "panorama.query.whole",
     "panorama.source",
+    "panorama.store.ascending",
     "panorama.store.vectors",
     "panorama.store.vector_table",
     "panorama.store.vector_cache",

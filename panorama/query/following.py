@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panorama.query.conditions import Bounds
 from panorama.query.matches import ACCEPTED, Matches
 from panorama.query.plan import Query
+from panorama.store.ascending import rows_in
 
 _MARGIN_SECONDS = 1.5
 """More than the margin of the SQL, which reads its numbers as decimals."""
@@ -53,10 +54,7 @@ class Videos:
 
     def rows_of(self, segments: NDArray[np.int32]) -> NDArray[np.intp]:
         """(S,) the number of a video of each segment, -1 for none."""
-        if not len(self.segments):
-            return np.full(len(segments), -1, np.intp)
-        rows = np.minimum(np.searchsorted(self.segments, segments), len(self.segments) - 1)
-        return np.where(self.segments[rows] == segments, rows, -1)
+        return rows_in(self.segments, segments)
 
 
 def in_time(tracks: pa.Table, bounds: Bounds, margin_seconds: float) -> NDArray[np.bool_]:
@@ -210,12 +208,9 @@ def _times(
     """Seconds (K,) of those of some frames (N,) that there are, and which (N,) those are."""
     known = (frames.column("segment").to_numpy().astype(np.int64) << 32) | frames.column("frame").to_numpy()
     seconds = frames.column("time").to_numpy()
-    if not len(known):
-        return np.zeros(0), np.zeros(len(numbers), np.bool_)
     if not bool(np.all(known[1:] > known[:-1])):
         order = np.argsort(known, kind="stable")
         known, seconds = known[order], seconds[order]
-    wanted = (segments << 32) | numbers
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    there = known[place] == wanted
-    return seconds[place[there]], there
+    rows = rows_in(known, (segments << 32) | numbers)
+    there = rows >= 0
+    return seconds[rows[there]], there

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from panorama.query.decide import Calibration
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.store.ascending import looked_up
 
 GAP_SECONDS = 0.5
 """A track that begins so long after another one ended can still continue it."""
@@ -126,11 +127,8 @@ class SceneBests:
 
     def of(self, scenes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Best value and whether it is shown of some scenes (N,); -inf and False of one that is not known."""
-        if not len(self.scenes):
-            return np.full(len(scenes), -np.inf), np.zeros(len(scenes), np.bool_)
-        place = np.minimum(np.searchsorted(self.scenes, scenes), len(self.scenes) - 1)
-        known = self.scenes[place] == scenes
-        return np.where(known, self.best[place], -np.inf), known & self.shown[place]
+        best = looked_up(self.scenes, self.best, scenes, -np.inf)
+        return best, looked_up(self.scenes, self.shown, scenes, False)
 
     def with_others(self, others: SceneBests) -> SceneBests:
         """These scenes and those; of one that both know, the better value."""

@@ -23,6 +23,7 @@ from panorama.query.decide import (
     normalise,
     pool,
 )
+from panorama.store.ascending import rows_in
 
 SCAN_ROWS = 16_384
 """Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
@@ -118,11 +119,8 @@ class TrackRows:
     def of_ids(self, track_ids: NDArray[np.int64]) -> NDArray[np.intp]:
         """Numbers, ascending, of those of the tracks that are here."""
         ascending = self.track_ids if self.by_id is None else self.track_ids[self.by_id]
-        if not len(ascending):
-            return np.zeros(0, np.intp)
-        wanted = np.unique(track_ids)
-        place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-        found = place[ascending[place] == wanted]
+        rows = rows_in(ascending, np.unique(track_ids))
+        found = rows[rows >= 0]
         return found if self.by_id is None else np.sort(self.by_id[found])
 
     def of_rows(self, rows: NDArray[np.intp], owners: NDArray[np.int64]) -> NDArray[np.intp]:

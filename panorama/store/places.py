@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.ascending import rows_in
 from panorama.store.scenes import Scenes, find_scenes
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
@@ -84,7 +85,6 @@ class PlaceTables:
         for table in COLUMNS:
             self._tables(table, wait)
         forget_others(self.snapshot.root, _files(self.snapshot))
-        _ = self.scenes  # found once for a state of the videos
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""
@@ -169,7 +169,7 @@ class PlaceTables:
         wanted = np.asarray(track_ids, np.int64)
         if not bool(np.all(wanted[1:] > wanted[:-1])):
             wanted = np.unique(wanted)
-        wanted = wanted[_among(segment_of(wanted), self.snapshot.live_segments)]
+        wanted = wanted[rows_in(self.snapshot.live_segments, segment_of(wanted)) >= 0]
         parts = [(file, file.find(wanted)) for file in self._tables(table)]
         parts = [(file, at) for file, at in parts if len(at)]
         owners = np.empty(sum(len(at) for _, at in parts), np.int64)
@@ -183,14 +183,6 @@ class PlaceTables:
             order = np.argsort(owners, kind="stable")
             owners, found = owners[order], found[order]
         return owners, found
-
-
-def _among(values: NDArray[np.int32], ascending: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which values are in an array in ascending order."""
-    if not len(ascending):
-        return np.zeros(len(values), np.bool_)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.asarray(ascending[place] == values)
 
 
 def _stretches(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import natural_key
+from panorama.store.ascending import looked_up
 from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.snapshot import Snapshot
 
@@ -76,39 +77,20 @@ class Scenes:
 
     def of(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
         """(T,) the scene of each shot; of one that is alone, its own number."""
-        return _looked_up(shots, self.shots, self.numbers)
+        return looked_up(self.shots, self.numbers, shots, shots)
 
     def begun(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
         """(T,) the shot of an earlier video that each goes on with; itself where there is none."""
-        return _looked_up(shots, self.shots, self.goes_on)
+        return looked_up(self.shots, self.goes_on, shots, shots)
 
     def seconds_before(self, segments: NDArray[np.int32]) -> NDArray[np.float64]:
         """(T,) what has to be added to times of some videos so that they run on; 0 of one that begins."""
-        place, known = _places_among(segments, self.segments)
-        return np.where(known, self.seconds[place], 0.0) if len(self.segments) else np.zeros(len(segments))
+        return looked_up(self.segments, self.seconds, segments, 0.0)
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         """The videos that some go on with, and those that go on with one of these."""
         ahead = self.before[np.isin(self.segments, segments)]
         return np.concatenate([ahead, self.segments[np.isin(self.before, segments)]])
-
-
-def _looked_up(
-    shots: NDArray[np.int64], known: NDArray[np.int64], values: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """(T,) the value of each shot; itself where it is not known."""
-    place, found = _places_among(shots, known)
-    return np.where(found, values[place], shots) if len(known) else shots
-
-
-def _places_among(
-    wanted: NDArray[np.integer], ascending: NDArray[np.integer]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each of some numbers would be, and whether it is there."""
-    if not len(ascending):
-        return np.zeros(len(wanted), np.intp), np.zeros(len(wanted), np.bool_)
-    place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return place, np.asarray(ascending[place] == wanted)
 
 
 def find_scenes(snapshot: Snapshot) -> Scenes:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from panorama.store import settings
 from panorama.store import zones as shapes
+from panorama.store.ascending import looked_up
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
@@ -201,10 +202,7 @@ class Holding:
 
     def rows_of(self, segments: NDArray[np.int32]) -> NDArray[np.int64]:
         """(S,) rows of some segments."""
-        if not len(self.segments):
-            return np.zeros(len(segments), np.int64)
-        place = np.minimum(np.searchsorted(self.segments, segments), len(self.segments) - 1)
-        return np.where(self.segments[place] == segments, self.rows[place], 0)
+        return looked_up(self.segments, self.rows, segments, 0)
 
 
 @dataclass(frozen=True)

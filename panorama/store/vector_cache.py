@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.ascending import rows_in
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
 from panorama.store.lost import FEW_ROWS, ListedFile
@@ -321,7 +322,7 @@ def _select(manifest: Manifest, rows: Rows, files: Sequence[DataFile], snapshot:
 
 
 def _live(rows: Rows, snapshot: Snapshot) -> Rows:
-    live = _among(segment_of(rows.crop_ids), snapshot.live_segments)
+    live = rows_in(snapshot.live_segments, segment_of(rows.crop_ids)) >= 0
     return rows if live.all() else rows[live]
 
 
@@ -339,11 +340,3 @@ def _unique(rows: Rows) -> Rows:
     """Each crop once: two processes may have embedded it at the same time."""
     _, first = np.unique(rows.crop_ids, return_index=True)
     return rows if len(first) == len(rows) else rows[np.sort(first)]
-
-
-def _among(values: NDArray, ordered: NDArray) -> NDArray[np.bool_]:
-    """Which values are in a sorted array."""
-    if not len(ordered):
-        return np.zeros(len(values), np.bool_)
-    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return ordered[place] == values

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.ascending import looked_up, rows_in
 from panorama.store.lost import ListedFile
 from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
@@ -68,11 +69,9 @@ class VectorTable:
     def rows_of(self, crop_ids: NDArray[np.int64]) -> NDArray[np.intp]:
         """Rows of some crops, in the order given; -1 for those without a vector here."""
         wanted = np.asarray(crop_ids, np.int64)
-        if not len(self):
-            return np.full(len(wanted), -1, np.intp)
-        place = np.minimum(np.searchsorted(self._sorted_ids, wanted), len(self) - 1)
-        rows = place if self._order is None else self._order[place]
-        return np.where(self._sorted_ids[place] == wanted, rows, -1)
+        if self._order is None:
+            return rows_in(self.crop_ids, wanted)
+        return looked_up(self._sorted_ids, self._order, wanted, -1)
 
 
 def read_crop_ids(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
