@@ -15,7 +15,7 @@ from panorama.frames import VideoInfo
 from panorama.video import open_video
 from panorama.video.container import PlanarPicture
 from panorama.video.pictures import ArrayPicture
-from panorama.video.planes import scaled
+from panorama.video.planes import cut_frame, scaled
 from panorama.video.reader import stored_box
 
 
@@ -120,6 +120,65 @@ def test_a_part_of_a_noisy_frame_of_any_size_is_the_same_to_the_pixel(size: tupl
     whole = shown.rgb(None, None).astype(int)
     for x1, y1, x2, y2 in ((0, 0, width, height), (7, 3, 20, 16), (width - 1, height - 1, width, height)):
         assert np.abs(shown.part((x1, y1, x2, y2), 256) - whole[y1:y2, x1:x2]).max() <= 1
+
+
+DEEP = ["yuv420p10le", "yuv422p10le", "yuv444p12le", "yuv420p16le"]
+
+
+def noisy(layout: str, width: int, height: int) -> PlanarPicture:
+    """Samples of any value."""
+    frame = av.VideoFrame(width, height, layout)
+    for plane in frame.planes:
+        raw = np.frombuffer(memoryview(plane), "<u2")
+        top = 1 << frame.format.components[0].bits
+        raw[:] = np.random.default_rng(plane.width).integers(0, top, len(raw), np.uint16, endpoint=False)
+    info = VideoInfo("x", "raw", width, height, 0, 1)
+    return PlanarPicture(frame, info, av.video.reformatter.VideoReformatter())
+
+
+@pytest.mark.parametrize("size", [(160, 120), (162, 118), (161, 120), (160, 121)])
+@pytest.mark.parametrize("layout", DEEP)
+def test_a_part_of_samples_of_two_bytes_is_the_same_to_the_bit(layout: str, size: tuple[int, int]) -> None:
+    width, height = size
+    shown = noisy(layout, width, height)
+    whole = shown.rgb(None, None)
+    boxes = ((0, 0, width, height), (7, 3, 20, 16), (31, 40, 90, 99), (width - 1, height - 1, width, height))
+    for x1, y1, x2, y2 in boxes:
+        np.testing.assert_array_equal(shown.part((x1, y1, x2, y2), 256), whole[y1:y2, x1:x2])
+
+
+@pytest.mark.parametrize("layout", [*DEEP, "yuv420p"])
+def test_a_part_takes_no_more_of_the_frame_than_itself(layout: str) -> None:
+    frame = av.VideoFrame(3840, 2160, layout)
+    found = cut_frame(frame, (1001, 501, 1100, 600))
+    assert found is not None
+    part, left, top = found
+    assert (part.width, part.height) <= (104, 104)
+    assert (part.width - left, part.height - top) >= (99, 99)
+
+
+@pytest.mark.parametrize("layout", DEEP)
+def test_brightness_of_deep_samples_is_their_highest_bits(layout: str) -> None:
+    shown = noisy(layout, 64, 36)
+    frame = shown._frame
+    samples = np.frombuffer(memoryview(frame.planes[0]), "<u2").reshape(-1, frame.planes[0].line_size // 2)
+    bits = frame.format.components[0].bits
+    np.testing.assert_array_equal(shown.luma(), samples[:36, :64] >> (bits - 8))
+    assert shown.nbytes == sum(plane.buffer_size for plane in frame.planes) > 64 * 36 * 2
+
+
+@pytest.mark.parametrize("layout", ["yuv420p", "yuv420p10le", "gray", "gray10le", "rgb24", "yuyv422", "nv12"])
+def test_some_rows_and_columns_of_brightness_are_those_of_all(layout: str) -> None:
+    first, second = picture(layout), picture(layout)
+    box = (33, 41, 94, 88)
+    few, inside = first.thinned_luma(18, 32), first.luma_part(box)  # of the planes themselves
+    np.testing.assert_array_equal(few, second.luma()[::6, ::5])
+    np.testing.assert_array_equal(inside, second.luma()[41:88, 33:94])
+    np.testing.assert_array_equal(second.thinned_luma(18, 32), few)
+    shown = ArrayPicture(landscape(), 160, 120)
+    np.testing.assert_array_equal(shown.thinned_luma(18, 32), shown.luma()[::6, ::5])
+    assert shown.thinned_luma(500, 500).shape == (120, 160)
+    assert shown.nbytes == 160 * 120 * 3
 
 
 def test_shrinking_in_steps_is_averaging() -> None:

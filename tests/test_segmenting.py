@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
+import pytest
 
 from panorama.regions import DETECTOR, Regions
-from panorama.tracking.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.tracking.segmenting import (
+    HELD_BYTES,
+    LEAST_HELD,
+    FinishedTrack,
+    FrameClock,
+    SegmentBuilder,
+)
 from panorama.video.pictures import ArrayPicture
 from panorama.video.reader import VideoFrame
 
@@ -107,6 +116,34 @@ def test_no_track_goes_on_over_a_pause_of_the_recording() -> None:
     assert paused(times, {0: NOTHING, 2: NOTHING, 5: SEEN, 6: SEEN}) == [(5, 7, 3601, 3603)]
     # Looked at rarely, over two pauses.
     assert paused([0, 1, 100, 101, 200, 201], {0: SEEN, 4: SEEN}) == [(0, 1, 0, 1), (4, 5, 200, 201)]
+
+
+class Heavy(ArrayPicture):
+    """A picture that says how much memory it takes."""
+
+    weight = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.weight
+
+
+@pytest.mark.parametrize(("share", "held"), [(1, LEAST_HELD), (6, 6), (1000, 20)])
+def test_frames_that_hold_much_are_let_go_of_sooner(share: int, held: int) -> None:
+    clock, alive = FrameClock(), weakref.WeakSet[ArrayPicture]()
+    builder = SegmentBuilder(clock, 4, SIZE)
+
+    def look(second: int) -> None:
+        clock.add(second)
+        shown = Heavy(PICTURE[:, :, ::-1].copy(), *SIZE)
+        shown.weight = HELD_BYTES // share
+        alive.add(shown)
+        better = Regions.of(BOX, np.array([0.5 + second / 50], np.float32), DETECTOR)
+        list(builder.sample(VideoFrame(second, second, second, False, shown), better, PICTURE))
+
+    for second in range(20):
+        look(second)
+    assert len(alive) == held
 
 
 def test_what_did_not_change_over_a_pause_stood_there() -> None:

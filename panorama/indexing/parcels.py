@@ -22,6 +22,9 @@ from panorama.video import PassedFrame, VideoFrame, VideoReader
 MOST_BEGUN = 3
 """Batches that are worked on elsewhere, or wait there: who asks and who answers are seldom busy at once."""
 
+BATCH_BYTES = 48 << 20
+"""Frames of 4K hold so much that four of them are a batch; where samples are deeper than a byte, two."""
+
 MOST_WAITING = 64
 """Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
 
@@ -145,12 +148,27 @@ def guard(parcel: Parcel, stage: str) -> Iterator[None]:
             parcel.give_up()
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How much a step is given at once.
+
+    Attributes:
+        full: how many pictures make a batch.
+        size: how many of them a parcel has.
+        weight: bytes that a parcel holds until the step is over; `BATCH_BYTES` of them make a batch, too.
+    """
+
+    full: int
+    size: Callable[[Parcel], int]
+    weight: Callable[[Parcel], int] = lambda parcel: 0
+
+    def is_full(self, count: int, held: int) -> bool:
+        """Whether so many pictures, which hold so many bytes, are a batch."""
+        return count >= self.full or held >= BATCH_BYTES
+
+
 def batched(
-    parcels: Iterator[Any],
-    stage: str,
-    begin: Callable[[list[Parcel]], End],
-    size: Callable[[Parcel], int],
-    batch: int,
+    parcels: Iterator[Any], stage: str, begin: Callable[[list[Parcel]], End], batch: Batch
 ) -> Generator[Any, None, None]:
     """Parcels in order after a step on many of them at once, whatever their videos.
 
@@ -158,19 +176,19 @@ def batched(
 
     Args:
         begin: begins the step for parcels that have something for it; what it returns ends it.
-        size: how much a parcel has.
         batch: how much makes a batch.
     """
-    step = _Step(stage, begin, size)
+    step = _Step(stage, begin, batch.size)
     waiting: list[Any] = []
-    count = 0
+    count = held = 0
     begun: deque[tuple[list[Any], Callable[[], None]]] = deque()
     for parcel in parcels:
         waiting.append(parcel)
-        count += size(parcel) if isinstance(parcel, Parcel) else 0
-        if count >= batch or len(waiting) >= MOST_WAITING:
+        if isinstance(parcel, Parcel):
+            count, held = count + batch.size(parcel), held + batch.weight(parcel)
+        if batch.is_full(count, held) or len(waiting) >= MOST_WAITING:
             begun.append((waiting, step.begin(waiting)))
-            waiting, count = [], 0
+            waiting, count, held = [], 0, 0
             if len(begun) > MOST_BEGUN:
                 some, end = begun.popleft()
                 end()

@@ -9,7 +9,7 @@ from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError
-from panorama.indexing.parcels import End, Job, Parcel, batched, guard
+from panorama.indexing.parcels import Batch, End, Job, Parcel, batched, guard
 from panorama.indexing.pipeline import Line, Stage
 from panorama.indexing.settings import IngestSettings, Work, check_depth
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -208,7 +208,8 @@ class Indexer:
             return end
 
         ready = self._ready(parcels, self.proposer, _sampled_bytes)
-        yield from batched(ready, "propose", propose, lambda p: len(p.samples), self.work.proposal_batch)
+        batch = Batch(self.work.proposal_batch, lambda p: len(p.samples), _sampled_bytes)
+        yield from batched(ready, "propose", propose, batch)
 
     def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
         followers: dict[Job, _Follower] = {}
@@ -250,8 +251,9 @@ class Indexer:
 
             return end
 
-        ready = self._ready(parcels, self.embedder, lambda p: sum(picture.nbytes for picture in p.pictures))
-        yield from batched(ready, "embed", embed, lambda p: len(p.pictures), self.work.embed_batch)
+        ready = self._ready(parcels, self.embedder, _picture_bytes)
+        batch = Batch(self.work.embed_batch, lambda p: len(p.pictures), _picture_bytes)
+        yield from batched(ready, "embed", embed, batch)
 
 
 def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:
@@ -264,8 +266,11 @@ def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:
 
 def _sampled_bytes(parcel: Parcel) -> int:
     """Of the pictures that the proposer waits for, and of the frames that crops will be cut from."""
-    info = parcel.job.reader.info
-    return sum(sample.small.nbytes + info.width * info.height * 3 // 2 for sample in parcel.samples)
+    return sum(sample.small.nbytes + sample.frame.nbytes for sample in parcel.samples)
+
+
+def _picture_bytes(parcel: Parcel) -> int:
+    return sum(picture.nbytes for picture in parcel.pictures)
 
 
 class _Decoder:
@@ -276,8 +281,6 @@ class _Decoder:
         self._job = job
         self._keyframes_only = keyframes_only
         self._frames: Iterator[VideoFrame | PassedFrame] | None = None
-        info = job.reader.info
-        self._most = max(1, min(PARCEL_FRAMES, PARCEL_BYTES // (info.width * info.height * 3 // 2)))
 
     def fill(self, parcel: Parcel) -> None:
         """Decode the next frames; `over` where there are no more."""
@@ -295,9 +298,11 @@ class _Decoder:
                 if unneeded is None
                 else reader.frames_but(unneeded)
             )
+        held = 0
         for frame in self._frames:
             parcel.frames.append(frame)
-            if len(parcel.frames) == self._most:
+            held += frame.nbytes
+            if len(parcel.frames) == PARCEL_FRAMES or held + frame.nbytes > PARCEL_BYTES:
                 break
         else:
             self.over = True

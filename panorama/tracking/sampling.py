@@ -139,10 +139,10 @@ class Sampler:
         if isinstance(frame, PassedFrame):
             self._shots.pass_over()
             return
-        luma = frame.luma()
-        self._shots.add(frame.index, luma)
+        self._shots.add(frame)
         if not self._schedule.due(frame):
             return
+        luma = frame.luma()
         seen = self._gate.update(luma)
         if self._first is None:
             self._first = self._gate.cells
@@ -231,9 +231,9 @@ class _ShotFinder:
         self.grids: list[NDArray[np.int16]] = []
         self._passed = False
 
-    def add(self, frame: int, luma: NDArray[np.uint8]) -> None:
-        self.frames.append(frame)
-        self.grids.append(self._grid(luma))
+    def add(self, frame: VideoFrame) -> None:
+        self.frames.append(frame.index)
+        self.grids.append(_grid(frame))
 
     def pass_over(self) -> None:
         """A frame came that was not decoded."""
@@ -263,14 +263,13 @@ class _ShotFinder:
     def _look_again(self) -> None:
         """All frames between the two samples; where damage leaves them out, those that came stay."""
         first, last = self.frames[0], self.frames[-1]
-        found = [(frame.index, self._grid(frame.luma())) for frame in self._again(first, last + 1)]
+        found = [(frame.index, _grid(frame)) for frame in self._again(first, last + 1)]
         if found and (found[0][0], found[-1][0]) == (first, last):
             self.frames, self.grids = [index for index, _ in found], [grid for _, grid in found]
 
-    @staticmethod
-    def _grid(luma: NDArray[np.uint8]) -> NDArray[np.int16]:
-        step_y, step_x = max(1, luma.shape[0] // 18), max(1, luma.shape[1] // 32)
-        return luma[::step_y, ::step_x].astype(np.int16)
+
+def _grid(frame: VideoFrame) -> NDArray[np.int16]:
+    return frame.thinned_luma(18, 32).astype(np.int16)
 
 
 def _difference(a: NDArray[np.int16], b: NDArray[np.int16]) -> float:

@@ -112,8 +112,8 @@ class SegmentBuilder:
         self._looks = array("q")  # frames of this shot that were looked at or found unchanged
         self._gap = 1  # frames between the last two looks of any shot
         self._shot_start = 0
-        self._undeveloped: deque[list[tuple[ViewKeeper, View]]] = deque()
-        self._held = max(LEAST_HELD, HELD_BYTES // (size[0] * size[1] * 3 // 2))
+        self._undeveloped: deque[tuple[int, list[tuple[ViewKeeper, View]]]] = deque()
+        self._held_bytes = 0
 
     def sample(
         self, frame: VideoFrame, regions: Regions, small: NDArray[np.uint8]
@@ -138,7 +138,7 @@ class SegmentBuilder:
             if keeper.wants(view.time_seconds, view.quality):
                 keeper.offer(view)
                 offered.append((keeper, view))
-        self._develop(offered)
+        self._develop(offered, frame.nbytes)
         yield from self._finished(ended, len(self._clock))
 
     def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
@@ -151,11 +151,18 @@ class SegmentBuilder:
             quality = view_quality(frame.luma_part(pixels), touches, score)
             yield View(frame.index, frame.time_seconds, box, quality, partial(frame.part, pixels, MAX_SIDE))
 
-    def _develop(self, offered: list[tuple[ViewKeeper, View]]) -> None:
-        """Make the pictures of views that have been kept for some looks: most are soon outdone by another."""
-        self._undeveloped.append(offered)
-        if len(self._undeveloped) > self._held:
-            for keeper, view in self._undeveloped.popleft():
+    def _develop(self, offered: list[tuple[ViewKeeper, View]], nbytes: int) -> None:
+        """Make the pictures of views that have been kept for some looks: most are soon outdone by another.
+
+        Args:
+            nbytes: what the frame of these views holds.
+        """
+        self._undeveloped.append((nbytes, offered))
+        self._held_bytes += nbytes
+        while len(self._undeveloped) > LEAST_HELD and self._held_bytes > HELD_BYTES:
+            oldest, views = self._undeveloped.popleft()
+            self._held_bytes -= oldest
+            for keeper, view in views:
                 if keeper.keeps(view):
                     view.develop()
                 else:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import av
 import cv2
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.video.decoding import decoded_frames, needed_frames, shown_packets, sound_frames
-from panorama.video.planes import cut_frame, scaled
+from panorama.video.planes import cut_frame, in_bytes, luma_plane, scaled, thinned
 from panorama.video.probing import open_source
 from panorama.video.reader import (
     Box,
@@ -34,8 +33,6 @@ from panorama.video.reader import (
 from panorama.video.sparing import PassedOver
 from panorama.video.stamps import FrameClock, Stamp, table_of
 
-PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
-
 
 class PlanarPicture(Picture):
     """A decoded frame, converted from its own planes when asked."""
@@ -46,12 +43,16 @@ class PlanarPicture(Picture):
         self._scaler = scaler
         self._luma: NDArray[np.uint8] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        return sum(plane.buffer_size for plane in self._frame.planes)
+
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = self._stored(box)
         # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
         scaler = VideoReformatter()
         found = cut_frame(self._frame, (x1, y1, x2, y2))
-        # More bits or fewer planes: such video is rare, and is converted whole.
+        # Other planes: such video is rare, and is converted whole.
         source, left, top = found or (self._frame, x1, y1)
         whole = _rgb(scaler, source, source.width, source.height)
         rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
@@ -60,7 +61,27 @@ class PlanarPicture(Picture):
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = self._stored(box)
-        return self.luma()[y1:y2, x1:x2]
+        return self._luma_of(lambda luma: luma[y1:y2, x1:x2])
+
+    def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        return self._luma_of(lambda luma: thinned(luma, rows, columns))
+
+    def luma(self) -> NDArray[np.uint8]:
+        if self._luma is None:
+            self._luma = self._luma_of(lambda luma: luma)
+        return self._luma
+
+    def _luma_of(self, picked: Callable[[NDArray], NDArray]) -> NDArray[np.uint8]:
+        """Brightness of some pixels; no others are converted where that can be left out."""
+        if self._luma is not None:
+            return picked(self._luma)
+        plane = luma_plane(self._frame)
+        if plane is not None:
+            return in_bytes(picked(plane[0]), plane[1])
+        grey = luma_plane(VideoReformatter().reformat(self._frame, format="gray", threads=1))
+        assert grey is not None  # one plane of bytes
+        self._luma = in_bytes(*grey)
+        return picked(self._luma)
 
     def _stored(self, box: Box) -> Box:
         """Where a box of the displayed picture lies in the frame as stored, in whole pixels around it."""
@@ -72,19 +93,6 @@ class PlanarPicture(Picture):
             y1, y2 = (side * height / shown[1] for side in (box[1], box[3]))
             box = math.floor(x1), math.floor(y1), math.ceil(x2), math.ceil(y2)
         return stored_box(box, self._info.rotation, self._info.mirrored, width, height)
-
-    def luma(self) -> NDArray[np.uint8]:
-        if self._luma is None:
-            self._luma = self._luma_plane()
-        return self._luma
-
-    def _luma_plane(self) -> NDArray[np.uint8]:
-        frame = self._frame
-        if not _has_plain_luma(frame.format):
-            frame = VideoReformatter().reformat(frame, format="gray", threads=1)
-        plane = frame.planes[0]
-        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
-        return rows[: frame.height, : frame.width]
 
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
         size = fit_size(width, height, self._info.width, self._info.height)
@@ -116,14 +124,6 @@ def _rgb(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int
     )
     pixels = made.to_ndarray()
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB) if changed else pixels, np.uint8)
-
-
-def _has_plain_luma(pixel_format: Any) -> bool:
-    """Whether plane 0 is brightness in one byte a pixel."""
-    name = pixel_format.name
-    if pixel_format.components[0].bits != 8 or name in PACKED_YUV:
-        return False
-    return bool(name.startswith(("yuv", "nv", "gray")))
 
 
 class ContainerReader(VideoReader):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
+from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
     FrameTable,
@@ -58,6 +59,10 @@ class ArrayPicture(Picture):
         self._bgr = bgr
         self._displayed = (displayed_width, displayed_height)
 
+    @property
+    def nbytes(self) -> int:
+        return self._bgr.nbytes
+
     def luma(self) -> NDArray[np.uint8]:
         return np.asarray(cv2.cvtColor(self._bgr, cv2.COLOR_BGR2GRAY), np.uint8)
 
@@ -77,6 +82,10 @@ class ArrayPicture(Picture):
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         return np.asarray(cv2.cvtColor(self._cut(box), cv2.COLOR_BGR2GRAY), np.uint8)
+
+    def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        few = np.ascontiguousarray(thinned(self._bgr, rows, columns))
+        return np.asarray(cv2.cvtColor(few, cv2.COLOR_BGR2GRAY), np.uint8)
 
     def _cut(self, box: Box) -> NDArray[np.uint8]:
         """The pixels of a box of the displayed picture; one of another size is brought to that size first."""

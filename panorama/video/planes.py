@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 CHROMA_STEPS = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}
 """Pixels per chroma sample, across and down."""
 
+PLANAR = re.compile(r"yuvj?(?P<chroma>420|422|444)p(?P<deep>(?:9|10|12|14|16)le)?")
+"""Formats of three planes, of one byte a sample or, deeper, of two."""
+
+PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
+
 
 def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.VideoFrame, int, int] | None:
     """A frame of the box x1, y1, x2, y2 alone, and where the box begins in it: chroma is cut in whole steps.
@@ -21,28 +27,59 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
     The scaler makes of it, unscaled, exactly the pixels that it makes of the whole frame.
 
     Returns:
-        None where the frame has not three planes of one byte a sample, or an odd height: the scaler takes
-        another way for odd heights, with other colours.
+        None where the frame has not three planes, or an odd height: the scaler takes another way for odd
+        heights, with other colours, and where samples are deeper than a byte for odd widths, too.
     """
     name = frame.format.name
-    steps = CHROMA_STEPS.get(name.removeprefix("yuvj").removeprefix("yuv").removesuffix("p"))
-    if steps is None or not name.startswith("yuv") or frame.height % 2:
+    layout = PLANAR.fullmatch(name)
+    if layout is None or frame.height % 2 or (layout["deep"] and frame.width % 2):
         return None
+    steps = CHROMA_STEPS[layout["chroma"]]
     x1, y1, x2, y2 = box
-    left, top = x1 // 2 * 2, y1 // 2 * 2
-    right, bottom = min(-(-x2 // 2) * 2, frame.width), -(-y2 // 2) * 2
+    # Chroma of deeper samples is interpolated from the step beside it.
+    beside = 2 if layout["deep"] else 0
+    left, top = (max(first - beside, 0) // 2 * 2 for first in (x1, y1))
+    right = min(-(-(x2 + beside) // 2) * 2, frame.width)
+    bottom = min(-(-(y2 + beside) // 2) * 2, frame.height)
     part = type(frame)(right - left, bottom - top, name)
     part.colorspace, part.color_range = frame.colorspace, frame.color_range
     for number, (source, target) in enumerate(zip(frame.planes, part.planes, strict=True)):
         across, down = steps if number else (1, 1)
         window = np.s_[top // down : -(-bottom // down), left // across : -(-right // across)]
-        pixels = _plane(source)[window]
-        _plane(target)[: pixels.shape[0], : pixels.shape[1]] = pixels
+        pixels = _plane(source, bool(layout["deep"]))[window]
+        _plane(target, bool(layout["deep"]))[: pixels.shape[0], : pixels.shape[1]] = pixels
     return part, x1 - left, y1 - top
 
 
-def _plane(plane: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
+def luma_plane(frame: av.VideoFrame) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], int] | None:
+    """(H, W) the samples of plane 0 where they are brightness, a view, and how many bits each has.
+
+    Returns:
+        None where plane 0 holds something else as well, or samples whose bytes are in another order.
+    """
+    name, bits = frame.format.name, frame.format.components[0].bits
+    if name in PACKED_YUV or not name.startswith(("yuv", "nv", "gray")):
+        return None
+    if bits != 8 and not (name.startswith(("yuv", "gray")) and name.endswith("le")):
+        return None
+    return _plane(frame.planes[0], bits > 8)[: frame.height, : frame.width], bits
+
+
+def in_bytes(samples: NDArray[np.uint8] | NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:
+    """The highest 8 bits of samples of so many."""
+    if samples.dtype == np.uint8:
+        return np.asarray(samples, np.uint8)
+    return np.right_shift(samples, bits - 8, dtype=np.uint16).astype(np.uint8)
+
+
+def thinned(luma: NDArray, rows: int, columns: int) -> NDArray:
+    """(H, W) as every so many-th row and column, so that at least that many are left; a view."""
+    return luma[:: max(1, luma.shape[0] // rows), :: max(1, luma.shape[1] // columns)]
+
+
+def _plane(plane: Any, deep: bool) -> NDArray:
+    kind = np.dtype("<u2") if deep else np.dtype(np.uint8)
+    return np.frombuffer(memoryview(plane), kind).reshape(-1, plane.line_size // kind.itemsize)
 
 
 def strided(luma: NDArray[np.uint8], along: int) -> NDArray[np.uint8]:

@@ -26,6 +26,11 @@ Box = tuple[int, int, int, int]
 class Picture(ABC):
     """The pixels of one frame, converted only when asked for."""
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory that the pixels take as they were decoded."""
+
     @abstractmethod
     def luma(self) -> NDArray[np.uint8]:
         """(H, W) uint8 brightness as stored, not turned, mirrored or stretched; a view where it can be."""
@@ -41,6 +46,10 @@ class Picture(ABC):
     @abstractmethod
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         """Brightness inside a box of the displayed picture, as stored, not turned, mirrored or stretched."""
+
+    @abstractmethod
+    def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        """Brightness of every so many-th row and column, so that at least that many are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,16 @@ class VideoFrame:
     is_keyframe: bool
     picture: Picture
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that the frame takes."""
+        return self.picture.nbytes
+
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8: the Y plane as decoded, NOT turned, mirrored or stretched; gray if there is none."""
+        """(H, W) uint8: the Y plane as decoded, NOT turned, mirrored or stretched; gray if there is none.
+
+        Of samples with more than 8 bits, the highest 8.
+        """
         return self.picture.luma()
 
     def rgb(self, width: int | None = None, height: int | None = None) -> NDArray[np.uint8]:
@@ -83,6 +100,10 @@ class VideoFrame:
         """Brightness in a box of the displayed frame, NOT turned, mirrored or stretched; a view if it can."""
         return self.picture.luma_part(box)
 
+    def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        """Every so many-th row and column of `luma()`, at least that many where there are; not the rest."""
+        return self.picture.thinned_luma(rows, columns)
+
 
 @dataclass(frozen=True, slots=True)
 class PassedFrame:
@@ -91,6 +112,11 @@ class PassedFrame:
     index: int
     pts: int
     time_seconds: float
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing was decoded."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
