@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class VideoInfo:
         streams: moving pictures that the file holds; one of them is read.
         mirrored: whether what readers return was also mirrored left to right, after it was turned.
         assumed_rate: whether the file tells neither times nor a rate; the demuxer's habit is taken.
+        hdr: how light of high dynamic range is encoded, "pq" or "hlg"; "" for ordinary video. Readers return
+            colours as an ordinary screen shows them.
     """
 
     path: str
@@ -37,6 +40,7 @@ class VideoInfo:
     streams: int = 1
     mirrored: bool = False
     assumed_rate: bool = False
+    hdr: Literal["", "pq", "hlg"] = ""
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.height <= 0:

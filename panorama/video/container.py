@@ -15,6 +15,7 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.video import hdr
 from panorama.video.decoding import decoded_frames, needed_frames, shown_packets, sound_frames
 from panorama.video.planes import cut_frame, in_bytes, luma_plane, scaled, thinned
 from panorama.video.probing import open_source
@@ -54,10 +55,10 @@ class PlanarPicture(Picture):
         found = cut_frame(self._frame, (x1, y1, x2, y2))
         # Other planes: such video is rare, and is converted whole.
         source, left, top = found or (self._frame, x1, y1)
-        whole = _rgb(scaler, source, source.width, source.height)
+        whole = self._rgb(scaler, source, source.width, source.height)
         rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
         size = at_most(longest, box[2] - box[0], box[3] - box[1])
-        return rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else scaled(rgb, *size)
+        return self._shown(rgb.copy() if size == (rgb.shape[1], rgb.shape[0]) else scaled(rgb, *size))
 
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = self._stored(box)
@@ -98,9 +99,24 @@ class PlanarPicture(Picture):
         size = fit_size(width, height, self._info.width, self._info.height)
         turned = self._info.rotation in (90, 270)
         width, height = (size[1], size[0]) if turned else size
-        return self._turned(_rgb(self._scaler, self._frame, width, height))
+        return self._shown(self._turned(self._rgb(self._scaler, self._frame, width, height)))
 
-    def _turned(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _rgb(self, scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray:
+        """(height, width, 3) of a frame as stored: uint8, or uint16 where it is of high dynamic range."""
+        if self._info.hdr:
+            return _made(scaler, frame, width, height, "rgb48le")
+        # Where it also scales, the scaler has vector code for one order of the channels, none for the other.
+        changed = (width, height) != (frame.width, frame.height)
+        pixels = _made(scaler, frame, width, height, "bgr24" if changed else "rgb24")
+        return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB) if changed else pixels, np.uint8)
+
+    def _shown(self, rgb: NDArray) -> NDArray[np.uint8]:
+        """Colours as an ordinary screen shows them."""
+        if not self._info.hdr:
+            return rgb
+        return hdr.shown(rgb, self._info.hdr)
+
+    def _turned(self, rgb: NDArray) -> NDArray:
         """From the picture as stored to the picture as displayed."""
         quarter_turns, mirrored = self._info.rotation // 90, self._info.mirrored
         if not quarter_turns and not mirrored:
@@ -109,21 +125,17 @@ class PlanarPicture(Picture):
         return np.ascontiguousarray(turned[:, ::-1] if mirrored else turned)
 
 
-def _rgb(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray[np.uint8]:
-    """(height, width, 3) uint8 of a frame as stored."""
-    # Where it also scales, the scaler has vector code for one order of the channels and none for the other.
-    changed = (width, height) != (frame.width, frame.height)
+def _made(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int, layout: str) -> NDArray:
     made = scaler.reformat(
         frame,
         width=width,
         height=height,
-        format="bgr24" if changed else "rgb24",
+        format=layout,
         interpolation="AREA",
         dst_color_range=ColorRange.JPEG,
         threads=1,
     )
-    pixels = made.to_ndarray()
-    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB) if changed else pixels, np.uint8)
+    return made.to_ndarray()
 
 
 class ContainerReader(VideoReader):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import cv2
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import av
+
+_Sample = TypeVar("_Sample", np.uint8, np.uint16)
 
 CHROMA_STEPS = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}
 """Pixels per chroma sample, across and down."""
@@ -41,14 +43,25 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
     left, top = (max(first - beside, 0) // 2 * 2 for first in (x1, y1))
     right = min(-(-(x2 + beside) // 2) * 2, frame.width)
     bottom = min(-(-(y2 + beside) // 2) * 2, frame.height)
-    part = type(frame)(right - left, bottom - top, name)
-    part.colorspace, part.color_range = frame.colorspace, frame.color_range
+    part = _frame_like(frame, right - left, bottom - top, bool(layout["deep"]))
     for number, (source, target) in enumerate(zip(frame.planes, part.planes, strict=True)):
         across, down = steps if number else (1, 1)
         window = np.s_[top // down : -(-bottom // down), left // across : -(-right // across)]
         pixels = _plane(source, bool(layout["deep"]))[window]
         _plane(target, bool(layout["deep"]))[: pixels.shape[0], : pixels.shape[1]] = pixels
     return part, x1 - left, y1 - top
+
+
+def _frame_like(frame: av.VideoFrame, width: int, height: int, deep: bool) -> av.VideoFrame:
+    """A frame of another size, of the same format and matrix, with pixels of any kind."""
+    if deep:
+        # Only the scaler's frames say also where chroma lies between the pixels, and there it counts.
+        from av.video.reformatter import VideoReformatter
+
+        return VideoReformatter().reformat(frame, width, height, interpolation="POINT", threads=1)
+    part = type(frame)(width, height, frame.format.name)
+    part.colorspace, part.color_range = frame.colorspace, frame.color_range
+    return part
 
 
 def luma_plane(frame: av.VideoFrame) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], int] | None:
@@ -89,16 +102,16 @@ def strided(luma: NDArray[np.uint8], along: int) -> NDArray[np.uint8]:
     return luma[rows, columns]
 
 
-def halved(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+def halved(picture: NDArray[_Sample], width: int, height: int) -> NDArray[_Sample]:
     """A plane or picture halved by averages, as often as that leaves at least (width, height)."""
     while picture.shape[0] >= 2 * height and picture.shape[1] >= 2 * width and min(picture.shape[:2]) > 1:
         half = (picture.shape[1] // 2, picture.shape[0] // 2)
         even = picture[: 2 * half[1], : 2 * half[0]]
-        picture = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), np.uint8)
+        picture = np.asarray(cv2.resize(even, half, interpolation=cv2.INTER_AREA), picture.dtype)
     return picture
 
 
-def scaled(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+def scaled(picture: NDArray[_Sample], width: int, height: int) -> NDArray[_Sample]:
     """A plane or picture at another size, shrunk by averaging.
 
     Halving is the one ratio for which averaging is quick, so it is halved as long as that does not shrink
@@ -107,4 +120,5 @@ def scaled(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.ui
     picture = halved(picture, width, height)
     if picture.shape[:2] == (height, width):
         return picture
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
+    made = cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(made, picture.dtype)

@@ -20,6 +20,7 @@ from av.video.stream import VideoStream
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
+from panorama.video.hdr import TRANSFERS
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
 OPEN_OPTIONS = {"protocol_whitelist": "file"}
@@ -250,6 +251,7 @@ def _source(
         streams=len(_moving(container)),
         mirrored=mirrored,
         assumed_rate=assumed,
+        hdr=TRANSFERS.get(stream.codec_context.color_trc, ""),
     )
     return Source(
         path=path,
