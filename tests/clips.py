@@ -259,6 +259,14 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "mpeg4-b.avi": lambda p: write_video(p, "mpeg4", b_frames=2),
     "motion-jpeg.avi": lambda p: write_video(p, "mjpeg", pixel_format="yuvj420p"),
     "mpeg2.mpg": lambda p: write_video(p, "mpeg2video", b_frames=2),
+    "broadcast.mxf": lambda p: write_video(p, "mpeg2video", b_frames=2),
+    "windows.asf": lambda p: write_video(p, "wmv2"),
+    "phone.3g2": lambda p: write_video(p, "mpeg4"),
+    "flash.f4v": lambda p: write_video(p, "libx264", codec_options=H264),
+    "real.rm": lambda p: write_video(p, "rv20"),
+    "vp9.ivf": lambda p: write_video(
+        p, "libvpx-vp9", codec_options={"cpu-used": "8", "deadline": "realtime"}
+    ),
     "mpeg1.mpg": lambda p: write_video(p, "mpeg1video"),
     "sorenson.flv": lambda p: write_video(p, "flv"),
     "vp9.webm": lambda p: write_video(

@@ -37,6 +37,13 @@ def test_folder_is_searched_below_and_sorted(tmp_path: Path) -> None:
     assert {v.root for v in found.videos} == {tmp_path}
 
 
+def test_files_of_studios_phones_and_recorders_are_videos(tmp_path: Path) -> None:
+    names = ["a.mxf", "b.dv", "c.asf", "d.3g2", "e.f4v", "f.rm", "g.y4m", "h.IVF", "i.obu", "j.m2p"]
+    for name in names:
+        touch(tmp_path / name)
+    assert [v.name for v in find_videos([tmp_path]).videos] == names
+
+
 def test_unknown_suffixes_in_folders_are_counted(tmp_path: Path) -> None:
     for name in ("a.mp4", "notes.txt", "more/other.TXT", "more/README"):
         touch(tmp_path / name)

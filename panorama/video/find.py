@@ -16,7 +16,9 @@ from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, picture_states
 
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
-    | {".ts", ".mts", ".m2ts", ".wmv", ".3gp", ".ogv", ".vob"}
+    | {".ts", ".mts", ".m2ts", ".tp", ".trp", ".wmv", ".asf", ".3gp", ".3g2", ".ogv", ".vob", ".f4v", ".qt"}
+    | {".mxf", ".dv", ".divx", ".rm", ".rmvb", ".wtv", ".tod", ".dav", ".m2p", ".mpe", ".nut"}
+    | {".ivf", ".obu", ".y4m", ".m1v"}
     | {".h264", ".264", ".h265", ".265", ".hevc", ".mjpeg", ".m2v"}  # streams without a container
 )
 _BLOCK_BYTES = 1 << 20
