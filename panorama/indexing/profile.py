@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import UsageError
-from panorama.indexing.settings import IngestSettings, Work
+from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.quick_looks import note_quick_look
@@ -120,8 +120,8 @@ def prepare(
     asked: IngestSettings | None,
     redo: bool,
     depth: int | None = None,
-) -> tuple[Indexer, frozenset[str]]:
-    """The stages for an `index`, and the hashes of settings whose videos it leaves as they are.
+) -> tuple[Indexer, Kept]:
+    """The stages for an `index`, and which videos it leaves as they are.
 
     Who names settings wants them for all videos named, and keeps what comes of it: a later `index` without
     must not throw away what was looked at more often. It gives new videos the profile; those that named
@@ -129,7 +129,7 @@ def prepare(
 
     Args:
         asked: settings that the caller names, None for those of the profile.
-        redo: do those again, too.
+        redo: do those again, too, and what an earlier version indexed.
         depth: of crops, instead of that of the settings.
     """
     # Loaded here: who only tells the profile needs nothing that decodes or tracks.
@@ -146,9 +146,8 @@ def prepare(
         past = store.setting(PAST, [])
         if (kept := _with(asdict(replace(asked, depth=None)), past)) != past:
             store.put_setting(PAST, kept)
-    if asked is not None or redo:
-        return indexer, frozenset()
-    return indexer, _hashes(store, proposer)
+    hashes = frozenset() if asked is not None or redo else _hashes(store, proposer)
+    return indexer, Kept(hashes, older=not redo)
 
 
 def _hashes(store: Store, proposer: Proposer) -> frozenset[str]:

@@ -13,6 +13,7 @@ from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.renames import follow_renames, row_of
 from panorama.indexing.rows import SegmentRows
+from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import composed, counted
@@ -67,8 +68,7 @@ def index_paths(
     found: Found,
     hooks: Hooks | None = None,
     side_by_side: bool = True,
-    kept: frozenset[str] = frozenset(),
-    redo: bool = False,
+    kept: Kept | None = None,
 ) -> IndexReport:
     """Index what `find_videos` found; each video is committed when it and those before it are done.
 
@@ -76,8 +76,7 @@ def index_paths(
 
     Args:
         side_by_side: a thread for each stage; the segments are the same, byte for byte, without.
-        kept: hashes of other settings; videos indexed with these stay as they are.
-        redo: also what an earlier version indexed, that kept less of it.
+        kept: which videos stay as they are; None for those of the indexer's settings alone.
     """
     hooks = hooks or Hooks()
     nothing = IndexReport.of_nothing(found)
@@ -90,7 +89,7 @@ def index_paths(
         indexer.work.threads.lent(),
         products_alone(),
     ):
-        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept, redo).run(side_by_side)
+        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept or Kept()).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
@@ -133,8 +132,7 @@ class _Run:
         hooks: Hooks,
         gate: PauseGate,
         claims: Claims,
-        kept: frozenset[str],
-        redo: bool,
+        kept: Kept,
     ) -> None:
         self._store = store
         self._indexer = indexer
@@ -143,7 +141,6 @@ class _Run:
         self._gate = gate
         self._claims = claims
         self._kept = kept
-        self._redo = redo
         self._threads = indexer.work.threads
         self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
         self._outcomes: list[FileOutcome] = []
@@ -211,9 +208,7 @@ class _Run:
         sample = content_sample(video.path)
         if known is not None and self._is_unchanged(known, state, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-            kept = known.settings_hash in self._kept
-            again = self._redo and known.is_older and not deeper
-            if deeper or kept or (known.settings_hash == self._settings_hash and not again):
+            if deeper or self._kept.holds(known.settings_hash, self._settings_hash, known.is_older):
                 note = KNOWN_CONTENT if uri in self._moved else "unchanged since it was indexed"
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
@@ -259,10 +254,10 @@ class _Run:
         if self._indexer.settings.keyframes_only:
             return self._store.live_settings(content)  # a quick look replaces nothing
         live = self._store.live_settings(content)
-        if live in self._kept:
+        if live in self._kept.hashes:
             return live
         segment = self._store.live_segment(content, self._settings_hash)
-        if segment is None or (self._redo and self._store.is_older(segment)):
+        if segment is None or (not self._kept.older and self._store.is_older(segment)):
             return None
         return self._settings_hash
 

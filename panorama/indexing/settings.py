@@ -100,6 +100,23 @@ class Work:
         return here if self.network_threads is None else replace(here, network=self.network_threads)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which videos an `index` leaves as they are.
+
+    Attributes:
+        hashes: of settings other than its own; what was indexed with these stays.
+        older: whether what an earlier version indexed stays, which kept less of it.
+    """
+
+    hashes: frozenset[str] = frozenset()
+    older: bool = True
+
+    def holds(self, settings_hash: str, own_hash: str, is_older: bool) -> bool:
+        """Whether a video stays that was indexed with these settings, where an `index` has its own."""
+        return settings_hash in self.hashes or (settings_hash == own_hash and (self.older or not is_older))
+
+
 def check_depth(depth: int | None, embedder: Embedder) -> None:
     """Refuse a depth that an embedder does not have.
 

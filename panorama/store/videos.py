@@ -95,7 +95,7 @@ _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
 """
-_LIVE_AND_OLDER = f"SELECT {_IS_OLDER} FROM segments s WHERE s.segment_id = :segment"
+_OLDER = f"SELECT {_IS_OLDER} FROM segments s WHERE s.segment_id = :segment"
 _LIVE_SETTINGS = """
 SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state = 'live'
 ORDER BY segment_id DESC LIMIT 1
@@ -161,7 +161,7 @@ def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int 
 
 def is_older(tx: Transaction, segment: int) -> bool:
     """Whether an earlier version made a segment, that kept less than this one; see `KnownFile`."""
-    return bool(tx.scalar(_LIVE_AND_OLDER, segment=segment))
+    return bool(tx.scalar(_OLDER, segment=segment))
 
 
 def live_settings(tx: Transaction, content_hash: str) -> str | None:

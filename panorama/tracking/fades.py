@@ -61,7 +61,7 @@ class FadeFinder:
 
     def shows_black(self, cells: NDArray[np.float32]) -> bool:
         """Whether the last sample or this one is black: what a cut between them says is told here."""
-        return (self._before is not None and self._is_black) or float(cells.std()) < self._limit()
+        return self._is_black or float(cells.std()) < self._limit()
 
     def look(
         self,
@@ -106,9 +106,8 @@ class FadeFinder:
     def _black(self, contrast: float, grids: Sequence[NDArray[np.int16]]) -> NDArray[np.intp]:
         """Which frames since the last sample show nothing; looked for only where the picture fades."""
         if not self._is_black:
-            most = max((one[1] for one in self._recent), default=0.0)
             least = min(contrast, self._recent[-1][1]) if self._recent else contrast
-            if least >= FADING_SHARE * most:
+            if least >= FADING_SHARE * self._most_contrast():
                 return np.zeros(0, np.intp)
         limit = self._limit()
         return np.flatnonzero([grid.std() < limit for grid in grids])
@@ -116,8 +115,10 @@ class FadeFinder:
     def _limit(self) -> float:
         """The contrast below which a picture is black."""
         before = 0.0 if self._before is None else float(self._before.std())
-        most = max((one[1] for one in self._recent), default=0.0)
-        return min(BLACK_CONTRAST, BLACK_SHARE * max(most, before))
+        return min(BLACK_CONTRAST, BLACK_SHARE * max(self._most_contrast(), before))
+
+    def _most_contrast(self) -> float:
+        return max((one[1] for one in self._recent), default=0.0)
 
     def _most(self) -> NDArray[np.float32] | None:
         """Of the latest pictures the one with the most contrast."""

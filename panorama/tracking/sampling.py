@@ -144,9 +144,9 @@ class Sampler:
             return
         luma = frame.luma()
         seen = self._gate.update(luma)
-        if self._first is None:
-            self._first = self._gate.cells
         cells = self._gate.cells
+        if self._first is None:
+            self._first = cells
         is_cut = seen.cut and not self._fades.shows_black(cells)
         cut_at = begins = self._shots.first_frame() if is_cut else None
         if cut_at is not None:
