@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes import street, write_street
 from numpy.typing import NDArray
-from test_scenes import street, write_street
 
 import panorama
 from panorama.indexing.settings import IngestSettings

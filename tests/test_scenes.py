@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import Thing, street, thing_picture, write_film, write_street
 from numpy.typing import NDArray
 
 import panorama
@@ -23,25 +22,6 @@ from panorama.store.scenes import TURNS, Scenes, find_scenes
 from panorama.store.schema import LOCAL_BITS
 
 EVERY = IngestSettings(samples_per_second=10)
-
-
-def street(number: int) -> NDArray[np.uint8]:
-    """(90, 160) brightness of what a camera sees: each number is another place."""
-    coarse = np.random.default_rng(number).integers(20, 235, (9, 16))
-    return np.kron(coarse, np.ones((10, 10), int)).astype(np.uint8)
-
-
-def write_street(path: Path, frames: Sequence[NDArray[np.uint8]], rate: int = 10) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=rate, options={"crf": "12", "preset": "ultrafast"})
-        stream.height, stream.width = frames[0].shape
-        stream.pix_fmt = "yuv420p"
-        for frame in frames:
-            grey = np.repeat(frame[:, :, None], 3, axis=2)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(grey)))
-        container.mux(stream.encode(None))
-    return path
 
 
 def still(number: int, count: int = 12, level: int = 0) -> list[NDArray[np.uint8]]:
