@@ -14,7 +14,7 @@ from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
 from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, open_container, read_packets
-from panorama.video.sparing import SPARING_CODECS, PassedOver, Sparing
+from panorama.video.sparing import PassedOver, Sparing
 from panorama.video.stamps import shows_frame
 
 LENGTH_TOLERANCE_SECONDS = 0.5
@@ -217,10 +217,18 @@ def needed_frames(
     Args:
         unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
     """
-    sparing = None
-    if source.first_pts is not None and not source.order_only and source.info.codec in SPARING_CODECS:
-        sparing = Sparing(source.first_pts, max(1, round(1 / source.info.time_base)), unneeded)
+    sparing, may_spare = None, _may_spare(source)
+    if source.first_pts is not None and not source.order_only and may_spare is not None:
+        ticks = max(1, round(1 / source.info.time_base))
+        sparing = Sparing(source.first_pts, ticks, unneeded, may_spare)
     yield from _frames(source, report, sparing=sparing)
+
+
+def _may_spare(source: Source) -> Callable[[av.Packet], bool] | None:
+    """Whether a packet says for sure that no other frame is made from its; None where none does."""
+    if source.info.codec == "h264":
+        return lambda packet: True
+    return None if source.layers is None else source.layers.stands_alone
 
 
 def _frames(

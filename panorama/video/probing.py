@@ -21,6 +21,7 @@ from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
 from panorama.video.hdr import TRANSFERS
+from panorama.video.layers import Layers
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
 OPEN_OPTIONS = {"protocol_whitelist": "file"}
@@ -69,6 +70,7 @@ class Source:
         gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
         shows_holes: whether a hole in the file can be told from a pause of the recording.
         in_blocks: whether by the marks of its blocks.
+        layers: of a stream of HEVC; None of others, and where it does not tell.
     """
 
     path: Path
@@ -86,6 +88,7 @@ class Source:
     gapless: bool
     shows_holes: bool
     in_blocks: bool
+    layers: Layers | None
 
 
 def open_container(path: Path) -> InputContainer:
@@ -269,6 +272,7 @@ def _source(
         gapless=format_name == "gif",
         shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
         in_blocks=format_name in BLOCK_FORMATS,
+        layers=Layers.of(stream.codec_context.extradata) if stream.codec_context.name == "hevc" else None,
     )
 
 

@@ -9,10 +9,6 @@ from dataclasses import dataclass
 
 import av
 
-SPARING_CODECS = frozenset({"h264"})
-"""Packets say for sure that no other frame is made from theirs, and the decoder goes by that. In HEVC they
-say so for frames of the same layer of time only."""
-
 WARM_UP_PACKETS = 64
 """Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
 
@@ -31,25 +27,35 @@ class Sparing:
     """What one pass may leave out, and the order in which what was left out would have come.
 
     A packet that is spared may be decoded all the same, where other frames are made from it. At the first
-    sign of damage, of fields instead of frames, or of stamps that do not identify a frame or tell its place,
-    all is decoded from then on: what cannot be seen cannot be counted. Until then each packet stands for one
-    frame still, whatever its stamp.
+    sign of damage, of a frame that does not come, of fields instead of frames, or of stamps that do not
+    identify a frame or tell its place, all is decoded from then on: what cannot be seen cannot be counted.
+    Until then each packet stands for one frame still, whatever its stamp; between a frame that did not come
+    and the next one that did, none does.
 
     Args:
         first_pts: of the first frame that decodes.
         ticks_per_second: a clock that goes back by more has started over.
         unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
+        may_spare: whether the decoder may be trusted with a packet, which goes by what it says of itself.
     """
 
-    def __init__(self, first_pts: int, ticks_per_second: int, unneeded: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        first_pts: int,
+        ticks_per_second: int,
+        unneeded: Callable[[int], bool],
+        may_spare: Callable[[av.Packet], bool] = lambda packet: True,
+    ) -> None:
         self._first_pts = first_pts
         self._ticks_per_second = ticks_per_second
         self._unneeded = unneeded
+        self._may_spare = may_spare
         self._packets = 0
         self._over = False
         self._last_clock: int | None = None
         self._last_pts: int | None = None
         self._waiting: list[int] = []  # a heap of the pts of spared packets that have not come out
+        self._awaited: list[int] = []  # a heap of the pts of packets that were not spared
         self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
         self._told: dict[int, int] = {}  # what was told of by pts, and at which packet
 
@@ -84,9 +90,8 @@ class Sparing:
         if self._over or not shown or pts < self._first_pts:
             return False
         # Asked of every packet: who is asked compares it with those before.
-        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS
-        if spared:
-            heapq.heappush(self._waiting, pts)
+        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS and self._may_spare(packet)
+        heapq.heappush(self._waiting if spared else self._awaited, pts)
         return spared
 
     def has_told_of(self, frame: av.VideoFrame) -> bool:
@@ -105,24 +110,37 @@ class Sparing:
             return
         last, self._last_pts = self._last_pts, frame.pts
         started_over = last is not None and frame.pts < last - self._ticks_per_second
-        if last is not None and frame.pts <= last:
+        missed = self._first_missed(frame.pts)
+        if missed is not None or (last is not None and frame.pts <= last):
             self._over = True
         while self._waiting and (started_over or self._waiting[0] < frame.pts):
-            yield self._tell()
+            yield from self._tell(missed)
         if self._waiting and self._waiting[0] == frame.pts:
             heapq.heappop(self._waiting)  # others are made from it
 
     def rest(self) -> Iterator[PassedOver]:
         """What was left out at the end."""
+        missed = self._awaited[0] if self._awaited else None
         while self._waiting:
-            yield self._tell()
+            yield from self._tell(missed)
 
-    def _tell(self) -> PassedOver:
+    def _first_missed(self, pts: int) -> int | None:
+        """The first of the frames that had to come before the one with this pts and did not."""
+        missed = None
+        while self._awaited and self._awaited[0] <= pts:
+            one = heapq.heappop(self._awaited)
+            missed = one if missed is None and one < pts else missed
+        return missed
+
+    def _tell(self, missed: int | None) -> Iterator[PassedOver]:
+        """The next that was left out; not where a frame before it was lost, which it may be made from."""
         pts = heapq.heappop(self._waiting)
+        if missed is not None and pts > missed:
+            return
         self._told[pts] = self._packets
         if len(self._told) > KNOWN_PACKETS:
             del self._told[next(iter(self._told))]
-        return PassedOver(pts)
+        yield PassedOver(pts)
 
     def _was_told(self, pts: int) -> bool:
         """Whether it was, lately."""

@@ -1,0 +1,127 @@
+"""Which packets of HEVC no other frame is made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import pytest
+from clips import Clip, damage_packet, write_video
+
+from panorama.tracking.sampling import Unneeded
+from panorama.video import PassedFrame, VideoFrame, open_video, probing, sparing
+from panorama.video.layers import Layers
+
+
+def coded(path: Path, more: str = "") -> Clip:
+    """Sixty frames, with frames between that others are made from, and some that none is."""
+    options = {"preset": "ultrafast", "x265-params": f"log-level=none:b-pyramid=1:b-adapt=0:bframes=4{more}"}
+    return write_video(path, "libx265", frames=60, gop=30, b_frames=4, codec_options=options)
+
+
+def packets(path: Path) -> tuple[Layers | None, list[bytes], list[bool]]:
+    """What the stream says of its layers, its packets, and which of them stand alone."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        layers = Layers.of(stream.codec_context.extradata)
+        some = [packet for packet in container.demux(stream) if packet.size]
+        assert layers is not None
+        return layers, [bytes(packet) for packet in some], [layers.stands_alone(packet) for packet in some]
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts", ".mov"])
+def test_containers_tell_the_same_of_the_same_frames(tmp_path: Path, suffix: str) -> None:
+    layers, _, alone = packets(coded(tmp_path / f"a{suffix}").path)
+    assert layers is not None and layers.topmost == 0
+    assert layers.length_bytes == (0 if suffix == ".ts" else 4)
+    assert 20 <= sum(alone) <= 40 and not alone[0]
+
+
+def test_in_a_lower_layer_of_time_frames_may_be_made_from_any(tmp_path: Path) -> None:
+    layers, data, alone = packets(coded(tmp_path / "a.mp4", ":temporal-layers=3").path)
+    assert layers is not None and layers.topmost == 2
+    told = Counter(zip(map(layer_of, data), alone, strict=True))
+    assert told[2, True] >= 20 and told[1, False] >= 10 and told[0, False] >= 10
+    assert told[1, True] == told[0, True] == 0
+    # The same packets, were they of a stream with another layer above.
+    above = Layers(4, 3)
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert not any(above.stands_alone(packet) for packet in container.demux(video=0) if packet.size)
+
+
+def layer_of(packet: bytes) -> int:
+    """The layer of time of the first part of a picture, lengths of four bytes before the units."""
+    place = 0
+    while packet[place + 4] >> 1 & 63 >= 32:
+        place += 4 + int.from_bytes(packet[place : place + 4], "big")
+    return packet[place + 5] % 8 - 1
+
+
+def test_what_does_not_tell_of_layers_is_told_so() -> None:
+    for extradata in (
+        None,
+        b"",
+        b"\x01\x02",
+        b"\x01" + bytes(22),
+        b"\x01" + bytes(21) + b"\x05\xa1\x00\x01\x00",
+    ):
+        assert Layers.of(extradata) is None
+    assert Layers.of(b"\x00\x00\x00\x01\x42\x01") is None  # cut off
+    assert Layers.of(b"\x00\x00\x00\x01\x42\x01\x03\x00\x00\x00\x01\x26\x01") == Layers(0, 1)
+    assert Layers.of(b"\x00\x00\x00\x01\x26\x01\x03") is None  # a picture alone
+    alone, made_from = b"\x00\x01", b"\x02\x01"  # the first bytes of parts of two pictures
+    assert Layers(4, 0).stands_alone(av.Packet(b"\x00\x00\x00\x02" + alone))
+    assert Layers(0, 0).stands_alone(av.Packet(b"\x00\x00\x01" + alone))
+    for data in (b"", b"\x00", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff" + made_from, bytes(3) + b"\x01\x00"):
+        packet = av.Packet(data)
+        assert not Layers(4, 0).stands_alone(packet) and not Layers(0, 0).stands_alone(packet)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".ts"])
+@pytest.mark.parametrize("more", ["", ":temporal-layers=3", ":open-gop=1:keyint=16"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_left_of_hevc_is_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, more: str, threads: int
+) -> None:
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
+    path = coded(tmp_path / f"a{suffix}", more).path
+    with open_video(path, threads=threads) as reader:
+        every = {f.index: (f.pts, f.time_seconds, f.luma().tobytes()) for f in reader.frames()}
+    with open_video(path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(5.0)))
+        assert reader.report.complete and reader.report.frames == 60
+    assert [frame.index for frame in some] == list(every) == list(range(60))
+    assert [(f.pts, f.time_seconds) for f in some] == [one[:2] for one in every.values()]
+    left = [frame for frame in some if isinstance(frame, VideoFrame)]
+    assert all(frame.luma().tobytes() == every[frame.index][2] for frame in left)
+    assert sum(isinstance(frame, PassedFrame) for frame in some) >= 12
+
+
+@pytest.mark.parametrize("at", [7, 22, 31])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_frames_that_are_made_from_a_lost_one_are_lost_also_where_they_are_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, threads: int
+) -> None:
+    """The decoder says nothing of most of them; what it was not given could not be missed."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
+    path = damage_packet(coded(tmp_path / "a.mp4").path, tmp_path / "damaged.mp4", at)
+    with open_video(path, threads=threads) as reader:
+        every = [frame.pts for frame in reader.frames()]
+        lost = reader.report.lost_packets
+    with open_video(path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(5.0)))
+        assert lost - 4 <= reader.report.lost_packets <= lost and lost >= 8
+        assert len(some) + reader.report.lost_packets == 60
+    assert [frame.index for frame in some] == list(range(len(some)))
+    assert {f.pts for f in some if isinstance(f, VideoFrame)} <= set(every) <= {f.pts for f in some}
+    assert isinstance(some[-1], VideoFrame) or at > 30  # after the loss all is decoded
+
+
+def test_a_stream_of_other_codecs_has_no_layers(clips: Callable[[str], Clip]) -> None:
+    for name in ("b-frames.mp4", "vp9.webm", "animated.gif"):
+        with open_video(clips(name).path) as reader:
+            assert reader._source.layers is None  # type: ignore[attr-defined]
