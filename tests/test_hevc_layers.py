@@ -8,7 +8,7 @@ from pathlib import Path
 
 import av
 import pytest
-from clips import Clip, damage_packet, write_video
+from clips import Clip, damage_packet, number_in, write_video
 
 from panorama.tracking.sampling import Unneeded
 from panorama.video import PassedFrame, VideoFrame, open_video, probing, sparing
@@ -119,6 +119,25 @@ def test_frames_that_are_made_from_a_lost_one_are_lost_also_where_they_are_not_n
     assert [frame.index for frame in some] == list(range(len(some)))
     assert {f.pts for f in some if isinstance(f, VideoFrame)} <= set(every) <= {f.pts for f in some}
     assert isinstance(some[-1], VideoFrame) or at > 30  # after the loss all is decoded
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".ts"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_keyframes_come_in_order_however_far_apart_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, threads: int
+) -> None:
+    """The second came before the first, which was told to be damage, and was left out."""
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
+    options = {"preset": "ultrafast", "x265-params": "log-level=none:open-gop=1:keyint=150:scenecut=0"}
+    path = write_video(
+        tmp_path / f"a{suffix}", "libx265", frames=310, gop=150, b_frames=3, codec_options=options
+    ).path
+    with open_video(path, threads=threads) as reader:
+        found = list(reader.frames(keyframes_only=True))
+        assert reader.report.complete and not reader.report.errors
+        assert [frame.index for frame in found] == [0, 150, 300]
+        assert [number_in(frame.luma()) for frame in found] == [0, 150, 300]
+        assert [frame.index for frame in reader.frames(keyframes_only=True, start=140)] == [150, 300]
 
 
 def test_a_stream_of_other_codecs_has_no_layers(clips: Callable[[str], Clip]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import av
 from av.container import InputContainer
+from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
@@ -277,7 +278,7 @@ def _decode_pass(
                 spared = packet.size and sparing.spares(packet, is_shown(packet, source.info.codec))
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
-                frames = packet.decode()
+                frames = _alone(packet, stream) if keyframes_only else packet.decode()
             except av.FFmpegError as exc:
                 count.lost(f"a packet could not be decoded: {exc.strerror or exc}")
                 if strict:
@@ -292,6 +293,17 @@ def _decode_pass(
                     yield from _passed(sparing.before(frame), count)
                 count.frame(frame)
                 yield frame
+
+
+def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
+    """Decode a keyframe without those before it."""
+    frames = packet.decode()
+    if packet.size and stream.codec_context.name == "hevc":
+        # Its place is counted from the one before, by 8 bits as a rule: of two that are farther apart, with
+        # nothing decoded in between, the later one might come first.
+        frames += stream.codec_context.decode(None)
+        stream.codec_context.flush_buffers()
+    return frames
 
 
 def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
