@@ -12,7 +12,7 @@ from clips import Clip, damage_packet, number_in, write_video
 
 from panorama.tracking.sampling import Unneeded
 from panorama.video import PassedFrame, VideoFrame, open_video, probing, sparing
-from panorama.video.layers import Layers
+from panorama.video.hevc_layers import Layers
 
 
 def coded(path: Path, more: str = "") -> Clip:

@@ -21,7 +21,7 @@ from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
 from panorama.video.hdr import TRANSFERS
-from panorama.video.layers import Layers
+from panorama.video.hevc_layers import Layers
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
 OPEN_OPTIONS = {"protocol_whitelist": "file"}

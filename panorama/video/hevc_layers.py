@@ -1,4 +1,4 @@
-"""A stream of HEVC enters; which of its packets no other frame is made from leaves.
+"""A stream of HEVC enters; which of its packets no other frame is made from, leaves.
 
 A packet says whether frames of its own layer of time are made from its frame; only in the topmost layer does
 that mean no frame at all (ITU-T H.265, 7.4.2.2). Most streams have one layer.
