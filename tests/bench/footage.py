@@ -28,13 +28,22 @@ def moving_clips(footage: Path) -> list[Path]:
 
 def noisy_hd(clip: Path, work: Path) -> Path:
     """The clip at 1920x1080 with sensor noise, at its own rate, encoded by ffmpeg's libx264 as it is set."""
-    out = work / "hd" / clip.name
+    return _encoded(clip, work / "hd" / clip.name, ["-vf", NOISE, "-c:v", "libx264"])
+
+
+def hevc_hd(clip: Path, work: Path) -> Path:
+    """The clip at 1920x1080 in HEVC of 10 bits, at its own rate, encoded by ffmpeg's libx265 as it is set."""
+    how = ["-vf", "scale=1920:1080", "-pix_fmt", "yuv420p10le", "-c:v", "libx265", "-tag:v", "hvc1"]
+    return _encoded(clip, work / "hevc" / clip.name, [*how, "-x265-params", "log-level=error"])
+
+
+def _encoded(clip: Path, out: Path, how: list[str]) -> Path:
     if not out.exists():
         say(f"encoding {out}")
         out.parent.mkdir(parents=True, exist_ok=True)
         part = out.with_suffix(".part.mp4")
-        how = ["-an", "-vf", NOISE, "-fps_mode", "passthrough", "-c:v", "libx264"]
-        subprocess.run(["ffmpeg", "-y", "-v", "error", "-i", str(clip), *how, str(part)], check=True)
+        words = ["-i", str(clip), "-an", "-fps_mode", "passthrough", *how, str(part)]
+        subprocess.run(["ffmpeg", "-y", "-v", "error", *words], check=True)
         part.rename(out)
     return out
 
