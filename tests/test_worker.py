@@ -464,7 +464,7 @@ def test_three_batches_are_under_way_while_the_next_is_gathered_and_all_end_in_o
         return end
 
     given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(9)]
-    left = [p.rows[0][0] for p in batched(iter(given), "step", begin, Batch(2, lambda p: 1))]
+    left = [p.rows[0][0] for p in batched(iter(given), "step", begin, Batch(2, lambda p: 1, lambda p: 0))]
     assert left == list(range(9))
     begun = ["begin 0,1", "begin 2,3", "begin 4,5", "begin 6,7", "end 0,1", "begin 8"]
     assert told == [*begun, "end 2,3", "end 4,5", "end 6,7", "end 8"]

@@ -160,7 +160,7 @@ class Batch:
 
     full: int
     size: Callable[[Parcel], int]
-    weight: Callable[[Parcel], int] = lambda parcel: 0
+    weight: Callable[[Parcel], int]
 
     def is_full(self, count: int, held: int) -> bool:
         """Whether so many pictures, which hold so many bytes, are a batch."""

@@ -116,14 +116,12 @@ class Indexer:
             self._loading[model] = before = thread
             thread.start()
 
-    def _ready(
-        self, parcels: Iterator[Any], model: Proposer | Embedder, weight: Callable[[Parcel], int]
-    ) -> Iterator[Any]:
+    def _ready(self, parcels: Iterator[Any], model: Proposer | Embedder, batch: Batch) -> Iterator[Any]:
         """The parcels, once the model is loaded; until then some are kept, so that those before go on.
 
         Args:
-            weight: bytes of what a parcel has for the model. The first that has any waits; the time is told
-                as a stage, 'load'.
+            batch: tells what a parcel holds for the model. The first that holds anything waits; the time is
+                told as a stage, 'load'.
         """
         kept: list[Any] = []
         held, needy = 0, None
@@ -131,7 +129,7 @@ class Indexer:
         for parcel in parcels:
             kept.append(parcel)
             if not ready:
-                more = weight(parcel) if isinstance(parcel, Parcel) else 0
+                more = batch.weight(parcel) if isinstance(parcel, Parcel) else 0
                 held, needy = held + more, needy or (parcel if more else None)
                 if self._is_loading(model) and held < KEPT_BYTES:
                     continue
@@ -207,9 +205,8 @@ class Indexer:
 
             return end
 
-        ready = self._ready(parcels, self.proposer, _sampled_bytes)
         batch = Batch(self.work.proposal_batch, lambda p: len(p.samples), _sampled_bytes)
-        yield from batched(ready, "propose", propose, batch)
+        yield from batched(self._ready(parcels, self.proposer, batch), "propose", propose, batch)
 
     def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
         followers: dict[Job, _Follower] = {}
@@ -251,9 +248,8 @@ class Indexer:
 
             return end
 
-        ready = self._ready(parcels, self.embedder, _picture_bytes)
         batch = Batch(self.work.embed_batch, lambda p: len(p.pictures), _picture_bytes)
-        yield from batched(ready, "embed", embed, batch)
+        yield from batched(self._ready(parcels, self.embedder, batch), "embed", embed, batch)
 
 
 def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:

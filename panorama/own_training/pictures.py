@@ -22,6 +22,7 @@ from panorama.lines import counted
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 from panorama.own_training.split import Picture
 from panorama.pixels import PICTURE_SUFFIXES
+from panorama.store.ascending import rows_in
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -122,8 +123,8 @@ def from_library(library: Library, out: Path, sql: str | None = None) -> list[Pi
     names = None
     if sql is not None:
         wanted, names = _asked(library, sql)
-        at = np.searchsorted(crop_ids, wanted).clip(0, max(0, len(crop_ids) - 1))
-        there = crop_ids[at] == wanted if len(crop_ids) else np.zeros(len(wanted), bool)
+        at = rows_in(crop_ids, wanted)
+        there = at >= 0
         if not there.all():
             raise UsageError(f"{int(wanted[~there][0])} is no crop_id; SELECT crop_id FROM crops lists them")
         rows, crop_ids = rows.take(at), wanted

@@ -18,6 +18,7 @@ from panorama.query.clock import clock_seconds
 from panorama.query.following import Videos, followed, no_places
 from panorama.query.matches import Matcher, Matches
 from panorama.query.relations import SCHEMA
+from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000
 """Of more tracks the stored tables are read: that is quicker then, and takes no memory."""
@@ -106,9 +107,8 @@ FROM {matches} m JOIN {matches}_tracks t ON t.track_id = m.track_id
 def _with_tracks(matches: Matches, tracks: pa.Table) -> pa.Table:
     """The matches of some tracks (rows, in order of id), each beside its track."""
     ids = tracks.column("track_id").to_numpy()
-    row = np.searchsorted(ids, matches.track_id)
-    row[row == len(ids)] = 0
-    known = ids[row] == matches.track_id if len(ids) else np.zeros(len(row), np.bool_)
+    row = rows_in(ids, matches.track_id)
+    known = row >= 0
     if not known.all():
         matches, row = matches[known], row[known]
     if len(row) != len(ids) or not np.array_equal(row, np.arange(len(row))):

@@ -19,6 +19,10 @@ from panorama.video.sparing import PassedOver, Sparing
 from panorama.video.stamps import shows_frame
 
 LENGTH_TOLERANCE_SECONDS = 0.5
+COUNTED_CODECS = frozenset({"h264", "hevc"})
+"""A picture's place is counted from the ones before, by a few bits: of two keyframes that are farther apart,
+with nothing decoded in between, the later one might come first."""
+
 GIF_TRAILER = b";"
 MOST_HEADER_BYTES = 64
 """Of one packet, in containers that have a header for each and for a group of them."""
@@ -298,9 +302,7 @@ def _decode_pass(
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
     """Decode a keyframe without those before it."""
     frames = packet.decode()
-    if packet.size and stream.codec_context.name == "hevc":
-        # Its place is counted from the one before, by 8 bits as a rule: of two that are farther apart, with
-        # nothing decoded in between, the later one might come first.
+    if packet.size and stream.codec_context.name in COUNTED_CODECS:
         frames += stream.codec_context.decode(None)
         stream.codec_context.flush_buffers()
     return frames

@@ -36,19 +36,19 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
     layout = PLANAR.fullmatch(name)
     if layout is None or frame.height % 2 or (layout["deep"] and frame.width % 2):
         return None
-    steps = CHROMA_STEPS[layout["chroma"]]
+    steps, deep = CHROMA_STEPS[layout["chroma"]], layout["deep"] is not None
     x1, y1, x2, y2 = box
     # Chroma of deeper samples is interpolated from the step beside it.
-    beside = 2 if layout["deep"] else 0
+    beside = 2 if deep else 0
     left, top = (max(first - beside, 0) // 2 * 2 for first in (x1, y1))
     right = min(-(-(x2 + beside) // 2) * 2, frame.width)
     bottom = min(-(-(y2 + beside) // 2) * 2, frame.height)
-    part = _frame_like(frame, right - left, bottom - top, bool(layout["deep"]))
+    part = _frame_like(frame, right - left, bottom - top, deep)
     for number, (source, target) in enumerate(zip(frame.planes, part.planes, strict=True)):
         across, down = steps if number else (1, 1)
         window = np.s_[top // down : -(-bottom // down), left // across : -(-right // across)]
-        pixels = _plane(source, bool(layout["deep"]))[window]
-        _plane(target, bool(layout["deep"]))[: pixels.shape[0], : pixels.shape[1]] = pixels
+        pixels = _plane(source, deep)[window]
+        _plane(target, deep)[: pixels.shape[0], : pixels.shape[1]] = pixels
     return part, x1 - left, y1 - top
 
 
