@@ -11,10 +11,10 @@ from panorama.pixels import PICTURE_SUFFIXES
 from panorama.video import VIDEO_SUFFIXES
 
 _UNREAD = frozenset(
-    {".heic", ".heif", ".hif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2"}
+    {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2"}
     | {".psd", ".svg", ".jxl", ".ico", ".tga", ".eps", ".pdf"}
 )
-"""Pictures of kinds that OpenCV does not read."""
+"""Pictures of kinds that nothing here reads."""
 
 
 def is_picture_file(path: Path) -> bool:

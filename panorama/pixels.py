@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
+from panorama.heif import heif_picture, is_iso_media
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
-    | {".ppm", ".pgm", ".jp2", ".avif"}
+    | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
 )
 """Files of a folder that are taken as pictures."""
 
-EXPECTED = "JPEG, PNG, WebP, BMP, TIFF or GIF"
+EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 
-_ISO_MEDIA = b"ftyp"
-"""At offset 4 of HEIC, AVIF and their like."""
 _TURNS = {
     None: (1, 8, 3, 6),
     0: (4, 5, 2, 7),
@@ -50,27 +49,43 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     It is turned as the file says that it was taken. Of one that moves it is the first.
 
     Raises:
-        BadImage: no bytes, damaged, or not a picture that OpenCV reads.
+        BadImage: no bytes, damaged, or not a picture that OpenCV or libheif reads.
     """
     if not data:
         raise BadImage(f"{name} is empty (0 bytes)")
+    picture = _read_by_opencv(data, name)
+    if picture is not None:
+        return turned(_eight_bit_rgb(picture, name), file_orientation(data))
+    if is_iso_media(data):
+        return _pil_pixels(heif_picture(data, name), name)
+    damaged = data.startswith(_BEGINNINGS)
+    trouble = "is damaged or incomplete, and cannot be read as a picture" if damaged else "is not a picture"
+    raise BadImage(f"{name} {trouble}: expected {EXPECTED}")
+
+
+def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
+    """Pixels of any depth, (H, W) or (H, W, C) with blue first; None of what OpenCV does not read.
+
+    Raises:
+        BadImage: damaged or too large.
+    """
     # OpenCV follows the orientation only where it may drop the transparency, which a JPEG has not; of TIFF
     # it follows it always.
     how = cv2.IMREAD_COLOR if data[:2] == b"\xff\xd8" else cv2.IMREAD_UNCHANGED
     try:
         with _quiet() if how == cv2.IMREAD_UNCHANGED else nullcontext():
-            picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
+            return cv2.imdecode(np.frombuffer(data, np.uint8), how)
     except (cv2.error, MemoryError) as exc:
         raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
-    if picture is None:
-        raise BadImage(f"{name} {_trouble(data)}: expected {EXPECTED}")
+
+
+def _eight_bit_rgb(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """What OpenCV read as (H, W, 3) RGB or (H, W, 4) RGBA of 0 to 255."""
     even = _eight_bits(picture, name)
     if even.ndim == 2:
-        upright = cv2.cvtColor(even, cv2.COLOR_GRAY2RGB)
-    else:
-        code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
-        upright = cv2.cvtColor(even, code)
-    return turned(np.asarray(upright, np.uint8), file_orientation(data))
+        return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2RGB), np.uint8)
+    code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
+    return np.asarray(cv2.cvtColor(even, code), np.uint8)
 
 
 @contextmanager
@@ -83,14 +98,6 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             cv2.utils.logging.setLogLevel(before)
-
-
-def _trouble(data: bytes) -> str:
-    if data[4:8] == _ISO_MEDIA:
-        return "is of a kind that cannot be read, as HEIC"
-    if data.startswith(_BEGINNINGS):
-        return "is damaged or incomplete, and cannot be read as a picture"
-    return "is not a picture"
 
 
 def _eight_bits(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
@@ -126,7 +133,7 @@ def turned(picture: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 def file_orientation(data: bytes) -> int:
     """Which way up a PNG, WebP or AVIF was taken, as EXIF counts; 1 where it says nothing, and of others."""
-    if data[4:8] == _ISO_MEDIA:
+    if is_iso_media(data):
         angle, mirror = _property(data, b"irot"), _property(data, b"imir")
         return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
     try:

@@ -50,13 +50,13 @@ def test_files_folders_and_globs_are_examples_and_the_same_picture_counts_once(r
 
 
 def test_what_is_left_out_of_a_folder_is_said_with_why(run, indexed):
-    """Phones save HEIC beside JPEG: half of the pictures of a thing were passed over without a word."""
+    """Cameras save raw files beside JPEG: half of the pictures of a thing were passed over without a word."""
     write_album(indexed / "phone", "red", "blue")
     (indexed / "phone" / "red" / "more").mkdir()
-    for name in ("a.HEIC", "b.heic", "c.mov", "notes.txt", "README", ".DS_Store", "._one.png"):
+    for name in ("a.NEF", "b.nef", "c.mov", "notes.txt", "README", ".DS_Store", "._one.png"):
         (indexed / "phone" / "red" / name).write_bytes(b"nothing that is read")
     why = (
-        "2 .heic (cannot be read: save as JPEG or PNG), "
+        "2 .nef (cannot be read: save as JPEG or PNG), "
         "1 .mov (video: take an example with --video FILE --at SECONDS --box x1,y1,x2,y2), "
         "1 without suffix 1 .txt (no picture by its name)"
     )
@@ -66,13 +66,13 @@ def test_what_is_left_out_of_a_folder_is_said_with_why(run, indexed):
     told = run("query", "ALTER ENTITY 'van' ADD 'phone/red'").err
     assert "left out of" in told and f"phone/red: {why}, {more}" in told
     (indexed / "phone" / "red" / "more").rename(indexed / "phone" / "red" / "not")
-    (indexed / "phone" / "red" / "not" / "x.heif").write_bytes(b"")
+    (indexed / "phone" / "red" / "not" / "x.dng").write_bytes(b"")
     told = run("register", "--album", "phone").err
     assert told.startswith("blue: 1 example\nred: 1 example\nleft out of phone/red: " + why + "\nleft out of")
-    assert told.endswith("phone/red/not: 1 .heif (cannot be read: save as JPEG or PNG)\n")
+    assert told.endswith("phone/red/not: 1 .dng (cannot be read: save as JPEG or PNG)\n")
     (indexed / "phone" / "red" / "one.png").unlink()
     assert "holds no image" in run("register", "van", "phone/red").err
-    assert "2 .heic (cannot be read" in run("register", "van", "phone/red").err
+    assert "2 .nef (cannot be read" in run("register", "van", "phone/red").err
 
 
 def test_kinds_of_pictures_that_browsers_save_count_in_a_folder(run, indexed):

@@ -403,11 +403,11 @@ def test_folders_of_one_name_hold_different_things(tmp_path: Path) -> None:
 def test_what_is_left_out_of_folders_to_learn_from_is_said(tmp_path: Path) -> None:
     write_picture(tmp_path / "zoo" / "cat" / "0.png", thing_picture("red"))
     write_picture(tmp_path / "zoo" / "loose.png", thing_picture("red"))
-    for name in ("1.heic", "2.heic", "._0.png"):
+    for name in ("1.dng", "2.dng", "._0.png"):
         (tmp_path / "zoo" / "cat" / name).write_bytes(b"nothing that is read")
     assert len(from_folders([tmp_path / "zoo"])) == 1
     assert passed_over([tmp_path / "zoo"]) == [
-        f"left out of {tmp_path / 'zoo'}: 2 .heic (cannot be read: save as JPEG or PNG)",
+        f"left out of {tmp_path / 'zoo'}: 2 .dng (cannot be read: save as JPEG or PNG)",
         f"left out of {tmp_path / 'zoo'}: 1 picture in none of its folders, as loose.png",
     ]
 

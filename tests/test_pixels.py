@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,50 @@ def test_avif_is_turned_as_its_file_says(orientation: int, channels: int) -> Non
     upright = turned(smooth, orientation)
     shown = decode_picture(file.getvalue())
     assert shown.shape == upright.shape and np.abs(shown.astype(int) - upright).mean() < 6
+
+
+def heic(pixels: np.ndarray, orientation: int = 1) -> bytes:
+    """As a phone writes it: the turn is told to the decoder, and EXIF repeats it."""
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    says, file = image.Exif(), io.BytesIO()
+    says[0x0112] = orientation
+    image.fromarray(pixels).save(file, "HEIF", quality=95, exif=says.tobytes())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("channels", [3, 4])
+def test_heic_is_read_upright(orientation: int, channels: int) -> None:
+    """Phones save it, and it was refused."""
+    smooth = cv2.resize(WIDE[:3, :3], (48, 32), interpolation=cv2.INTER_CUBIC)
+    pixels = np.dstack([smooth, np.full((32, 48), 255, np.uint8)])[:, :, :channels]
+    upright = turned(smooth, orientation)
+    shown = decode_picture(heic(pixels, orientation))
+    assert shown.shape == upright.shape and np.abs(shown.astype(int) - upright).mean() < 6
+
+
+def test_grey_heic_of_more_bits_is_read() -> None:
+    """Grey ones of more than 8 bits come as they are, colours in 8."""
+    slope = np.tile(np.arange(64, dtype=np.uint16) * 1024, (40, 1))
+    shown = read_pixels(heic(slope))
+    assert shown.shape == (40, 64, 3) and shown.dtype == np.uint8
+    assert np.abs(shown[:, :, 0].astype(int) - np.linspace(0, 255, 64)).max() < 12
+
+
+def test_heic_is_registered_from_a_folder_and_without_its_package_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "phone").mkdir()
+    (tmp_path / "phone" / "IMG_1.HEIC").write_bytes(heic(thing_picture("red")))
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.use_model("color-bands")
+        assert library.register("thing", tmp_path / "phone").exemplars == 1
+        monkeypatch.setitem(sys.modules, "pi_heif", None)
+        with pytest.raises(
+            BadImage, match=r"IMG_1\.HEIC is HEIC, .*pip install pi-heif, or save the picture as"
+        ):
+            library.register("other", tmp_path / "phone")
 
 
 def test_transparency_is_turned_with_the_picture() -> None:
