@@ -311,6 +311,8 @@ KINDS: dict[str, Kind] = {
     ),
     "size": Kind("a size is two whole numbers (width, height)", _is_size),
     "path": Kind("a path is text or a Path, and not empty", is_path),
+    "result": _instance("panorama.query.result", "Result", "library.query('SELECT ...')"),
+    "most": _counted("most"),
     "out": Kind("a file is text or a Path, and not empty", is_path),
     "create": _flag("create"),
 }
@@ -318,8 +320,7 @@ KINDS: dict[str, Kind] = {
 
 KINDS |= {
     "Library.use_model.name": MODEL,
-    "Library.page.result": _instance("panorama.query.result", "Result", "library.query('SELECT ...')"),
-    "Library.page.most": _counted("most"),
+    "Library.clips.folder": Kind("a folder is text or a Path, and not empty", is_path),
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,
     "Zones.rename.new": SHAPE,

@@ -133,7 +133,14 @@ def sifted(hits: Iterable[Hit], why_not: Callable[[Hit], str]) -> tuple[list[Hit
 
 @dataclass(slots=True)
 class Drawn:
-    """How many pictures or clips were made, and what could not be."""
+    """How many pictures or clips were made, and what could not be.
+
+    Attributes:
+        drawn: hits on a contact sheet, or clips.
+        failed: what could not be shown, and why.
+        warnings: remarks for people: whose files are no longer what was indexed.
+    """
 
     drawn: int = 0
     failed: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()

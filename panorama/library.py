@@ -30,6 +30,7 @@ from panorama.zones import Zones
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
     from panorama.answering import Answering, Asked, Verdict
+    from panorama.hits import Drawn
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
     from panorama.page.document import PageReport
@@ -421,7 +422,7 @@ class Library(HeldOpen):
     def page(
         self, result: Result, out: File, *, entity: str | None = None, most: int | None = None
     ) -> PageReport:  # fmt: skip
-        """Write an answer of this library as an HTML page to say yes and no on; see `panorama.page`.
+        """Write an answer of this library as an HTML page to say yes and no on; see `panorama.page.document`.
 
         Args:
             entity: what rows that name no entity are about; by default the only one that the SQL names.
@@ -434,6 +435,21 @@ class Library(HeldOpen):
 
         call = ("panorama", "--library", str(self.path))
         return write_page(self, result, Path(out), entity=entity, most=most or MOST, command=call)
+
+    def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
+        """Draw hits of an answer as a contact sheet, 24 if not told; of more, those that show the most.
+
+        Its suffix is the format. QueryError where the answer has no video and time.
+        """
+        from panorama.answer_pictures import AnswerPictures
+
+        return AnswerPictures.of(self, result).sheet(Path(out), most)
+
+    def clips(self, result: Result, folder: File) -> Drawn:
+        """Cut what an answer found into a folder, with boxes, as mp4; errors as for `sheet`."""
+        from panorama.answer_pictures import AnswerPictures
+
+        return AnswerPictures.of(self, result).clips(Path(folder))
 
     def matcher(self) -> AlbumMatcher:
         """What matches the album against the newest snapshot, for those who measure it."""

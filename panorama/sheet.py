@@ -20,6 +20,8 @@ from panorama.track_boxes import TrackBoxes
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 ACROSS = 4
 """Tiles in a row."""
+MOST = 24
+"""Tiles on a sheet, where nothing else is asked for."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
@@ -54,7 +56,7 @@ def write_sheet(
     hits: Sequence[Hit],
     paths: Mapping[str, str],
     out: Path,
-    limit: int = 24,
+    limit: int = MOST,
     tracks: TrackBoxes | None = None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.

@@ -11,21 +11,17 @@ from pathlib import Path
 
 import click
 
+from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import opened, say, size
 from panorama.cli.limits import kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError
-from panorama.hit_clips import write_clips
-from panorama.hits import hits_of
 from panorama.library import Library
 from panorama.lines import counted
-from panorama.listed_videos import replaced_remarks
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.picture_files import check_picture_suffix
 from panorama.query.relations import Limits
 from panorama.query.result import Result
-from panorama.sheet import write_sheet
-from panorama.track_boxes import TrackBoxes
 
 
 class SqlCommand(click.Command):
@@ -203,24 +199,20 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
 
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> tuple[str, ...]:
     """Write a sheet, clips or both; what was told of files that are no longer what was indexed."""
-    hits = hits_of(result.columns, result.arrow().to_pylist())
-    videos = library.videos()
-    paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
-    tracks = TrackBoxes.of(library)
-    changed = replaced_remarks({hit.video for hit in hits}, videos)
-    for line in changed:
+    pictures = AnswerPictures.of(library, result)
+    for line in pictures.warnings:
         say(line)
     if sheet:
-        report = write_sheet(hits, paths, Path(sheet), tracks=tracks)
-        say(f"{report.drawn} of {counted(len(hits), 'hit')} drawn in {sheet}")
+        report = pictures.sheet(Path(sheet))
+        say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
     if clips:
-        made = write_clips(hits, paths, Path(clips), tracks)
+        made = pictures.clips(Path(clips))
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")
-    return changed
+    return pictures.warnings
 
 
 def _page(

@@ -1,0 +1,57 @@
+"""An answer of a library enters; a contact sheet and clips of what it found leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panorama.hit_clips import write_clips
+from panorama.hits import Drawn, Hit, hits_of
+from panorama.listed_videos import replaced_remarks
+from panorama.query.result import Result
+from panorama.sheet import MOST, write_sheet
+from panorama.track_boxes import TrackBoxes
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPictures:
+    """What pictures of one answer are made from.
+
+    Attributes:
+        hits: the places in videos that its rows name.
+        warnings: a line for each of its videos whose file is no longer what was indexed.
+    """
+
+    hits: list[Hit]
+    warnings: tuple[str, ...]
+    _paths: Mapping[str, str]
+    _tracks: TrackBoxes
+
+    @classmethod
+    def of(cls, library: Library, result: Result) -> AnswerPictures:
+        """Those of an answer of this library.
+
+        Raises:
+            QueryError: its rows name no video and time.
+        """
+        hits = hits_of(result.columns, result.arrow().to_pylist())
+        videos = library.videos()
+        paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
+        changed = replaced_remarks({hit.video for hit in hits}, videos)
+        return cls(hits, changed, paths, TrackBoxes.of(library))
+
+    def sheet(self, out: Path, most: int | None = None) -> Drawn:
+        """Write a contact sheet; see `panorama.sheet.write_sheet`."""
+        return self._told(write_sheet(self.hits, self._paths, out, most or MOST, self._tracks))
+
+    def clips(self, folder: Path) -> Drawn:
+        """Write clips; see `panorama.hit_clips.write_clips`."""
+        return self._told(write_clips(self.hits, self._paths, folder, self._tracks))
+
+    def _told(self, made: Drawn) -> Drawn:
+        return replace(made, warnings=self.warnings)
