@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,13 @@ _SHAPE = f'{{"visible": {_VIDEOS}}}'
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Where one entity can be seen: video -> inclusive frame intervals; frames to leave out of the score."""
+    """Where one entity can be seen: video -> inclusive frame intervals; frames to leave out of the score.
+
+    A video without an interval shows it nowhere, as one that is not named.
+    """
 
     visible: Mapping[str, Sequence[tuple[int, int]]]
-    ignore: Mapping[str, Sequence[tuple[int, int]]]
+    ignore: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the intervals: one that is reversed would count as nowhere.
@@ -54,41 +57,53 @@ class Truth:
             except ValueError as exc:
                 raise UsageError(f"Truth({name}=...): {exc}") from exc
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The videos in which it can be seen."""
+        return tuple(video for video, spans in self.visible.items() if spans)
+
 
 @dataclass(frozen=True, slots=True)
 class EntityScore:
     """How well one entity was found.
 
     Attributes:
-        precision, recall, f1: of the frames returned at the default settings.
-        average_precision: of the frames ranked by score; None where the entity is nowhere to be seen, or
-            only in frames that are left out.
-        false_rate: share of the frames of videos without the entity that was returned.
+        precision: of the frames returned at the default settings; None where none is returned.
+        recall, f1: of the same; None where the entity is nowhere to be seen, or only in frames that are left
+            out.
+        average_precision: of the frames ranked by score; None where recall is.
+        false_rate: share of the frames of videos without the entity that was returned; None where it is in
+            all of them.
         false_frames: how many those are.
         warnings: remarks for people: videos and frames of its truth that the library has not.
+        answer_warnings: what `Library.query` remarks on the answer, as on videos that are not searched.
     """
 
     entity: str
-    precision: float
-    recall: float
-    f1: float
+    precision: float | None
+    recall: float | None
+    f1: float | None
     average_precision: float | None
-    false_rate: float
+    false_rate: float | None
     false_frames: int
     warnings: tuple[str, ...] = ()
+    answer_warnings: tuple[str, ...] = ()
 
 
-def read_truth(path: Path) -> dict[str, Truth]:
+def read_truth(path: Path | str) -> dict[str, Truth]:
     """The truth file of an album (JSON: entity -> visible, ignore).
 
     Raises:
         UsageError: missing or malformed.
     """
+    path = Path(path)
     try:
         raw = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_each_once)
         if not isinstance(raw, dict) or not raw:
             raise ValueError(f'it names no entity; as {{"van": {_SHAPE}}}')
         return {name: _truth(name, entry) for name, entry in raw.items()}
+    except RecursionError as exc:
+        raise UsageError(f"{path} is no truth file: its brackets stand in one another too deep") from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except ValueError as exc:
@@ -220,6 +235,14 @@ class Frames:
                     out[start + max(first, 0) : start + min(last + 1, count)] = True
         return out
 
+    def absent(self, truth: Truth) -> NDArray[np.bool_]:
+        """True in the videos in which an entity can nowhere be seen."""
+        out = np.ones(self.total, np.bool_)
+        for video in truth.own:
+            if video in self.count:
+                out[self.start[video] : self.start[video] + self.count[video]] = False
+        return out
+
     def places(self, videos: Sequence[str], frames: Sequence[int]) -> NDArray[np.intp]:
         """Where frames of videos stand in the row."""
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
@@ -240,30 +263,42 @@ def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[Entity
 
 
 def _score(library: Library, frames: Frames, name: str, truth: Truth) -> EntityScore:
-    positive = frames.mask(truth.visible)
     counted = ~frames.mask(truth.ignore)
+    positive = frames.mask(truth.visible) & counted
     returned = np.zeros(frames.total, np.bool_)
-    answer = library.query(ENTITY_FRAMES, [name]).arrow()
+    result = library.query(ENTITY_FRAMES, [name])
+    answer = result.arrow()
     returned[frames.places(answer["video"].to_pylist(), answer["frame"].to_pylist())] = True
     ranked = library.query(RANKED_FRAMES, [name]).arrow()
     scores = np.full(frames.total, -1.0)
     places = frames.places(ranked["video"].to_pylist(), ranked["frame"].to_pylist())
     np.maximum.at(scores, places, ranked["score"].to_numpy())
-    absent = np.ones(frames.total, np.bool_)
-    for video in truth.visible:
-        if video in frames.count:
-            absent[frames.start[video] : frames.start[video] + frames.count[video]] = False
-    hits = int((returned & positive & counted).sum())
-    precision = hits / max(int((returned & counted).sum()), 1)
-    recall = hits / max(int((positive & counted).sum()), 1)
-    false_frames = int((returned & absent & counted).sum())
+    returned &= counted
+    absent = frames.absent(truth) & counted
+    hits = int((returned & positive).sum())
+    false_frames = int((returned & absent).sum())
+    told = [line for of in (not_there, past_end) if (line := of(frames.count, {name: truth}))]
     return EntityScore(
         name,
-        precision,
-        recall,
-        2 * precision * recall / max(precision + recall, 1e-9),
-        average_precision(scores[counted], positive[counted]) if positive[counted].any() else None,
-        false_frames / max(int((absent & counted).sum()), 1),
+        _share(hits, returned),
+        _share(hits, positive),
+        f1(returned, positive),
+        average_precision(scores[counted], positive[counted]) if positive.any() else None,
+        _share(false_frames, absent),
         false_frames,
-        tuple(line for of in (not_there, past_end) if (line := of(frames.count, {name: truth}))),
+        tuple(told),
+        tuple(result.warnings),
     )
+
+
+def _share(part: int, of: NDArray[np.bool_]) -> float | None:
+    """A number of frames by those that a mask marks, None where it marks none."""
+    whole = int(of.sum())
+    return part / whole if whole else None
+
+
+def f1(returned: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:
+    """F1 of the frames (N,) that are returned; None where none is positive."""
+    if not positive.any():
+        return None
+    return 2 * int((returned & positive).sum()) / int(returned.sum() + positive.sum())

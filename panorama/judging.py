@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError
-from panorama.evaluate import RANKED_FRAMES, Frames, Truth
+from panorama.evaluate import RANKED_FRAMES, Frames, Truth, f1
 from panorama.examples import embed_examples
 from panorama.models.base import Image
 from panorama.partly import Partly, Strangers
@@ -37,22 +37,27 @@ class Silence:
 
     Attributes:
         pairs: how many entities were asked for.
-        silent: share of them for which nothing at all was accepted.
+        silent: share of them for which nothing at all was accepted; None where none was asked for.
     """
 
     pairs: int
-    silent: float
+    silent: float | None
 
 
 def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
-    """Each entity of the truth, asked for in the library without the videos that it can be seen in."""
+    """Each entity of the truth, asked for in the library without the videos that it can be seen in.
+
+    One that can be seen in all of them is not asked for: where there is nothing, silence says nothing.
+    """
     segments = _segments(library)
     silent = []
     for name, truth in truths.items():
-        own = np.array([segments[v] for v in truth.visible if v in segments], np.int64)
+        own = np.array([segments[v] for v in truth.own if v in segments], np.int64)
+        if set(own.tolist()) == set(segments.values()):
+            continue
         matcher = _matcher(library, without=own)
         silent.append(not _accepted(matcher, name).size)
-    return Silence(len(silent), float(np.mean(silent)) if silent else 1.0)
+    return Silence(len(silent), _mean(silent))
 
 
 def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
@@ -73,13 +78,14 @@ class CascadeCost:
     """What the cascade saves on one library and album.
 
     Attributes:
-        f1, deepest_f1: mean over the entities, of the cascade from the first exit on and of the deepest exit.
+        f1, deepest_f1: mean over the entities that can be seen, of the cascade from the first exit on and of
+            the deepest exit; None where none can.
         survivors: share of the crops that had to be seen at each exit, shallowest first, by any entity.
         share: multiply-adds of the cascade by those of the deepest exit for every crop.
     """
 
-    f1: float
-    deepest_f1: float
+    f1: float | None
+    deepest_f1: float | None
     survivors: tuple[float, ...]
     share: float
 
@@ -94,18 +100,16 @@ def cascade_cost(library: Library, truths: Mapping[str, Truth]) -> CascadeCost:
     shallow = _source(library, exits=frozenset({1}))
     cascade = AlbumMatcher(shallow, embedder, library.calibrations)
     deepest = _matcher(library, exits=frozenset({embedder.exits}))
-    scores = np.array(
-        [
-            [tracks.f1(frames, _accepted(m, name), truth) for m in (cascade, deepest)]
-            for name, truth in truths.items()
-        ]
+    mean_f1, deepest_f1 = (
+        _mean([tracks.f1(frames, _accepted(m, name), truth) for name, truth in truths.items()])
+        for m in (cascade, deepest)
     )
     count = max(len(shallow.crops()[0]), 1)
     seen = [count, *(len(shallow.deepened.get(exit, ())) for exit in range(2, embedder.exits + 1))]
     spent = sum(n * macs for n, macs in zip(seen, embedder.macs, strict=True))
     return CascadeCost(
-        float(scores[:, 0].mean()),
-        float(scores[:, 1].mean()),
+        mean_f1,
+        deepest_f1,
         tuple(n / count for n in seen),
         spent / (count * embedder.macs[-1]),
     )
@@ -117,11 +121,11 @@ class CalibrationError:
 
     Attributes:
         error: expected calibration error: mean distance of score and share of true frames, over ten bins,
-            each weighted by its frames.
+            each weighted by its frames; None where no frame has a score.
         bins: (score, share of true frames, frames) of each bin that has any.
     """
 
-    error: float
+    error: float | None
     bins: tuple[tuple[float, float, int], ...]
 
 
@@ -147,8 +151,14 @@ def expected_error(score: NDArray[np.floating], true: NDArray[np.bool_]) -> Cali
     for number in np.unique(place):
         mine = place == number
         bins.append((float(score[mine].mean()), float(true[mine].mean()), int(mine.sum())))
-    total = max(len(score), 1)
-    return CalibrationError(sum(abs(s - t) * n for s, t, n in bins) / total, tuple(bins))
+    error = sum(abs(s - t) * n for s, t, n in bins) / len(score) if len(score) else None
+    return CalibrationError(error, tuple(bins))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there, None of none."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 class _Spans:
@@ -160,15 +170,14 @@ class _Spans:
         for track, video, start, end in rows:
             self._of.setdefault(int(track), []).append((video, int(start), int(end) - 1))
 
-    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float:
-        """F1 of the frames of some tracks."""
+    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
+        """F1 of the frames of some tracks; None where the entity is nowhere to be seen."""
         returned = np.zeros(frames.total, np.bool_)
         for track in track_ids.tolist():
             for video, first, last in self._of[track]:
                 returned |= frames.mask({video: [(first, last)]})
-        counted, positive = ~frames.mask(truth.ignore), frames.mask(truth.visible)
-        hits = int((returned & positive & counted).sum())
-        return 2 * hits / max(int((returned & counted).sum() + (positive & counted).sum()), 1)
+        counted = ~frames.mask(truth.ignore)
+        return f1(returned & counted, frames.mask(truth.visible) & counted)
 
 
 def _segments(library: Library) -> dict[str, int]:

@@ -59,6 +59,8 @@ def test_a_truth_that_an_editor_marked_as_utf8_is_read(tmp_path: Path) -> None:
 
 
 class Answer:
+    warnings = ("of 1 video nothing is searched",)
+
     def __init__(self, rows: list[tuple[str, int, float]]) -> None:
         self._rows = rows
 
@@ -103,7 +105,7 @@ def test_a_video_the_library_lacks_is_not_counted() -> None:
         "cat": Truth({"a": [(0, 9)]}, {}),
     }
     score, other = score_entities(FakeLibrary(), truth)
-    assert score.recall == 0 and score.false_frames == 6
+    assert (score.recall, score.f1, score.precision, score.false_frames) == (None, None, 0, 6)
     (told,) = score.warnings
     assert told.startswith("1 video of the truth is not in the library") and other.warnings == ()
 
@@ -130,9 +132,31 @@ def test_intervals_may_be_arrays_and_lists_as_json_has_them() -> None:
     assert Truth({"a": [[0, 5], [np.int64(7), 9]]}, {}) == wanted  # type: ignore[list-item]
 
 
-def test_what_is_seen_in_ignored_frames_alone_has_no_average_precision() -> None:
+def test_what_is_seen_in_ignored_frames_alone_has_neither_recall_nor_average_precision() -> None:
     (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(1, 6)]}, {"a": [(0, 9)]})})
-    assert score.average_precision is None
+    assert (score.average_precision, score.recall, score.f1, score.precision) == (None, None, None, 0)
+
+
+def test_a_video_without_an_interval_shows_it_nowhere() -> None:
+    """Scripts that write every video hid all false frames: they were counted where it is not named alone."""
+    named = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 9)], "b": []})})
+    assert named == score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 9)]})})
+    assert (named[0].false_frames, named[0].false_rate) == (1, 0.1)
+
+
+def test_what_is_nowhere_lowers_no_mean_and_what_is_everywhere_has_no_false_rate() -> None:
+    """An entity that is not there scored an F1 of 0, however silent the answer was."""
+    nowhere, everywhere = score_entities(
+        FakeLibrary(), {"cat": Truth({}), "dog": Truth({"a": [(0, 9)], "b": [(5, 6)]})}
+    )
+    assert (nowhere.recall, nowhere.f1, nowhere.false_frames, nowhere.false_rate) == (None, None, 6, 0.3)
+    assert (everywhere.false_rate, everywhere.false_frames) == (None, 0)
+
+
+def test_what_is_remarked_on_an_answer_is_said_beside_its_score() -> None:
+    """Videos that are not searched made a recall of 0, and nothing said why."""
+    (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 9)]})})
+    assert (score.warnings, score.answer_warnings) == ((), Answer.warnings)
 
 
 def test_videos_of_the_truth_that_the_library_lacks_are_told_with_near_names() -> None:
@@ -158,7 +182,13 @@ def test_a_truth_of_which_the_library_has_no_video_is_refused(
     done = run("evaluate", "--truth", "truth.json")
     assert (done.status, done.out) == (2, "") and "Did you mean 'yard/a.mp4'" in done.err
     (tmp_path / "truth.json").write_text('{"van": {"visible": {}}}')
-    assert run("evaluate", "--truth", "truth.json").status == 0
+    done = run("evaluate", "--truth", "truth.json")
+    assert done.status == 0 and "silent with its own clips taken out: 0.000 of 1 ent" in done.out
+    assert "cascade: F1 -, always deepest -" in done.out
+    (tmp_path / "truth.json").write_text('{"van": {"visible": {"yard/a.mp4": [[0, 9]]}}}')
+    done = run("evaluate", "--truth", "truth.json")
+    assert "silent in videos without the entity: 0 of 0 ent" in done.out
+    assert "silent with its own clips taken out: - of 0 ent" in done.out
 
 
 @pytest.mark.parametrize("spans", ["[0, 119]", "[[50, 20]]", "[[0]]", "[[0, 1.5]]", "[[-3, 4]]", '["0-9"]'])

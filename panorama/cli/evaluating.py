@@ -52,8 +52,11 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
     truths = read_truth(path)
     for line in unjudged(library, truths):
         say(line)
+    scores = score_entities(library, truths)
+    for line in dict.fromkeys(line for score in scores for line in score.answer_warnings):
+        say(line)
     return {
-        "entities": [asdict(s) for s in score_entities(library, truths)],
+        "entities": [asdict(s) for s in scores],
         "absent": asdict(judging.own_clips_out(library, truths)),
         "calibration": asdict(judging.calibration_error(library, truths)),
         "cascade": asdict(judging.cascade_cost(library, truths)),
@@ -82,6 +85,10 @@ def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3%}"
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -119,24 +126,24 @@ def _print(report: dict[str, Any]) -> None:
 def _print_entities(entities: list[dict[str, Any]]) -> None:
     columns = ["entity", "average_precision", "f1", "precision", "recall", "false_rate", "false_frames"]
     rows = [
-        [e["entity"], *(_share(e[c]) for c in columns[1:5]), f"{e['false_rate']:.3%}", e["false_frames"]]
+        [e["entity"], *(_share(e[c]) for c in columns[1:5]), _percent(e["false_rate"]), e["false_frames"]]
         for e in entities
     ]
-    known = [[e[c] for e in entities if e[c] is not None] for c in columns[1:5]]
+    known = [[e[c] for e in entities if e[c] is not None] for c in columns[1:6]]
     means = [float(np.mean(values)) if values else None for values in known]
-    rate = float(np.mean([e["false_rate"] for e in entities]))
-    rows.append(["mean", *map(_share, means), f"{rate:.3%}", ""])
+    rows.append(["mean", *map(_share, means[:4]), _percent(means[4]), ""])
     print_rows(columns, rows, False)
-    silent = sum(e["false_frames"] == 0 for e in entities)
-    click.echo(f"silent in videos without the entity: {silent} of {len(entities)} entities")
+    silent = sum(rate == 0 for rate in known[4])
+    click.echo(f"silent in videos without the entity: {silent} of {len(known[4])} entities")
 
 
 def _print_decisions(report: dict[str, Any]) -> None:
     absent, cascade, calibration = report["absent"], report["cascade"], report["calibration"]
-    click.echo(f"silent with its own clips taken out: {absent['silent']:.3f} of {absent['pairs']} entities")
-    click.echo(f"expected calibration error of frame scores: {calibration['error']:.3f}")
+    silent = _share(absent["silent"])
+    click.echo(f"silent with its own clips taken out: {silent} of {absent['pairs']} entities")
+    click.echo(f"expected calibration error of frame scores: {_share(calibration['error'])}")
     seen = ", ".join(f"exit {i} {share:.1%}" for i, share in enumerate(cascade["survivors"], start=1))
     click.echo(
-        f"cascade: F1 {cascade['f1']:.3f}, always deepest {cascade['deepest_f1']:.3f}; crops seen: {seen}; "
+        f"cascade: F1 {_share(cascade['f1'])}, always deepest {_share(cascade['deepest_f1'])}; crops seen: {seen}; "
         f"{cascade['share']:.1%} of the multiply-adds"
     )
