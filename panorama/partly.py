@@ -113,6 +113,9 @@ class Partly:
     def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.source.scenes(track_ids)
 
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.source.sites(scenes)
+
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         return self.source.neighbours(segments)
 

@@ -46,7 +46,9 @@ DECIDING = (
     "panorama.store.inverted_codes",
     "panorama.store.inverted_training",
     "panorama.store.places",
+    "panorama.store.ends",
     "panorama.store.scenes",
+    "panorama.store.sites",
     "panorama.store.sorted_rows",
 )
 """Modules that decide which tracks are found, from stored rows to bands.
@@ -79,7 +81,7 @@ class Known:
     """What was found of an entity under a key, in segments (S,) that were such.
 
     Attributes:
-        rows: (S, 6) crops, vectors, and where each stands among others (see `scenes.state_of`).
+        rows: (S, 8) crops, vectors, and where each stands among others (see `scenes.state_of`).
     """
 
     key: str
@@ -121,7 +123,7 @@ class CatalogSightings:
         self._keys: dict[str, str] = {}
         vectors = held[first - 1].rows_of(crops.segments)
         where = state_of(scenes, snapshot, crops.segments)
-        self._rows = np.column_stack([crops.rows, vectors, where])  # (S, 6)
+        self._rows = np.column_stack([crops.rows, vectors, where])  # (S, 8)
 
     def key(self, name: str) -> str:
         """A digest of all that changes what is found of an entity in a segment."""

@@ -156,6 +156,9 @@ class SnapshotVectors:
         places = self._kept.places(self._snapshot)
         return places.scenes.of(places.shots(track_ids))
 
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._kept.places(self._snapshot).scenes.sites_of(scenes)
+
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         return self._kept.places(self._snapshot).scenes.neighbours(segments)
 

@@ -101,8 +101,11 @@ class Step:
 class Beside:
     """The best of the accepted tracks of a scene, which others of the scene have to come near to.
 
+    Where nothing in the scene comes near enough to the best one of its site, seen on another day, it is that.
+
     Attributes:
         video, track_id, start_seconds: which it is; the scene may go over several videos of one camera.
+        same_scene: whether it is in the scene itself.
         score: its own, without examples that were cut from it.
         floor: the least score that lies near enough to it.
     """
@@ -112,6 +115,7 @@ class Beside:
     start_seconds: float
     score: float
     floor: float
+    same_scene: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,8 @@ def _border_text(why: Why) -> str:
         since = f"from {clock(why.beside.start_seconds)} on"
         if why.beside.video != why.video:
             since = f"in {why.beside.video} {since}"
-        best, score = f"the best track of its scene, {since},", why.beside.score
+        of = "of its scene" if why.beside.same_scene else "at its site"
+        best, score = f"the best track {of}, {since},", why.beside.score
     return (
         f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from {last.high:.3f},"
         f" but {best} scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f}"
@@ -345,22 +350,28 @@ class _Account:
         return float(calibration.score(self._normalised(self._name, self._exit))[0])
 
     def beside(self) -> Beside | None:
-        """The best of the accepted tracks of the track's scene."""
+        """The best of the accepted tracks of the track's scene, or of its site, as `kinship` has it."""
         calibration, source = self._matcher.rules(self._name)[-1], self._matcher.source
         if calibration.near_in_video <= 0:
             return None
         found = self._matcher.match(MatchRequest((self._name,)))
         accepted = np.sort(found.track_id[found.band == ACCEPTED])
-        mates = accepted[source.scenes(accepted) == source.scenes(self._track)]
+        scene = source.scenes(self._track)
+        mates = accepted[source.sites(source.scenes(accepted)) == source.sites(scene)]
         looked = self._matcher.second_look(self._name, self._matcher.embedder.exits, mates)
         if looked is None or not len(looked):
             return None
         row = int(looked.unaided.argmax())
+        here = source.scenes(looked.track_ids) == scene
+        if here.any():
+            nearest = int(np.where(here, looked.unaided, -np.inf).argmax())
+            if looked.unaided[nearest] >= calibration.near_on_site * looked.unaided[row]:
+                row = nearest
         value = max(float(looked.unaided[row]), 0.0)
         score, floor = calibration.score(np.array([value, calibration.near_in_video * value])).tolist()
         track_id = int(looked.track_ids[row])
         video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
-        return Beside(video, track_id, start, score, floor)
+        return Beside(video, track_id, start, score, floor, bool(here[row]))
 
     def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
         looked = self._matcher.second_look(name, exit, self._track)

@@ -54,6 +54,7 @@ def archive(sets):
         places,
         ids >> 32,
         ids >> 32,
+        ids >> 32,
     )
 
 

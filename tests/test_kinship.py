@@ -46,13 +46,14 @@ def places_of(tracks: Sequence[Seen], ids: NDArray[np.int64], wanted: NDArray[np
 class Where:
     """Tells where some tracks were, and their shots, which are whole videos but for `cuts`.
 
-    Videos are scenes of their own, but for those of `one_scene`.
+    Videos are scenes of their own, but for those of `one_scene`; those of `one_site` are of one.
     """
 
     tracks: Sequence[Seen]
     ids: NDArray[np.int64]
     cuts: tuple[float, ...] = ()
     one_scene: tuple[int, ...] = ()
+    one_site: tuple[int, ...] = ()
 
     def places(self, track_ids: NDArray[np.int64]) -> Places:
         return places_of(self.tracks, self.ids, track_ids)
@@ -66,6 +67,9 @@ class Where:
     def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(np.isin(track_ids >> 32, self.one_scene), -1, self.shots(track_ids))
 
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(np.isin(scenes, self.one_site), -1, scenes)
+
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         return segments[:0]
 
@@ -75,10 +79,11 @@ def settled(
     rule: Calibration = RULE,
     cuts: tuple[float, ...] = (),
     one_scene: tuple[int, ...] = (),
+    one_site: tuple[int, ...] = (),
 ) -> tuple[list[int], list[float]]:
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
-    where = Where(tracks, ids, cuts, one_scene)
+    where = Where(tracks, ids, cuts, one_scene, one_site)
     found = settle(ids, rule.score(value), bands(value, rule), rule, where)
     return found.band.tolist(), found.score.tolist()
 
@@ -102,6 +107,49 @@ def test_in_another_video_the_same_likeness_is_enough() -> None:
 def test_in_another_video_of_its_scene_the_next_one_stands_back() -> None:
     seen = Seen(0.9), Seen(0.8, video=2), Seen(0.8, video=3)
     assert settled(*seen, one_scene=(1, 2))[0] == [ACCEPTED, UNCERTAIN, ACCEPTED]
+
+
+ON_SITE = replace(RULE, near_on_site=0.8)
+
+
+@pytest.mark.parametrize(
+    ("best", "next_one", "wanted"),
+    [
+        (0.74, 0.71, [ACCEPTED, ACCEPTED]),  # in another light all are less alike
+        (0.74, 0.69, [ACCEPTED, UNCERTAIN]),  # and the next one at the door is so then, too
+        (0.71, 0.70, [UNCERTAIN, UNCERTAIN]),  # so little alike is somebody else, on a day without the thing
+        (0.88, 0.80, [ACCEPTED, UNCERTAIN]),
+    ],
+)
+def test_on_another_day_of_its_site_a_scene_is_measured_by_its_own_best_if_that_comes_near(
+    best: float, next_one: float, wanted: list[int]
+) -> None:
+    """Of ten moments of a dull day one was left when a bright day of the same camera was indexed, too."""
+    seen = Seen(0.9), Seen(best, video=2), Seen(next_one, video=2, start=10, end=12)
+    assert settled(*seen, rule=ON_SITE, one_site=(1, 2))[0] == [ACCEPTED, *wanted]
+    assert settled(*seen, rule=RULE, one_site=(1, 2))[0][1] == (ACCEPTED if best > 0.86 else UNCERTAIN)
+    assert settled(*seen, rule=ON_SITE)[0][1] == ACCEPTED
+
+
+def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> None:
+    tracks = Seen(0.9), Seen(0.74, video=2), Seen(0.7, video=3)
+    ids = np.array([(t.video << 32) + 1 for t in tracks], np.int64)
+    value = np.array([t.value for t in tracks], np.float32)
+    where = Where(tracks, ids, one_site=(1, 2))
+
+    def found(rows: slice, known: SceneBests | None = None) -> Settled:
+        score = ON_SITE.score(value[rows])
+        return settle(
+            ids[rows], score, bands(value[rows], ON_SITE, 0.9), ON_SITE, where, best=0.9, known=known
+        )
+
+    one, two, three = (found(slice(n, n + 1)).bests for n in range(3))
+    assert one.unchanged_by(two, where) and two.unchanged_by(three, where)
+    assert not two.unchanged_by(one, where)
+    assert found(slice(1, 2), one).band.tolist() == [ACCEPTED]
+    value[1] = 0.7
+    assert found(slice(1, 2)).band.tolist() == [ACCEPTED]
+    assert found(slice(1, 2), one).band.tolist() == [UNCERTAIN]
 
 
 def test_nothing_goes_on_in_another_video_of_its_scene() -> None:
@@ -128,8 +176,8 @@ def test_tracks_of_a_scene_are_told_of_one_by_one_as_all_together() -> None:
     assert (both.scenes.tolist(), both.best.tolist(), both.shown.tolist()) == (
         whole.bests.scenes.tolist(), whole.bests.best.tolist(), whole.bests.shown.tolist(),
     )  # fmt: skip
-    assert first.bests.unchanged_by(rest.bests)
-    assert not rest.bests.unchanged_by(replace(first.bests, best=np.array([0.95])))
+    assert first.bests.unchanged_by(rest.bests, where)
+    assert not rest.bests.unchanged_by(replace(first.bests, best=np.array([0.95])), where)
 
 
 def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:

@@ -74,6 +74,7 @@ class FakeSource:
     no: tuple[int, ...] = ()
     categories: frozenset[str] = frozenset()
     one_scene: tuple[int, ...] = ()
+    one_site: tuple[int, ...] = ()
     linked: tuple[int, ...] = ()  # videos that go on one with the next
 
     def album(self, exit: int) -> FakeAlbum:
@@ -131,6 +132,10 @@ class FakeSource:
         """Which videos are one scene, `one_scene` says."""
         videos = track_ids >> 32
         return np.where(np.isin(videos, self.one_scene), -1, videos)
+
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which of the scenes that are videos are of one site, `one_site` says."""
+        return np.where(np.isin(scenes, self.one_site), -2, scenes)
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         pairs = zip(self.linked, self.linked[1:], strict=False)

@@ -87,6 +87,9 @@ class Library:
 
     scenes = shots
 
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        return scenes
+
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         return segments[:0]
 

@@ -30,9 +30,9 @@ def still(number: int, count: int = 12, level: int = 0) -> list[NDArray[np.uint8
 
 @pytest.fixture
 def scenes(tmp_path: Path, fake_proposer: None) -> Callable[..., tuple[dict[str, int], Scenes]]:
-    """Indexes videos by name; of each a number, the same for those of one scene, and all that is known."""
+    """Indexes videos by name; of each the number of its scene (or site), and all that is known."""
 
-    def indexed(**videos: Sequence[NDArray[np.uint8]]) -> tuple[dict[str, int], Scenes]:
+    def indexed(sites: bool = False, **videos: Sequence[NDArray[np.uint8]]) -> tuple[dict[str, int], Scenes]:
         for number, (name, frames) in enumerate(videos.items()):
             # Files of the same bytes would be one video.
             own = [frame.copy() for frame in frames]
@@ -45,6 +45,8 @@ def scenes(tmp_path: Path, fake_proposer: None) -> Callable[..., tuple[dict[str,
         segments = snapshot.videos.column("segment").to_numpy().astype(np.int64)
         names = [name.removesuffix(".mp4") for name in snapshot.videos.column("video").to_pylist()]
         of = found.of(segments << LOCAL_BITS)
+        if sites:
+            of = found.sites_of(of)
         return dict(zip(names, (of >> LOCAL_BITS).tolist(), strict=True)), found
 
     return indexed
@@ -72,6 +74,50 @@ def test_files_of_cameras_may_lie_between_each_other(scenes) -> None:
 def test_another_light_is_another_scene(scenes) -> None:
     of, _ = scenes(a=still(1), b=still(1, level=-60))
     assert grouped(of) == [["a"], ["b"]]
+
+
+def lit(number: int, gain: float, level: int) -> list[NDArray[np.uint8]]:
+    return [np.clip(street(number).astype(float) * gain + level, 0, 255).astype(np.uint8)] * 12
+
+
+def test_a_site_is_known_in_any_light(scenes) -> None:
+    """A camera at noon and at dusk: what was seen at one hour says what little is too little at the other."""
+    films = {"a": still(1), "b": lit(1, 0.5, 10), "c": still(2), "d": lit(2, 0.7, 60), "e": lit(1, 0.6, 70)}
+    assert grouped(scenes(**films)[0]) == [["a"], ["b"], ["c"], ["d"], ["e"]]
+    assert grouped(scenes(sites=True, **films)[0]) == [["a", "b", "e"], ["c", "d"]]
+
+
+def test_who_stands_before_the_camera_hides_no_site(scenes) -> None:
+    """The first file of a morning begins with somebody before the camera, the second one does not."""
+    leaving = [frame.copy() for frame in lit(1, 0.5, 10)]
+    for number, frame in enumerate(leaving):
+        frame[:, 20 + 9 * number : 120] = 128
+    films = {"a1": still(1), "a2": still(1), "b1": leaving, "b2": lit(1, 0.5, 10)}
+    assert grouped(scenes(sites=True, **films)[0]) == [["a1", "a2", "b1", "b2"]]
+
+
+def test_each_day_is_a_scene_of_its_site(scenes, tmp_path: Path) -> None:
+    """One camera by day folders, as recorders write them: by the clock, where it is known."""
+    days = {f"{day}/{n}": still(1) for day in ("24", "25") for n in (1, 2)}
+    of, found = scenes(**days)
+    assert grouped(of) == [["24/1", "24/2"], ["25/1", "25/2"]]
+    assert len(found.segments) == 2  # nothing goes on from one day to the next
+    assert len(grouped(scenes(sites=True, **days)[0])) == 1
+    with panorama.open(tmp_path / "library") as library:
+        names = library.videos().column("video").to_pylist()
+        for number, name in enumerate(names):
+            library.date([name], start=f"2026-03-01 10:0{number}:00", zone="UTC")
+        assert len(set(find_scenes(library.snapshot()).numbers.tolist())) == 1
+        library.date([names[-1]], start="2026-03-01 23:30:00", zone="America/New_York")
+        assert len(set(find_scenes(library.snapshot()).numbers.tolist())) == 1
+        library.date([names[-1]], start="2026-03-02 00:30:00", zone="Europe/Berlin")
+        assert len(set(find_scenes(library.snapshot()).numbers.tolist())) == 2
+
+
+def test_files_of_one_day_that_lie_apart_are_one_scene(scenes) -> None:
+    """Cameras may write the files of a day by turns with those of another day, as by number."""
+    of, _ = scenes(**{"x/1": still(1), "y/1": still(1), "x/2": still(1), "y/2": still(1)})
+    assert grouped(of) == [["x/1", "x/2"], ["y/1", "y/2"]]
 
 
 def test_a_camera_that_exposes_anew_is_the_same(scenes) -> None:

@@ -52,10 +52,12 @@ class Calibration:
         low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
         near_in_video: and from so much of the best track in its scene on; 0 for no such rule. A video that
-            has no cuts is one shot, and files of one camera may be one scene.
+            has no cuts is one shot, and files of one camera and day may be one scene.
         carried: from so much of it on, what continues an accepted track is accepted with it.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
         beside: and, in a scene that shows the entity, by this share.
+        near_on_site: a scene's best track counts for its scene only if it comes to so much of the best one of
+            its site, which counts otherwise; 1 where that always does.
     """
 
     centre: float
@@ -67,6 +69,7 @@ class Calibration:
     carried: float = 1.0
     fade: float = 0.0
     beside: float = 1.0
+    near_on_site: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
@@ -75,7 +78,7 @@ class Calibration:
             raise ValueError(f"slope is positive, got {self.slope}")
         if not 0 <= self.fade < np.inf:
             raise ValueError(f"fade is a power from 0 on, got {self.fade}")
-        for name in ("near_best", "near_in_video", "carried", "beside"):
+        for name in ("near_best", "near_in_video", "near_on_site", "carried", "beside"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 

@@ -5,7 +5,10 @@ videos that show the same; a video without cuts is one shot.
 
 1. A track is accepted only if it comes near to the scene's best track of the entity (`near_in_video`);
    of that one counts what it is without examples that are cut from it. What is clearly less alike than the
-   thing itself looked a minute ago is another thing: the next person at the door.
+   thing itself looked a minute ago is another thing: the next person at the door. On another day the light
+   is another, and all that a site shows is less alike than on the best one: the scene's own best track
+   counts where it comes to `near_on_site` of the site's, and that where it does not, because then the thing
+   itself is not in the scene.
 2. A track that continues an accepted one is accepted with it, from `carried` of the scene's best on: one
    that is visible at the same time of the same shot, or within half a second of it, at the same place.
    Poses, partial boxes and broken tracks of the thing itself are found so, which no threshold could tell
@@ -101,6 +104,10 @@ class Whereabouts(Protocol):
         """(T,) a number for each track, the same for those of one scene: of shots that show the same."""
         ...
 
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(S,) a number for each scene, the same for those of one site: what it shows in any light."""
+        ...
+
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         """Of the videos whose shots go on in some videos, or that go on there."""
         ...
@@ -136,11 +143,21 @@ class SceneBests:
         (one, here), (two, there) = self.of(scenes), others.of(scenes)
         return SceneBests(scenes, np.maximum(one, two), here | there)
 
-    def unchanged_by(self, others: SceneBests) -> bool:
+    def on_sites(self, where: Whereabouts, scenes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(N,) the best value at the site of each of some scenes; -inf where nothing is known there."""
+        sites, site = np.unique(where.sites(self.scenes), return_inverse=True)
+        tops = np.full(len(sites), -np.inf)
+        np.maximum.at(tops, site, self.best)
+        return looked_up(sites, tops, where.sites(scenes), -np.inf)
+
+    def unchanged_by(self, others: SceneBests, where: Whereabouts) -> bool:
         """Whether what was found in these scenes stays as it is with what others found."""
         known = np.isin(others.scenes, self.scenes)
         best, shown = self.of(others.scenes[known])
-        return not bool((others.best[known] > best).any() or (others.shown[known] & ~shown).any())
+        if (others.best[known] > best).any() or (others.shown[known] & ~shown).any():
+            return False
+        there = self.on_sites(where, others.scenes)
+        return not bool((np.isfinite(there) & (others.best > there)).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +228,10 @@ def settle(
     bests = before.copy()
     np.maximum.at(bests, scene, np.where(band > REJECTED, measure, -np.inf))
     _, shot = np.unique(where.shots(track_ids), return_inverse=True)
-    sure, carried = _near_best(track_ids, value, bests[scene], band, shot, calibration, where)
+    here = SceneBests(scenes, bests, seen)
+    tops = here.with_others(known or SceneBests.none()).on_sites(where, scenes)
+    counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
+    sure, carried = _near_best(track_ids, value, counts[scene], band, shot, calibration, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
         carried
@@ -254,7 +274,7 @@ def _near_best(
     calibration: Calibration,
     where: Whereabouts,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tracks (T,) are near the best (T,) of their scenes, and which continue one that is."""
+    """Which tracks (T,) are near the best (T,) that counts for them, and which continue one that is."""
     sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best)
     with_sure = np.isin(shot, shot[sure])
     waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best)

@@ -210,7 +210,12 @@ class AlbumMatcher:
             old = known[name]
             beaten = any(value > best[name].get(exit, np.inf) for exit, value in top.items())
             deeper = bool(best[name]) and max(top, default=0) > max(best[name])
-            if beaten or deeper or not old.scenes.unchanged_by(new.scenes) or _touch(old, new, beside):
+            if (
+                beaten
+                or deeper
+                or not old.scenes.unchanged_by(new.scenes, self.source)
+                or _touch(old, new, beside)
+            ):
                 again.append(name)
                 continue
             both = _appended(old.matches, new.matches)

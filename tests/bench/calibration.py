@@ -55,7 +55,16 @@ LEAST_BESIDE = 0.02
 STARTS = ((20, 1, 0.2), (10, 0.5, 0.05), (10, 2, 0.5))
 """Slope, `fade` and `beside` that the search begins at: the likelihood is flat, and one may stop early."""
 
-START = Calibration(0.44, 20.0, 0.044, 0.5, SHIPPED.near_best, SHIPPED.near_in_video, SHIPPED.carried)
+START = Calibration(
+    0.44,
+    20.0,
+    0.044,
+    0.5,
+    SHIPPED.near_best,
+    SHIPPED.near_in_video,
+    SHIPPED.carried,
+    near_on_site=SHIPPED.near_on_site,
+)
 
 
 @dataclass(frozen=True, slots=True)

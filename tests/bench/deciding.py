@@ -86,6 +86,7 @@ class Rule:
     near_in_video: float = 0.93
     near_best: float = 0.65
     carried: float = 0.65
+    near_on_site: float = 0.8
 
 
 SHIPPED = Rule("as shipped")
@@ -243,7 +244,9 @@ def split_tracks(archive: Archive, alike: float) -> Archive:
     where = some_places(places, keep)
     where = Places(ids, where.start_seconds, where.end_seconds, where.view_seconds, where.view_boxes_xyxy)
     whole = TrackGroups(ids, slots)
-    archive = replace(archive, shots=archive.shots[keep], scenes=archive.scenes[keep])
+    archive = replace(
+        archive, shots=archive.shots[keep], scenes=archive.scenes[keep], sites=archive.sites[keep]
+    )
     return replace(archive, groups=whole, spans=np.array(spans), places=where)
 
 
@@ -295,7 +298,16 @@ class Study:
 def calibration(rule: Rule, floor: float, slope: float = 20.0) -> Calibration:
     """Bands with the border of acceptance at a value: scores as they are shipped."""
     low = 1 / (1 + np.exp(slope * 0.35 * floor))
-    return Calibration(floor, slope, low, 0.5, rule.near_best, rule.near_in_video, rule.carried)
+    return Calibration(
+        floor,
+        slope,
+        low,
+        0.5,
+        rule.near_best,
+        rule.near_in_video,
+        rule.carried,
+        near_on_site=rule.near_on_site,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Archive:
         groups: which crops belong to which of T tracks.
         spans: (T, 2) first and past-the-last unit of each track; units are frames or tracks.
         units: how many there are.
-        places: of all T tracks; shots, scenes: (T,) a number for each, the same for those of one.
+        places: of all T tracks; shots, scenes, sites: (T,) a number for each, the same for those of one.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Archive:
     places: Places
     shots: NDArray[np.int64]
     scenes: NDArray[np.int64]
+    sites: NDArray[np.int64]
 
     @property
     def where(self) -> Where:
@@ -115,6 +116,10 @@ class Where:
 
     def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.archive.scenes[self._rows(track_ids)]
+
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        known, first = np.unique(self.archive.scenes, return_index=True)
+        return self.archive.sites[first[np.searchsorted(known, scenes)]]
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         return segments[:0]  # everything is asked at once: nothing grows
@@ -211,6 +216,8 @@ def archive_of(library: Library, name: str) -> tuple[Archive, Frames]:
         for row in rows
     }  # fmt: skip
     exits = range(1, library.embedder.exits + 1)
+    source = library.matcher().source
+    scenes = source.scenes(groups.track_ids)
     return Archive(
         name,
         np.stack([library.vectors_of(crop_ids, exit) for exit in exits]),
@@ -218,9 +225,10 @@ def archive_of(library: Library, name: str) -> tuple[Archive, Frames]:
         groups,
         np.array([spans_of[track] for track in groups.track_ids.tolist()], np.int64),
         frames.total,
-        library.matcher().source.places(groups.track_ids),
-        library.matcher().source.shots(groups.track_ids),
-        library.matcher().source.scenes(groups.track_ids),
+        source.places(groups.track_ids),
+        source.shots(groups.track_ids),
+        scenes,
+        source.sites(scenes),
     ), frames
 
 
@@ -233,7 +241,7 @@ def archive_of_pictures(vectors: NDArray[np.float32], name: str) -> Archive:
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (count, 1, 1))
     places = Places(ids, zeros, zeros + 1, zeros[:, None], boxes)
     spans = np.stack([units, units + 1], axis=1)
-    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places, ids, ids)
+    return Archive(name, vectors, zeros, TrackGroups.of(ids), spans, count, places, ids, ids, ids)
 
 
 def absent_from(archive: Archive, things: Sequence[Thing], judge: str) -> list[Thing]:
