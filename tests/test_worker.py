@@ -324,6 +324,17 @@ with beside(late_proposer(), late_embedder()) as (proposer, _):
 
 
 @linux
+def test_who_asks_behind_the_block_starts_no_process() -> None:
+    """A thread that loads the networks ahead left one behind where indexing had failed meanwhile."""
+    with beside(late_proposer(), late_embedder()) as (proposer, _):
+        pass
+    before = children(os.getpid())
+    with pytest.raises(ModelError, match="networks ended"):
+        proposer.load()
+    assert children(os.getpid()) == before
+
+
+@linux
 def test_the_process_ends_with_the_block_also_while_it_works() -> None:
     before = set(children(os.getpid()))
     with beside(late_proposer(), ColorEmbedder()) as (proposer, _):

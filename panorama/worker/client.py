@@ -166,7 +166,12 @@ class ModelProcess:
                 slot.fill(Answer(number, None, _ended(self._process, self._why), 0.0))
 
     def close(self) -> None:
-        """End the process, if it was started."""
+        """End the process, if it was started; no thread that loads its networks ahead starts it afterwards."""
+        self._over = True
+        if not self._lock.acquire(timeout=LEAVE_SECONDS):  # held by who waits for room in the pipe
+            self.kill()
+            self._lock.acquire()
+        self._lock.release()
         self._held.close()
         if self._ahead is not None:
             end(self._ahead)
