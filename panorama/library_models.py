@@ -24,14 +24,16 @@ class LibraryModels:
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
         self._embedder: Embedder | None = None
+        self._named: str | None = None
         self._proposer: Proposer | None = None
 
     @property
     def embedder(self) -> Embedder:
-        """The model that the library is searched with."""
+        """The model that the library is searched with, also where another process has chosen another since."""
         _tell_threads()
-        if self._embedder is None:
-            self._embedder = late_embedder(self._store().setting(_EMBEDDER_SETTING))
+        name = self._store().setting(_EMBEDDER_SETTING)
+        if self._embedder is None or name != self._named:
+            self._embedder, self._named = late_embedder(name), name
         return self._embedder
 
     @property
@@ -57,8 +59,10 @@ class LibraryModels:
         known = name in embedder_names() or not folder.is_dir()
         # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
         embedded = embed_missing(self._store(), model)
-        self._store().put_setting(_EMBEDDER_SETTING, name if known else str(folder.resolve()))
+        self._named = name if known else str(folder.resolve())
+        self._store().put_setting(_EMBEDDER_SETTING, self._named)
         self._embedder = model
+        self.remember()
         return embedded
 
     def remember(self) -> None:

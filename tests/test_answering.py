@@ -10,6 +10,8 @@ from fakes import Thing, thing_picture, write_film
 
 import panorama
 from panorama.errors import LibraryDamaged, ModelError, QueryError
+from panorama.models import registry
+from panorama.models.color import ColorEmbedder
 from panorama.query import relations
 from panorama.query.engine import Engine
 from panorama.query.relations import Limits, Tables
@@ -220,6 +222,32 @@ def test_a_model_that_no_crop_was_embedded_with_is_refused_however_it_is_asked(l
         with pytest.raises(ModelError, match=r"no crop of this library .*color-bands otheroth"):
             ask(second)
         assert not seen, "before any work"
+
+
+def test_a_model_that_another_process_chose_is_the_one_that_answers_and_indexes(
+    library, tmp_path, monkeypatch
+):
+    """A library that stayed open answered with the model of before, and embedded new videos with it."""
+
+    class Other(ColorEmbedder):
+        hash = "other" * 8
+
+    load = registry.load_embedder
+    for loading in ("library.load_embedder", "library_models.late_embedder"):
+        monkeypatch.setattr(
+            f"panorama.{loading}", lambda name=None: Other() if name == "other-bands" else load(name)
+        )
+    assert library.embedder.hash != Other.hash and len(library.query(RED))
+    with panorama.open(library.path) as second:
+        second.use_model("other-bands")
+        assert Other.hash in {model.hash for model in second.info().models}
+    assert library.embedder.hash == Other.hash
+    assert len(library.query(RED)) and library.matcher().embedder.hash == Other.hash
+    write_film(tmp_path / "new.mp4", [Thing("red", 5, 15)], frames=20)
+    library.index(tmp_path / "new.mp4")
+    assert library.query("SELECT frames").warnings == ()
+    found = library.query("SELECT tracks WHERE entity = 'red' AND score >= 0")
+    assert "new.mp4" in {row["video"] for row in found}
 
 
 def test_a_mistake_in_one_of_several_queries_is_told(library):
