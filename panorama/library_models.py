@@ -29,7 +29,7 @@ class LibraryModels:
 
     @property
     def embedder(self) -> Embedder:
-        """The model that the library is searched with, also where another process has chosen another since."""
+        """The model that the library is searched with, by whichever process it was chosen last."""
         _tell_threads()
         name = self._store().setting(_EMBEDDER_SETTING)
         if self._embedder is None or name != self._named:

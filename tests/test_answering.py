@@ -229,20 +229,18 @@ def test_a_model_that_another_process_chose_is_the_one_that_answers_and_indexes(
 ):
     """A library that stayed open answered with the model of before, and embedded new videos with it."""
 
-    class Other(ColorEmbedder):
-        hash = "other" * 8
-
-    load = registry.load_embedder
+    other, load = ColorEmbedder(), registry.load_embedder
+    other.hash = "other" * 8
     for loading in ("library.load_embedder", "library_models.late_embedder"):
         monkeypatch.setattr(
-            f"panorama.{loading}", lambda name=None: Other() if name == "other-bands" else load(name)
+            f"panorama.{loading}", lambda name=None: other if name == "other-bands" else load(name)
         )
-    assert library.embedder.hash != Other.hash and len(library.query(RED))
+    assert library.embedder.hash != other.hash and len(library.query(RED))
     with panorama.open(library.path) as second:
         second.use_model("other-bands")
-        assert Other.hash in {model.hash for model in second.info().models}
-    assert library.embedder.hash == Other.hash
-    assert len(library.query(RED)) and library.matcher().embedder.hash == Other.hash
+        assert other.hash in {model.hash for model in second.info().models}
+    assert library.embedder.hash == other.hash
+    assert len(library.query(RED)) and library.matcher().embedder.hash == other.hash
     write_film(tmp_path / "new.mp4", [Thing("red", 5, 15)], frames=20)
     library.index(tmp_path / "new.mp4")
     assert library.query("SELECT frames").warnings == ()

@@ -166,7 +166,7 @@ class ModelProcess:
                 slot.fill(Answer(number, None, _ended(self._process, self._why), 0.0))
 
     def close(self) -> None:
-        """End the process, if it was started; no thread that loads its networks ahead starts it afterwards."""
+        """End the process, if it was started; no thread that loads networks ahead starts it afterwards."""
         self._over = True
         if not self._lock.acquire(timeout=LEAVE_SECONDS):  # held by who waits for room in the pipe
             self.kill()
