@@ -144,6 +144,6 @@ def _print_decisions(report: dict[str, Any]) -> None:
     click.echo(f"expected calibration error of frame scores: {_share(calibration['error'])}")
     seen = ", ".join(f"exit {i} {share:.1%}" for i, share in enumerate(cascade["survivors"], start=1))
     click.echo(
-        f"cascade: F1 {_share(cascade['f1'])}, always deepest {_share(cascade['deepest_f1'])}; crops seen: {seen}; "
-        f"{cascade['share']:.1%} of the multiply-adds"
+        f"cascade: F1 {_share(cascade['f1'])}, always deepest {_share(cascade['deepest_f1'])}; "
+        f"crops seen: {seen}; {cascade['share']:.1%} of the multiply-adds"
     )
