@@ -13,6 +13,7 @@ from fakes import COLORS, Thing, coloured_things, thing_picture, write_film, wri
 import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
+from panorama.models.weights import read_recipe
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
 from panorama.own_training.made_of import recorded, toml_text
 from panorama.training import TrainingOptions
@@ -102,6 +103,15 @@ def test_a_recipe_that_says_it_in_another_form_is_told(wrong: str, tmp_path: Pat
     (tmp_path / RECIPE_NAME).write_text(f"[made_of]\n{wrong}\n")
     with pytest.raises(ModelError, match=wrong.split()[0]):
         recorded(tmp_path / RECIPE_NAME)
+
+
+def test_a_start_is_found_from_any_folder(things: Path, tmp_path: Path, run: Any) -> None:
+    """`--start mine` was written as it was typed, and the recipe worked in one folder alone."""
+    shutil.copytree(content_dir("embeddings") / "panoramanet", "mine")
+    done = run("train", "--folders", things, "--start", "mine", "--out", "net", "--threads", 1)
+    assert done.status == 3, done.err
+    assert read_recipe(Path("net") / RECIPE_NAME)["start"]["model"] == str(Path("mine").resolve())
+    assert run("train", "--start", "mine", "--out", "net", "--resume").status == 3
 
 
 def test_a_recipe_goes_without_a_start(tmp_path: Path, run: Any) -> None:

@@ -14,7 +14,7 @@ from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
 from panorama.models.device import choose_device
 from panorama.models.weights import WEIGHTS, open_model
-from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text
+from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store import Store
@@ -269,7 +269,7 @@ def recipe_text(
         file=RECIPE_NAME,
         name=toml_text(name),
         start=" ".join(str(plan["name"]).split()),
-        start_text=toml_text(start),
+        start_text=toml_text(whole_start(start)),
         made_of=made_of.text() if made_of else "",
         side=preprocess["side"],
         mean=preprocess["mean"],

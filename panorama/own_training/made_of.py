@@ -10,7 +10,7 @@ from typing import Any
 
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
-from panorama.models.weights import RECIPE, read_recipe
+from panorama.models.weights import RECIPE, model_names, open_model, read_recipe
 
 _TABLE = """
 # Where the pictures come from, and the seed that divided them; --resume goes on with these.
@@ -131,6 +131,15 @@ def _told(value: Any) -> str:
 def _before(name: str, there: object) -> str:
     empty = there in ((), "")
     return f"without --{name}" if empty else f"with --{name} {_told(there)}"
+
+
+def whole_start(start: str) -> str:
+    """The model to begin with as a recipe names it anywhere: a shipped name, or the whole path of a folder.
+
+    Raises:
+        ModelError: there is no such embedder.
+    """
+    return start if start in model_names("embedder") else str(open_model(start, "embedder").path.resolve())
 
 
 def place_of(start: str) -> Path:
