@@ -181,7 +181,7 @@ def _gathered(
             say(line)
     if own.query:  # before videos, which may take an hour to index
         asked = library()
-        parts.append(from_library(asked, out, own.query))
+        parts.append(from_library(asked, out, own.query, say))
         _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
     if own.videos:
         found = find_videos(own.videos, out, library_parts=Store.own_files)
