@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
+from panorama.store import Store
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
@@ -94,6 +95,7 @@ def train_recipe(
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
     if not options.resume:
         _refuse_another(out)
+        refuse_place(out)
     import panorama.models.cores
     import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
 
@@ -118,6 +120,25 @@ def train_recipe(
                 minutes=options.minutes,
                 threads=options.threads,
                 say=say,
+            )
+
+
+def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
+    """Refuse a folder that is something else: a library, or one of those that pictures come from.
+
+    Raises:
+        UsageError: it is, or lies in one.
+    """
+    place = out.resolve()
+    for folder in (place, *place.parents):
+        own = Store.own_files(folder)
+        if own and (folder == place or place.relative_to(folder).parts[0] in own):
+            raise UsageError(f"{out} belongs to the library {folder}; name a folder of its own for the model")
+    for given in folders:
+        if place.is_relative_to(given.resolve()):
+            raise UsageError(
+                f"{out} lies in --folders {given}: what is written there would be learned from the next "
+                "time; name a folder elsewhere"
             )
 
 

@@ -16,7 +16,7 @@ from panorama.errors import ModelError, UsageError
 from panorama.models.weights import read_recipe
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
 from panorama.own_training.made_of import recorded, toml_text
-from panorama.training import TrainingOptions
+from panorama.training import TrainingOptions, train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +112,29 @@ def test_a_start_is_found_from_any_folder(things: Path, tmp_path: Path, run: Any
     assert done.status == 3, done.err
     assert read_recipe(Path("net") / RECIPE_NAME)["start"]["model"] == str(Path("mine").resolve())
     assert run("train", "--start", "mine", "--out", "net", "--resume").status == 3
+
+
+def test_no_model_is_written_into_a_library_or_among_the_pictures(things: Path, tmp_path: Path) -> None:
+    """Both were filled without a word, and `training.png` was a picture to learn from the next time."""
+    panorama.open(tmp_path / "library", create=True).close()
+    for inside in (".", "data/net"):
+        with pytest.raises(UsageError, match=r"belongs to the library \S+library; name a folder of its own"):
+            tuned(OwnData(folders=(things,)), tmp_path / "library" / inside)
+        with pytest.raises(UsageError, match="belongs to the library"):
+            recipe = content_dir("embeddings") / "proposer" / "recipe.toml"
+            train_recipe(recipe, {"footage": tmp_path}, tmp_path / "library" / inside, TrainingOptions())
+    before = sorted(things.rglob("*"))
+    for inside in (".", "net", "thing0"):
+        with pytest.raises(UsageError, match=r"lies in --folders \S+things"):
+            tuned(OwnData(folders=(things,)), things / inside)
+    assert sorted(things.rglob("*")) == before
+    assert len(tuned(OwnData(folders=(things,)), tmp_path / "library" / "net")) == 2
+
+
+def test_the_baseline_is_told_to_have_nothing_to_train(things: Path, tmp_path: Path) -> None:
+    """It was told to be no embedder, though `index` takes it."""
+    with pytest.raises(UsageError, match="color-bands cannot be fine-tuned: it has no weights; begin with"):
+        tuned(OwnData(folders=(things,)), tmp_path / "net", "color-bands")
 
 
 def test_a_recipe_goes_without_a_start(tmp_path: Path, run: Any) -> None:

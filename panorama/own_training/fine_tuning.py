@@ -12,13 +12,14 @@ from panorama.content import DEFAULT_EMBEDDER
 from panorama.errors import BadImage, UsageError, VideoOpenError
 from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
+from panorama.models.color import ColorEmbedder
 from panorama.models.device import choose_device
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store import Store
-from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
+from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def fine_tune(
             say(line)
     else:
         asked = replace(asked, start=start or DEFAULT_EMBEDDER)
+        refuse_place(out, own.folders)
         _trainable(str(asked.start))  # before an hour of indexing, not after it
         choose_device(options.device)
         with filled(out):
@@ -253,6 +255,11 @@ def _trainable(start: str) -> Mapping[str, Any]:
         ModelError: there is no such model.
         UsageError: it is not a network that can be trained.
     """
+    if start == ColorEmbedder.name:
+        raise UsageError(
+            f"{start} cannot be fine-tuned: it has no weights; begin with {DEFAULT_EMBEDDER}, or with a "
+            "folder made from it"
+        )
     plan = open_model(start, "embedder").recipe
     if not isinstance(plan.get("network"), dict) or "learned_dim" not in plan["network"]:
         raise UsageError(f"{start} cannot be fine-tuned: it is no PanoramaNet")
