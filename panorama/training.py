@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from panorama.arguments import MOST_THREADS, take_fields
+from panorama.arguments import MOST_THREADS, checked, take_fields
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
@@ -74,10 +74,11 @@ def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
                 yield frame.rgb()
 
 
+@checked
 def train_recipe(
-    recipe: Path,
-    data: Mapping[str, Path],
-    out: Path,
+    recipe: Path | str,
+    data: Mapping[str, Path | str],
+    out: Path | str,
     options: TrainingOptions,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def train_recipe(
         UsageError: the recipe is of another kind, the data does not go with it, or `out` holds a training.
         ModelError: the recipe is malformed, or there is nothing to resume.
     """
+    recipe, out, folders = Path(recipe), Path(out), {name: Path(folder) for name, folder in data.items()}
     plan = read_recipe(recipe)
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):
@@ -102,15 +104,15 @@ def train_recipe(
     with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))):
         if kind == "embedder" and "adapt" in plan:
             with filled(out):
-                return _adapt(recipe, data, out, options, say)
+                return _adapt(recipe, folders, out, options, say)
         with training_in(out, say):
             if kind == "proposer":
-                return _train_proposer(recipe, data, out, options)
+                return _train_proposer(recipe, folders, out, options)
             from panorama.models.training.train import train
 
             return train(
                 recipe,
-                data,
+                folders,
                 out,
                 read_frames=frames_of,
                 resume=options.resume,

@@ -27,12 +27,12 @@ from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
 from panorama.query.relations import Limits
 from panorama.recording import RecordingRule
-from panorama.training import TrainingOptions
+from panorama.training import TrainingOptions, train_recipe
 from panorama.tune import tune
 from panorama.zones import Zones
 
 CHECKED = (Library, Zones)
-FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune)
+FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune, train_recipe)
 
 
 def parameters() -> Iterator[tuple[Callable[..., object], str]]:

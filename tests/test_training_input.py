@@ -16,7 +16,7 @@ from panorama.models.training.train import train
 from panorama.own_training import OwnData, fine_tune
 from panorama.own_training.pictures import from_folders, without_copies
 from panorama.own_training.split import Picture
-from panorama.training import TrainingOptions
+from panorama.training import TrainingOptions, train_recipe
 
 RECIPE = """
 name = "small"
@@ -180,3 +180,14 @@ def test_a_copy_of_a_video_that_the_query_brings_is_refused(tmp_path: Path, fake
                 library=lambda: library,
                 scratch=unused,
             )
+
+
+def test_paths_of_a_recipe_its_data_and_its_model_are_text_or_paths(data: Path, tmp_path: Path) -> None:
+    """Text ended in an AttributeError."""
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.replace("labels.csv", "label.csv"))
+    for given in (str, Path):
+        with pytest.raises(UsageError, match=r"'zoo' needs .*label\.csv, which is not there"):
+            train_recipe(given(recipe), {"d": given(data)}, given(tmp_path / "net"), TrainingOptions())
+    with pytest.raises(UsageError, match=r"train_recipe\(data=...\): data folders are a mapping"):
+        train_recipe(recipe, [("d", data)], tmp_path / "net", TrainingOptions())  # type: ignore[arg-type]
