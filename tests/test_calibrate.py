@@ -13,7 +13,7 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
 from panorama.calibrate import calibrate, fit, values_of
-from panorama.calibration import SETTING, measured_with, told
+from panorama.calibration import SETTING, calibrations_for, measured_with, told
 from panorama.errors import ModelError
 from panorama.examples import GEOMETRY
 from panorama.models.color import ColorEmbedder
@@ -172,3 +172,22 @@ def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran
     assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err
     assert "a recall to aim at is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
     assert "one target sets the border" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 200_000, "is no calibration: its brackets stand in one another too deep"),
+        ('{"exits": [{"centre": NaN, "slope": 8, "low": 0, "high": 1, "near_best": 1}]}', "centre is nan"),
+        ('{"exits": [{"centre": 0, "slope": 1e999, "low": 0, "high": 1, "near_best": 1}]}', "slope is inf"),
+        ('{"exits": [{"centre": "a"}]}', "is malformed"),
+        ('{"exits": [5]}', "is malformed"),
+    ],
+)
+def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    """Deep brackets ended as a defect; with NaN and 1e999 every track had the score 0 or 1."""
+    embedder = ColorEmbedder()
+    embedder.folder = tmp_path
+    (tmp_path / "calibration.json").write_text(text)
+    with pytest.raises(ModelError, match=told + r".*mend or remove"):
+        calibrations_for(embedder, {})
