@@ -18,7 +18,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama.arguments import TELL_THEMSELVES
-from panorama.calibrate import calibrate
+from panorama.calibrate import calibrate, reset_calibration
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.evaluate import score_entities
 from panorama.indexing.outcomes import Hooks
@@ -32,7 +32,7 @@ from panorama.tune import tune
 from panorama.zones import Zones
 
 CHECKED = (Library, Zones)
-FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune, train_recipe)
+FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune, train_recipe, reset_calibration)
 
 
 def parameters() -> Iterator[tuple[Callable[..., object], str]]:
