@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, names_told
+
+File = str | Path
+Files = Sequence[File] | NDArray[np.str_] | File
+Ids = Sequence[int] | NDArray[np.integer]
+"""As signatures of the API have them; `KINDS` tells what is taken besides, where a value tells no type."""
 
 _Given = TypeVar("_Given", bound=Callable[..., Any])
 

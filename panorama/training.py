@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from panorama.arguments import MOST_THREADS, checked, take_fields
+from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
@@ -76,9 +76,9 @@ def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
 
 @checked
 def train_recipe(
-    recipe: Path | str,
-    data: Mapping[str, Path | str],
-    out: Path | str,
+    recipe: File,
+    data: Mapping[str, File],
+    out: File,
     options: TrainingOptions,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:

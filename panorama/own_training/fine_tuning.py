@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panorama.arguments import checked, take_fields
+from panorama.arguments import File, Files, checked, take_fields
 from panorama.content import DEFAULT_EMBEDDER
 from panorama.errors import BadImage, UsageError, VideoOpenError
 from panorama.indexing.outcomes import FAILED, library_remarks
@@ -81,6 +82,10 @@ class OwnData:
     folders: tuple[Path, ...] = ()
     query: str | None = None
 
+    if TYPE_CHECKING:  # what `take_fields` makes of it is what the fields say
+
+        def __init__(self, videos: Files = (), folders: Files = (), query: str | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         take_fields(self)
 
@@ -91,10 +96,10 @@ class OwnData:
 @checked
 def fine_tune(
     own: OwnData,
-    out: Path,
+    out: File,
     options: TrainingOptions,
     *,
-    start: str | None = None,
+    start: File | None = None,
     library: Callable[[], Library],
     scratch: Callable[[Path], Library],
     say: Callable[[str], None] = print,
@@ -115,6 +120,7 @@ def fine_tune(
         UsageError: there is too little to learn from, see `split`, `start` cannot be trained, or what is to
             be resumed was made of something else.
     """
+    out, start = Path(out), None if start is None else os.fspath(start)
     recipe = out / RECIPE_NAME
     begun = options.resume and recipe.is_file()
     if not own and not begun:
