@@ -70,6 +70,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("[[0, 32]]", "[[5, 32]]", UsageError, r"sides in \[training\].*the first of step 0"),
         ("[[0, 32]]", "32", UsageError, r"sides in \[training\]"),
         ("learned_dim", "learned_dims", ModelError, r"\[network\] in the recipe .* lacks learned_dim"),
+        ("side = 32", "side = 1280000000", ModelError, r"side in \[preprocess\] .* to 1024, got 1280000000"),
+        ("rounds = 1", "side = 5000", ModelError, r"side in \[bank\] of .* from 1 to 1024, got 5000"),
         ("std", "stds", ModelError, r"\[preprocess\] in the recipe .* lacks std"),
         ("csv =", "csw =", ModelError, r"\[\[source\]\] 'zoo' in the recipe .* lacks csv"),
         ("labels.csv", "label.csv", UsageError, r"'zoo' needs .*label\.csv, which is not there"),
