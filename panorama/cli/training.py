@@ -27,7 +27,7 @@ NO_HELP = 3
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
 @click.option("--steps", type=int, help="Instead of those of an embedder's recipe.")
-@click.option("--seed", type=int, help="Instead of that of an embedder's recipe; another division.")
+@click.option("--seed", type=int, help="Instead of that of a recipe; or another division of your own.")
 @click.option("--minutes", type=float, help="Stop an embedder's training, with a checkpoint, after so long.")
 @click.option("--threads", type=int, help="CPU threads.")
 @click.pass_context
