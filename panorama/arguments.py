@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, names_told
+
+File = str | Path
+Files = Sequence[File] | NDArray[np.str_] | File
+Ids = Sequence[int] | NDArray[np.integer]
+"""As signatures of the API have them; `KINDS` tells what is taken besides, where a value tells no type."""
 
 _Given = TypeVar("_Given", bound=Callable[..., Any])
 
@@ -352,6 +358,15 @@ KINDS |= {
         "expected a function that opens a folder as library, as panorama.open", callable
     ),
     "fine_tune.say": _TOLD,
+    "train_recipe.recipe": Kind("a recipe is a file, as text or a Path", is_path, plain=Path),
+    "train_recipe.data": Kind(
+        "data folders are a mapping of the names in the recipe, as {'footage': '/data/footage'}",
+        lambda value: isinstance(value, Mapping) and all(is_text(n) and is_path(f) for n, f in value.items()),
+        plain=lambda value: {name: Path(folder) for name, folder in value.items()},
+    ),
+    "train_recipe.out": Kind("a model's folder is text or a Path, and not empty", is_path, plain=Path),
+    "train_recipe.options": _instance("panorama.training", "TrainingOptions", "TrainingOptions()"),
+    "train_recipe.say": _TOLD,
 }
 """Parameters of the functions that take a library."""
 

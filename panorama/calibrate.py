@@ -22,14 +22,16 @@ from panorama.arguments import checked
 from panorama.calibration import SETTING, measured_with, rules_for
 from panorama.errors import UsageError
 from panorama.examples import embed_examples
+from panorama.lines import counted
 from panorama.query.decide import POOL_QUANTILE, Calibration, levels_together, normalise, pool
+from panorama.query.promises import CONFIDENCE, Evidence, supported
 from panorama.query.promises import SETTING as EVIDENCE
-from panorama.query.promises import Evidence
 from panorama.query.scoring import SCAN_ROWS, TrackGroups, with_mean
 
 if TYPE_CHECKING:
     from panorama.library import Library
 
+PRECISION = 0.95
 MOST_EXAMPLES = 600
 LEAST_EXAMPLES = 20
 APART_SECONDS = 1.0
@@ -53,6 +55,7 @@ class ExitReport:
         same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
         accepted: share of sure pairs that the bands accept; false_accepted: of best strangers.
         evidence: all of them, for WITH PRECISION and WITH RECALL.
+        warnings: remarks for people: that so few examples do not support what was aimed at.
     """
 
     exit: int
@@ -64,6 +67,7 @@ class ExitReport:
     accepted: float
     false_accepted: float
     evidence: Evidence
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class _Pairs:
 
 @checked
 def calibrate(
-    library: Library, precision: float = 0.95, slack: float = 0.0, recall: float | None = None
+    library: Library, precision: float = PRECISION, slack: float = 0.0, recall: float | None = None
 ) -> list[ExitReport]:
     """Set the bands of every exit from the library's own tracks, and keep them in the library.
 
@@ -89,9 +93,14 @@ def calibrate(
         recall: aimed at instead of a precision: the share of examples by which their own track is accepted.
 
     Raises:
-        UsageError: a target out of range, or too few tracks to learn from.
+        UsageError: a target out of range, or two of them, or too few tracks to learn from.
         ModelError: the model ships with a malformed calibration.
     """
+    if recall is not None and precision != PRECISION:
+        raise UsageError(
+            f"one target sets the border: a precision or a recall, got precision={precision:g} and "
+            f"recall={recall:g}"
+        )
     for name, aim in (("precision", precision), ("recall", recall)):
         if aim is not None and not 0.5 <= aim < 1:
             meant = f"; {aim:g} % is written {aim / 100:g}" if 50 <= aim < 100 else ""
@@ -136,7 +145,32 @@ def _report(
         float((pairs.same >= threshold).mean()),
         float((pairs.stranger >= threshold).mean()),
         Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
+        _unsupported(pairs, precision, recall) if calibration.high < 1 else (),
     )
+
+
+def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple[str, ...]:
+    """A line where the border of acceptance lies where next to none of the examples err."""
+    name, aim, examples = ("precision", precision, len(pairs.stranger))
+    if recall is not None:
+        name, aim, examples = ("recall", recall, len(pairs.same))
+    most = supported(examples)
+    if aim <= most:
+        return ()
+    return (
+        f"a {name} of {aim:g} was aimed at, and {counted(examples, 'example')} of this library support at "
+        f"most {most:g}, with {CONFIDENCE:.0%} confidence: it may well be missed. Index more footage and "
+        "calibrate again, or aim lower",
+    )
+
+
+@checked
+def reset_calibration(library: Library) -> None:
+    """Go back to the calibration that the library's model ships with, whatever was measured."""
+    own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
+    for key in library.snapshot().settings:
+        if key.startswith(own):
+            library.put_setting(key, None)
 
 
 def fit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.examples import views_of
+from panorama.json_text import parsed_json
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
 from panorama.store.layout import whole_file
@@ -67,8 +69,11 @@ def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]], repair: st
     if len(rows) != embedder.exits:
         raise ModelError(f"{embedder.name} has {embedder.exits} exits but {len(rows)} calibrations; {repair}")
     try:
+        for name, value in (pair for row in rows for pair in row.items()):
+            if not math.isfinite(value):
+                raise ValueError(f"{name} is {value}, which is no finite number")
         return tuple(Calibration(**row) for row in rows)
-    except (TypeError, ValueError) as exc:
+    except (AttributeError, OverflowError, TypeError, ValueError) as exc:
         raise ModelError(f"the calibration of {embedder.name} is malformed: {exc}; {repair}") from exc
 
 
@@ -76,7 +81,7 @@ def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
     """None where the model's folder has no such file."""
     path = (embedder.folder or content_dir("embeddings") / embedder.name) / SHIPPED
     try:
-        rows = list(json.loads(path.read_text(encoding="utf-8"))["exits"])
+        rows = list(parsed_json(path.read_text(encoding="utf-8"))["exits"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as exc:

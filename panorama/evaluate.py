@@ -7,7 +7,6 @@ ranked by the score of `... AND score >= 0`, frames that are not returned last.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from panorama.arguments import checked, is_listed, is_text, is_whole
 from panorama.errors import UsageError, near
+from panorama.json_text import parsed_json
 from panorama.lines import composed, counted
 
 if TYPE_CHECKING:
@@ -98,12 +98,10 @@ def read_truth(path: Path | str) -> dict[str, Truth]:
     """
     path = Path(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_each_once)
+        raw = parsed_json(path.read_text(encoding="utf-8-sig"), _each_once)
         if not isinstance(raw, dict) or not raw:
             raise ValueError(f'it names no entity; as {{"van": {_SHAPE}}}')
         return {name: _truth(name, entry) for name, entry in raw.items()}
-    except RecursionError as exc:
-        raise UsageError(f"{path} is no truth file: its brackets stand in one another too deep") from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except ValueError as exc:

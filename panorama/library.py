@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering
-from panorama.arguments import checked
+from panorama.arguments import File, Ids, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, unknown
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from panorama.query.result import Result
     from panorama.recording import RecordingReport, RecordingRule
     from panorama.why import Why
-
-File = str | Path
 
 
 @checked
@@ -251,7 +249,7 @@ class Library(HeldOpen):
         return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
     def register_seen(
-        self, name: str, *, track_ids: Sequence[int] = (), crop_ids: Sequence[int] = (),
+        self, name: str, *, track_ids: Ids = (), crop_ids: Ids = (),
         look_alike: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
@@ -473,7 +471,7 @@ class Library(HeldOpen):
             return decode_picture(jpeg)
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
 
-    def stored_crops(self, crop_ids: Sequence[int]) -> dict[int, bytes]:
+    def stored_crops(self, crop_ids: Ids) -> dict[int, bytes]:
         """Stored crops as JPEG files, by id; ids that are not there are left out."""
         ids = np.array(list(crop_ids), np.int64)
         batches = self._store.read_crops(crop_ids=ids) if len(ids) else ()
@@ -481,7 +479,7 @@ class Library(HeldOpen):
             int(c): jpeg for batch in batches for c, jpeg in zip(batch.crop_ids, batch.jpegs, strict=True)
         }
 
-    def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
+    def vectors_of(self, crop_ids: Ids, exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).
 
         Raises:

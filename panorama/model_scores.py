@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,22 +14,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
-from panorama.errors import UsageError
+from panorama.errors import BadImage, UsageError
+from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.models.proposals import Recall, proposal_recall
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
-from panorama.models.training.split import held_out
+from panorama.models.training.seen import SeenInTraining
+from panorama.models.training.split import LEARN
 
 MOST_PER_CLASS = 40
 STRANGERS = 150
 LABELS = "images/labels.csv"
 BOXES = "boxes/boxes.csv"
 JUDGED_PICTURES = "val2017"
+"""Where some pictures of a table are called so, the proposer was trained on others of it."""
+
+SIDES = ("x1", "y1", "x2", "y2")
+FORMS = f"{LABELS} (file, class) or {BOXES} (file, x1, y1, x2, y2)"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Labelled pictures that a model is judged by.
+
+    Attributes:
+        files: (N,) the pictures; labels: (N,) what they show.
+        unseen: whether it is known that no training saw these classes.
+        remarks: lines for people: what is left out, and what is not known.
+    """
+
+    files: tuple[Path, ...]
+    labels: tuple[str, ...]
+    unseen: bool
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalScore:
-    """Retrieval among pictures of classes that no training saw, at one exit.
+    """Retrieval among judged pictures, at one exit.
 
     Attributes:
         mean_average_precision, recall_at_1: each picture against all others.
@@ -43,16 +66,72 @@ class RetrievalScore:
     pictures_per_second: float
 
 
-def retrieval(embedder: Embedder, data: Path, seed: int = 0) -> list[RetrievalScore]:
-    """Retrieval over held-out classes of `data`/images/labels.csv, for every exit.
+def judged_pictures(embedder: Embedder, data: Path) -> Judged:
+    """The pictures of `data`/images/labels.csv whose classes no training of this embedder saw; at least one.
+
+    Of sources that the shipped training used, only those of held-out classes; of any other source all, or,
+    where a column `held` says so, those that are held out. What shows no class (column `identity`) does not
+    count, nor do classes that the embedder was fine-tuned on.
 
     Raises:
-        UsageError: the table is missing or has no held-out class.
+        UsageError: the table is missing or has no such class.
     """
-    rows = _held_out_rows(data)
-    labels = np.array([f"{row['source']}/{row['class']}" for row in rows])
-    chosen = at_most_per_label(labels.tolist(), MOST_PER_CLASS, seed)
-    pictures = [_picture(data / rows[i]["file"]) for i in chosen]
+    seen = SeenInTraining.by(embedder.folder)
+    rows = []
+    for row in _table(data / LABELS, ("file", "class")):
+        source, label = row.get("source") or "", row["class"]
+        kept = row["held"] != LEARN if row.get("held") else seen.keeps(source, label)
+        if kept and (row.get("identity") or "class") == "class":
+            rows.append((data / row["file"], source, label))
+    if not rows:
+        raise UsageError(f"{data / LABELS} has no class that is held out from training")
+    files: dict[tuple[str, str], list[Path]] = defaultdict(list)
+    for file, source, label in rows:
+        files[source, label].append(file)
+    learned = {of for of, some in files.items() if seen.has_learned(*of, some)}
+    remarks = _remarks(embedder.name, seen, learned)
+    left = [(file, _called(*of)) for file, *of in rows if tuple(of) not in learned]
+    if not left:
+        raise UsageError(f"{data / LABELS} has no class for {embedder.name} to be judged by; {remarks[0]}")
+    return Judged(tuple(f for f, _ in left), tuple(label for _, label in left), not seen.unknown, remarks)
+
+
+def _called(source: str, label: str) -> str:
+    return f"{source}/{label}" if source else label
+
+
+def _remarks(name: str, seen: SeenInTraining, learned: set[tuple[str, str]]) -> tuple[str, ...]:
+    """Lines for people: which classes a model was fine-tuned on, and whose classes nobody tells."""
+    remarks = []
+    if learned:
+        labels = sorted(label for _, label in learned)
+        told = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
+        remarks.append(
+            f"left out: {counted(len(labels), 'class', 'classes')} ({told}) that {name} learned from or "
+            f"chose by, as {' and '.join(map(str, seen.tables))} tells"
+        )
+    if seen.unknown:
+        where = " and ".join(map(str, seen.unknown))
+        remarks.append(f"whether {name} has seen these classes is not known: {where} does not tell it")
+    return tuple(remarks)
+
+
+def retrieval(embedder: Embedder, judged: Judged, seed: int = 0) -> list[RetrievalScore]:
+    """Retrieval among judged pictures, at most MOST_PER_CLASS of a class, for every exit.
+
+    Raises:
+        UsageError: there are not two classes, or no class has two pictures.
+        BadImage: a picture cannot be read.
+    """
+    count, classes = len(judged.labels), len(set(judged.labels))
+    if classes < 2 or classes == count:
+        raise UsageError(
+            f"retrieval takes two classes and two pictures of one, got {counted(count, 'picture')} of "
+            f"{counted(classes, 'class', 'classes')}"
+        )
+    labels = np.array(judged.labels)
+    chosen = at_most_per_label(judged.labels, MOST_PER_CLASS, seed)
+    pictures = [_picture(judged.files[i]) for i in chosen]
     scores = []
     for exit in range(1, embedder.exits + 1):
         started = time.perf_counter()
@@ -67,20 +146,15 @@ def retrieval(embedder: Embedder, data: Path, seed: int = 0) -> list[RetrievalSc
     return scores
 
 
-def stranger_pictures(data: Path, seed: int = 0, count: int = STRANGERS) -> list[NDArray[np.uint8]]:
-    """Pictures of held-out classes, drawn by a seed: at most `count`.
-
-    Raises:
-        UsageError: the table is missing or has no held-out class.
-    """
-    rows = _held_out_rows(data)
-    chosen = np.random.default_rng(seed).permutation(len(rows))[:count]
-    return [_picture(data / rows[i]["file"]) for i in chosen]
+def stranger_pictures(judged: Judged, seed: int = 0, count: int = STRANGERS) -> list[NDArray[np.uint8]]:
+    """Judged pictures, drawn by a seed: at most `count`."""
+    chosen = np.random.default_rng(seed).permutation(len(judged.files))[:count]
+    return [_picture(judged.files[i]) for i in chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalScore:
-    """How many boxes of pictures that no training saw were proposed, and how quickly."""
+    """How many boxes of the judged pictures were proposed, and how quickly."""
 
     recall: Recall
     pictures: int
@@ -91,47 +165,56 @@ def proposals(proposer: Proposer, data: Path) -> ProposalScore:
     """Class-agnostic recall of at most 20 boxes a picture at IoU 0.5, on the judged pictures of boxes.csv.
 
     Raises:
-        UsageError: the table is missing or holds no judged picture.
+        UsageError: the table is missing, holds no box, or what is none.
+        BadImage: a picture cannot be read.
     """
     boxes: dict[str, list[list[float]]] = defaultdict(list)
-    for row in _table(data / BOXES, ("file", "x1", "y1", "x2", "y2")):
-        if JUDGED_PICTURES in row["file"]:
-            boxes[row["file"]].append([float(row[name]) for name in ("x1", "y1", "x2", "y2")])
-    if not boxes:
-        raise UsageError(f"{data / BOXES} names no picture of {JUDGED_PICTURES}")
-    pictures = [_picture(data / name) for name in boxes]
+    for row in _table(data / BOXES, ("file", *SIDES)):
+        boxes[row["file"]].append(_box(row, data / BOXES))
+    named = {file: found for file, found in boxes.items() if JUDGED_PICTURES in file} or boxes
+    if not named:
+        raise UsageError(f"{data / BOXES} names no picture")
+    pictures = [_picture(data / name) for name in named]
     proposer.propose(pictures[:1])
     started = time.perf_counter()
     found = proposer.propose(pictures)
     seconds = time.perf_counter() - started
-    truth: list[NDArray[np.floating]] = [np.array(b, np.float32) for b in boxes.values()]
+    truth: list[NDArray[np.floating]] = [np.array(b, np.float32) for b in named.values()]
     sizes = [(p.shape[1], p.shape[0]) for p in pictures]
     return ProposalScore(proposal_recall(truth, found, sizes), len(pictures), 1000 * seconds / len(pictures))
 
 
-def _held_out_rows(data: Path) -> list[dict[str, str]]:
-    """The pictures of `data`/images/labels.csv whose classes no training saw; at least one."""
-    rows = [
-        row
-        for row in _table(data / LABELS, ("file", "source", "class", "identity"))
-        if row["identity"] == "class" and held_out(row["source"], row["class"])
-    ]
-    if not rows:
-        raise UsageError(f"{data / LABELS} has no class that is held out from training")
-    return rows
+def _box(row: dict[str, str], path: Path) -> list[float]:
+    told = ", ".join(f"{name} {row[name]}" for name in SIDES)
+    try:
+        x1, y1, x2, y2 = (float(row[name]) for name in SIDES)
+    except (TypeError, ValueError) as exc:
+        raise UsageError(f"{path}: a box of {row['file']} is no four numbers: {told}") from exc
+    if not (x1 < x2 < math.inf and y1 < y2 < math.inf and min(x1, y1) > -math.inf):
+        raise UsageError(f"{path}: a box of {row['file']} has no area: {told}; x1 < x2 and y1 < y2 in pixels")
+    return [x1, y1, x2, y2]
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             missing = set(columns) - set(reader.fieldnames or ())
             if missing:
                 raise UsageError(f"{path} lacks the columns {', '.join(sorted(missing))}")
-            yield from reader
+            for row in reader:
+                if lacking := [name for name in columns if not row[name]]:
+                    raise UsageError(f"{path}, line {reader.line_num} has no {' and no '.join(lacking)}")
+                yield row
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    except (UnicodeDecodeError, csv.Error) as exc:
+        raise UsageError(f"{path} is no CSV in UTF-8: {exc}") from exc
 
 
 def _picture(path: Path) -> NDArray[np.uint8]:
-    return decode_picture(path.read_bytes(), str(path))
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        raise BadImage(f"{path} cannot be read: {exc.strerror or exc}; mend the table that names it") from exc
+    return decode_picture(data, str(path))

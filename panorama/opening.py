@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from panorama.arguments import checked
-from panorama.library import File, Library
+from panorama.arguments import File, checked
+from panorama.library import Library
 from panorama.library_path import library_folder
 from panorama.store import Store
 

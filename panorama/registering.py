@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from panorama.arguments import Ids
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -197,7 +198,7 @@ def held_segment(store: Store, file: Path) -> int | None:
     return known.segment
 
 
-def seen_pictures(library: Library, track_ids: Sequence[int], crop_ids: Sequence[int]) -> list[Picture]:
+def seen_pictures(library: Library, track_ids: Ids, crop_ids: Ids) -> list[Picture]:
     """The best stored crop of each track, and stored crops, in the order given.
 
     Raises:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from panorama.arguments import MOST_THREADS, take_fields
+from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
+from panorama.store import Store
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
@@ -73,10 +74,11 @@ def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
                 yield frame.rgb()
 
 
+@checked
 def train_recipe(
-    recipe: Path,
-    data: Mapping[str, Path],
-    out: Path,
+    recipe: File,
+    data: Mapping[str, File],
+    out: File,
     options: TrainingOptions,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -88,27 +90,29 @@ def train_recipe(
         UsageError: the recipe is of another kind, the data does not go with it, or `out` holds a training.
         ModelError: the recipe is malformed, or there is nothing to resume.
     """
+    recipe, out, folders = Path(recipe), Path(out), {name: Path(folder) for name, folder in data.items()}
     plan = read_recipe(recipe)
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
     if not options.resume:
         _refuse_another(out)
+        refuse_place(out)
     import panorama.models.cores
     import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
 
     with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))):
         if kind == "embedder" and "adapt" in plan:
             with filled(out):
-                return _adapt(recipe, data, out, options, say)
+                return _adapt(recipe, folders, out, options, say)
         with training_in(out, say):
             if kind == "proposer":
-                return _train_proposer(recipe, data, out, options)
+                return _train_proposer(recipe, folders, out, options)
             from panorama.models.training.train import train
 
             return train(
                 recipe,
-                data,
+                folders,
                 out,
                 read_frames=frames_of,
                 resume=options.resume,
@@ -118,6 +122,25 @@ def train_recipe(
                 minutes=options.minutes,
                 threads=options.threads,
                 say=say,
+            )
+
+
+def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
+    """Refuse a folder that is something else: a library, or one of those that pictures come from.
+
+    Raises:
+        UsageError: it is, or lies in one.
+    """
+    place = out.resolve()
+    for folder in (place, *place.parents):
+        own = Store.own_files(folder)
+        if own and (folder == place or place.relative_to(folder).parts[0] in own):
+            raise UsageError(f"{out} belongs to the library {folder}; name a folder of its own for the model")
+    for given in folders:
+        if place.is_relative_to(given.resolve()):
+            raise UsageError(
+                f"{out} lies in --folders {given}: what is written there would be learned from the next "
+                "time; name a folder elsewhere"
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from panorama.arguments import checked
 from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
+from panorama.json_text import parsed_json
 from panorama.picture_files import check_picture_suffix, write_picture
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.zones import Point, of_camera
@@ -208,7 +208,7 @@ def points_of(
 def read_shapes(path: Path, camera: str) -> list[Zone]:
     """The shapes of a JSON file; `camera` is that of shapes that name none."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8-sig"))
+        held = parsed_json(path.read_text(encoding="utf-8-sig"))
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except ValueError as exc:
@@ -220,7 +220,7 @@ def read_shapes(path: Path, camera: str) -> list[Zone]:
     width, height = held.get("imageWidth", 1), held.get("imageHeight", 1)
     try:
         return [_shape(shape, camera, float(width), float(height)) for shape in listed]
-    except (KeyError, TypeError, ValueError) as exc:
+    except (ArithmeticError, KeyError, TypeError, ValueError) as exc:
         raise UsageError(f"a shape of {path} is malformed: {exc!r}; see panorama zones export") from exc
 
 

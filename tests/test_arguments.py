@@ -18,7 +18,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama.arguments import TELL_THEMSELVES
-from panorama.calibrate import calibrate
+from panorama.calibrate import calibrate, reset_calibration
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.evaluate import score_entities
 from panorama.indexing.outcomes import Hooks
@@ -27,12 +27,12 @@ from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
 from panorama.query.relations import Limits
 from panorama.recording import RecordingRule
-from panorama.training import TrainingOptions
+from panorama.training import TrainingOptions, train_recipe
 from panorama.tune import tune
 from panorama.zones import Zones
 
 CHECKED = (Library, Zones)
-FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune)
+FUNCTIONS = (panorama.open, calibrate, score_entities, tune, fine_tune, train_recipe, reset_calibration)
 
 
 def parameters() -> Iterator[tuple[Callable[..., object], str]]:
@@ -221,7 +221,7 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
     monkeypatch.chdir(folder)
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     ids = [row.crop_id for row in library.query("SELECT crop_id FROM crops").fetchall()]
-    wanted = library.vectors_of(ids, 1)  # type: ignore[arg-type]
+    wanted = library.vectors_of(ids, 1)
     for column in (np.array(ids), np.array(ids, object), pandas.Series(ids), polars.Series(ids)):
         np.testing.assert_array_equal(library.vectors_of(column, 1), wanted)
     dated = {"start": "2026-03-01 10:00:00", "zone": "UTC"}
@@ -242,8 +242,8 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
 def test_paths_of_own_pictures_are_text_or_paths_one_or_several() -> None:
     wanted = OwnData(folders=(Path("a"), Path("b")))
     for given in (["a", Path("b")], ("a", "b"), np.array(["a", "b"])):
-        assert OwnData(folders=given) == wanted  # type: ignore[arg-type]
-    assert OwnData(videos="a").videos == (Path("a"),)  # type: ignore[arg-type]
+        assert OwnData(folders=given) == wanted
+    assert OwnData(videos="a").videos == (Path("a"),)
 
 
 def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> None:

@@ -12,14 +12,16 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
-from panorama.calibrate import calibrate, fit, values_of
-from panorama.calibration import SETTING, measured_with, told
-from panorama.errors import ModelError
+from panorama.calibrate import _Pairs, _report, calibrate, fit, reset_calibration, values_of
+from panorama.calibration import SETTING, calibrations_for, measured_with, told
+from panorama.errors import AccuracyError, ModelError, UsageError
 from panorama.examples import GEOMETRY
 from panorama.models.color import ColorEmbedder
 from panorama.query.decide import Calibration, bands
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.promises import Evidence, promised
 from panorama.query.scoring import SCAN_ROWS, Sought, TrackRows, score_tracks
+from panorama.query.terms import Contract
 from panorama.recurring import _appearances
 
 RNG = np.random.default_rng(0)
@@ -172,3 +174,48 @@ def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran
     assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err
     assert "a recall to aim at is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
     assert "one target sets the border" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 200_000, "is no calibration: its brackets stand in one another too deep"),
+        ('{"exits": [{"centre": NaN, "slope": 8, "low": 0, "high": 1, "near_best": 1}]}', "centre is nan"),
+        ('{"exits": [{"centre": 0, "slope": 1e999, "low": 0, "high": 1, "near_best": 1}]}', "slope is inf"),
+        ('{"exits": [{"centre": "a"}]}', "is malformed"),
+        ('{"exits": [5]}', "is malformed"),
+    ],
+)
+def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    """Deep brackets ended as a defect; with NaN and 1e999 every track had the score 0 or 1."""
+    embedder = ColorEmbedder()
+    embedder.folder = tmp_path
+    (tmp_path / "calibration.json").write_text(text)
+    with pytest.raises(ModelError, match=told + r".*mend or remove"):
+        calibrations_for(embedder, {})
+
+
+def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
+    """It was accepted without a word, though WITH PRECISION of less was refused on the same library."""
+    pairs = _Pairs(SAME[:68], STRANGER[:68], 0, 200)
+    (told,) = _report(1, pairs, PLAIN, 0.9999, 0.0, None).warnings
+    assert told.startswith("a precision of 0.9999 was aimed at, and 68 examples of this library support at")
+    assert "at most 0.956, with 95% confidence" in told
+    (told,) = _report(1, pairs, PLAIN, 0.95, 0.0, 0.96).warnings
+    assert told.startswith("a recall of 0.96 was aimed at")
+    assert _report(1, pairs, PLAIN, 0.95, 0.0, None).warnings == ()
+    only_sends_on = replace(PLAIN, high=1.0)
+    assert _report(1, pairs, only_sends_on, 0.9999, 0.0, None).warnings == ()
+    evidence = (Evidence(tuple(SAME[:68]), tuple(STRANGER[:68]), 200),)
+    with pytest.raises(AccuracyError, match=r"at most 0\.956\."):
+        promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, 200)
+
+
+def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_proposer: ColoredThings) -> None:
+    """From Python the precision was ignored where a recall was given; there was no way back."""
+    with panorama.open(tmp_path / "library") as library:
+        shipped = calibrated_by_itself(library, tmp_path)
+        with pytest.raises(UsageError, match=r"one target sets the border.*precision=0\.99 and recall=0\.9"):
+            calibrate(library, precision=0.99, recall=0.9)
+        reset_calibration(library)
+        assert library.calibrations == shipped

@@ -183,6 +183,8 @@ def test_weights_that_are_no_numbers_are_refused_by_name(copied: Path, value: fl
     [
         ("side = 0", "has side 0"),
         ("side = 'large'", "'large'"),
+        ("side = 1280000000", "has side 1280000000.*pixels from 1 to 1024"),
+        ("side = inf", "not PanoramaNet's"),
         ("color_weight = -0.5", "color_weight -0.5"),
         ("learned_dim = []", "not PanoramaNet's"),
     ],

@@ -204,6 +204,7 @@ def test_an_interval_that_is_none_is_refused_and_shown(spans: str, tmp_path: Pat
     ("text", "told"),
     [
         ("{}", "it names no entity; as"),
+        ("[" * 200_000, "its brackets stand in one another too deep"),
         ("[]", "it names no entity; as"),
         ('{"van": {"seen": {"a.mp4": [[0, 5]]}}}', "of 'van' it does not say where it is visible, as"),
         (

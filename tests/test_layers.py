@@ -20,14 +20,16 @@ PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "lines": frozenset(),
+    "json_text": frozenset(),
     "arguments": frozenset({"errors"}),
     "content": frozenset({"errors"}),
     "exif": frozenset(),
-    "pixels": frozenset({"errors", "exif"}),
+    "heif": frozenset({"errors", "lines"}),
+    "pixels": frozenset({"errors", "exif", "heif"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
     "video": frozenset({"errors", "lines", "exif", "frames", "regions"}),
-    "models": frozenset({"errors", "content", "pixels", "frames", "regions"}),
+    "models": frozenset({"errors", "json_text", "content", "pixels", "frames", "regions"}),
     "store": frozenset({"errors", "lines", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset({"errors", "lines", "arguments", "frames", "regions", "store", "models.base"}),

@@ -327,7 +327,9 @@ def test_ranges_of_other_weights_are_not_used(copied: ModelFolder) -> None:
     assert PanoramaNet(copied).precision.name != "int8"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"weights": 1}', '{"weights": "a", "largest": {"x": "y"}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"weights": 1}', '{"weights": "a", "largest": {"x": "y"}}', "[" * 200_000]
+)
 def test_a_malformed_file_of_ranges_is_refused(copied: ModelFolder, text: str) -> None:
     (copied.path / RANGES).write_text(text)
     with pytest.raises(ModelError, match=r"not a file of ranges"):

@@ -16,7 +16,7 @@ from panorama.models.training.train import train
 from panorama.own_training import OwnData, fine_tune
 from panorama.own_training.pictures import from_folders, without_copies
 from panorama.own_training.split import Picture
-from panorama.training import TrainingOptions
+from panorama.training import TrainingOptions, train_recipe
 
 RECIPE = """
 name = "small"
@@ -70,6 +70,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("[[0, 32]]", "[[5, 32]]", UsageError, r"sides in \[training\].*the first of step 0"),
         ("[[0, 32]]", "32", UsageError, r"sides in \[training\]"),
         ("learned_dim", "learned_dims", ModelError, r"\[network\] in the recipe .* lacks learned_dim"),
+        ("side = 32", "side = 1280000000", ModelError, r"side in \[preprocess\] .* to 1024, got 1280000000"),
+        ("rounds = 1", "side = 5000", ModelError, r"side in \[bank\] of .* from 1 to 1024, got 5000"),
         ("std", "stds", ModelError, r"\[preprocess\] in the recipe .* lacks std"),
         ("csv =", "csw =", ModelError, r"\[\[source\]\] 'zoo' in the recipe .* lacks csv"),
         ("labels.csv", "label.csv", UsageError, r"'zoo' needs .*label\.csv, which is not there"),
@@ -180,3 +182,14 @@ def test_a_copy_of_a_video_that_the_query_brings_is_refused(tmp_path: Path, fake
                 library=lambda: library,
                 scratch=unused,
             )
+
+
+def test_paths_of_a_recipe_its_data_and_its_model_are_text_or_paths(data: Path, tmp_path: Path) -> None:
+    """Text ended in an AttributeError."""
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.replace("labels.csv", "label.csv"))
+    for given in (str, Path):
+        with pytest.raises(UsageError, match=r"'zoo' needs .*label\.csv, which is not there"):
+            train_recipe(given(recipe), {"d": given(data)}, given(tmp_path / "net"), TrainingOptions())
+    with pytest.raises(UsageError, match=r"train_recipe\(data=...\): data folders are a mapping"):
+        train_recipe(recipe, [("d", data)], tmp_path / "net", TrainingOptions())  # type: ignore[arg-type]

@@ -85,6 +85,7 @@ def test_content_travels_and_what_was_generated_does_not(wheel: Path) -> None:
         names = set(archive.namelist())
     travelling = {
         "panorama/__main__.py",
+        "panorama/py.typed",
         "panorama/_content/data/render.py",
         "panorama/_content/data/scenery/film.py",
         "panorama/_content/queries/01-where-is.sql",

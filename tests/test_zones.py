@@ -167,7 +167,9 @@ def test_shapes_drawn_with_labelme_come_in(run: Any, indexed: Path) -> None:
     ("text", "said"),
     [
         ("{", "is not JSON"),
+        ("[" * 200_000, "is not JSON: its brackets stand in one another too deep"),
         ("[1]", "holds no shapes"),
+        ('{"imageWidth": 0, "shapes": [{"name": "a", "kind": "line", "points": [[0, 0]]}]}', "is malformed"),
         ('{"shapes": [{"name": "a", "kind": "zone"}]}', "is malformed"),
         ('{"shapes": [{"name": "a", "kind": "circle", "points": [[0, 0]]}]}', "is a 'circle'"),
         ('{"shapes": [{"name": "a", "kind": "line", "points": [[0, 0], [7, 7]]}]}', "outside the frame"),

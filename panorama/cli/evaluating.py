@@ -15,13 +15,18 @@ from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.errors import UsageError
 from panorama.evaluate import read_truth, score_entities, unjudged
 from panorama.library import Library
+from panorama.lines import counted
 
 
 @click.command("evaluate")
 @click.option(
     "--truth", type=click.Path(), help="Truth of the library's album: JSON, entity -> visible, ignore."
 )
-@click.option("--data", type=click.Path(), help="A folder with images/labels.csv and boxes/boxes.csv.")
+@click.option(
+    "--data",
+    type=click.Path(),
+    help="A folder with images/labels.csv (file, class), boxes/boxes.csv (file, x1, y1, x2, y2), or both.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many to draw.")
 @json_option
@@ -32,8 +37,9 @@ def evaluate_command(
     """Measure how well the library answers, and the models on things that training did not see.
 
     With --truth: F1 and AP of each entity, false frames, silence where an entity's own clips are taken out,
-    calibration error, and what the cascade costs and keeps. With --data: retrieval, silence about strangers,
-    recall of proposals. What is drawn is drawn with several seeds; the mean and the spread are printed.
+    calibration error, and what the cascade costs and keeps. With --data: of labels retrieval and silence
+    about strangers, of boxes the recall of proposals. What is drawn is drawn with several seeds; the mean and
+    the spread are printed.
     """
     if truth is None and data is None:
         raise click.UsageError("say what to measure: --truth FILE for the answers, --data DIR for the models")
@@ -65,22 +71,33 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
 
 def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any]:
     from panorama import judging
-    from panorama.model_scores import proposals, retrieval, stranger_pictures
+    from panorama import model_scores as scores
 
     if not data.is_dir():
-        raise UsageError(f"no folder {data}: expected one with images/labels.csv and boxes/boxes.csv")
-    found = proposals(library.proposer, data)
-    return {
-        "seeds": list(seeds),
-        "retrieval": [[asdict(s) for s in retrieval(library.embedder, data, seed)] for seed in seeds],
-        "strangers": [asdict(judging.strangers(library, stranger_pictures(data, s))) for s in seeds],
-        "proposals": {
+        raise UsageError(f"no folder {data}: expected one with {scores.FORMS}")
+    labels, boxes = (data / name for name in (scores.LABELS, scores.BOXES))
+    if not labels.is_file() and not boxes.is_file():
+        raise UsageError(f"{data} has nothing to measure with: expected {scores.FORMS}")
+    report: dict[str, Any] = {"seeds": list(seeds)}
+    if labels.is_file():
+        judged = scores.judged_pictures(library.embedder, data)
+        for line in judged.remarks:
+            say(line)
+        asked = (scores.stranger_pictures(judged, seed) for seed in seeds)
+        report |= {
+            "unseen": judged.unseen,
+            "retrieval": [[asdict(s) for s in scores.retrieval(library.embedder, judged, n)] for n in seeds],
+            "strangers": [asdict(judging.strangers(library, pictures)) for pictures in asked],
+        }
+    if boxes.is_file():
+        found = scores.proposals(library.proposer, data)
+        report["proposals"] = {
             "pictures": found.pictures,
             "recall": found.recall.overall,
             "recall_large": found.recall.of_large,
             "milliseconds": found.milliseconds,
-        },
-    }
+        }
+    return report
 
 
 def _share(value: float | None) -> str:
@@ -103,7 +120,8 @@ def _print(report: dict[str, Any]) -> None:
         _print_decisions(report)
     if draws := report.get("retrieval"):
         first = draws[0][0]
-        click.echo(f"retrieval, {first['pictures']} pictures of {first['classes']} unseen classes")
+        unseen = "unseen classes" if report["unseen"] else "classes"
+        click.echo(f"retrieval, {first['pictures']} pictures of {first['classes']} {unseen}")
         rows = []
         for at_exit in zip(*draws, strict=True):
             columns = ("mean_average_precision", "recall_at_1")
@@ -117,9 +135,10 @@ def _print(report: dict[str, Any]) -> None:
             " labelled pictures, each registered alone"
         )
     if found := report.get("proposals"):
+        pictures = counted(found["pictures"], "picture")
         click.echo(
-            f"proposals on {found['pictures']} pictures: recall {found['recall']:.3f}, of boxes from 1 % of "
-            f"the picture {found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
+            f"proposals on {pictures}: recall {found['recall']:.3f}, of boxes from 1 % of the picture "
+            f"{found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
         )
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from panorama.calibrate import calibrate
-from panorama.calibration import SETTING, write_calibration
+from panorama.calibrate import PRECISION, calibrate, reset_calibration
+from panorama.calibration import write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.models.registry import embedder_names, late_embedder, late_proposer
-from panorama.query.promises import SETTING as EVIDENCE
 
 FACTS = ("precision", "device", "why")
 """What `models` tells of a network."""
@@ -45,7 +44,7 @@ def models_command(as_json: bool) -> None:
 
 
 @click.command("calibrate")
-@click.option("--precision", type=float, default=0.95, show_default=True, help="What to aim at.")
+@click.option("--precision", type=float, default=PRECISION, show_default=True, help="What to aim at.")
 @click.option(
     "--recall", type=float, help="Aim at this share of a thing's tracks instead, by examples of it."
 )
@@ -73,15 +72,14 @@ def calibrate_command(
         ]
         if given:
             raise click.UsageError(f"--reset goes back to the model's calibration; leave out --{given[0]}")
-        own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
-        for key in library.snapshot().settings:
-            if key.startswith(own):
-                library.put_setting(key, None)
+        reset_calibration(library)
         say("the model's own calibration applies again")
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("one target sets the border: --precision or --recall")
     reports = calibrate(library, precision, slack, recall)
+    for line in dict.fromkeys(line for r in reports for line in r.warnings):
+        say(line)
     if out is not None:
         write_calibration(Path(out), [r.calibration for r in reports])
         say(f"written to {out}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import opened, say
+from panorama.content import DEFAULT_EMBEDDER
 from panorama.opening import open_library
 
 NO_HELP = 3
@@ -21,12 +22,12 @@ NO_HELP = 3
 @click.option("--videos", multiple=True, metavar="PATH", help="Learn from tracks in these videos; repeat.")
 @click.option("--folders", multiple=True, metavar="DIR", help="Learn from DIR/IDENTITY/*.jpg; repeat.")
 @click.option("--query", metavar="SQL", help="Learn from the library's crops: SELECT crop_id [, entity] ...")
-@click.option("--start", default="panoramanet", show_default=True, help="The embedder to fine-tune.")
+@click.option("--start", help=f"The embedder to fine-tune.  [default: {DEFAULT_EMBEDDER}]")
 @click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
 @click.option("--steps", type=int, help="Instead of those of an embedder's recipe.")
-@click.option("--seed", type=int, help="Instead of that of an embedder's recipe.")
+@click.option("--seed", type=int, help="Instead of that of a recipe; or another division of your own.")
 @click.option("--minutes", type=float, help="Stop an embedder's training, with a checkpoint, after so long.")
 @click.option("--threads", type=int, help="CPU threads.")
 @click.pass_context
@@ -37,7 +38,7 @@ def train_command(
     videos: tuple[str, ...],
     folders: tuple[str, ...],
     query: str | None,
-    start: str,
+    start: str | None,
     out: str,
     resume: bool,
     device: str | None,
@@ -70,6 +71,8 @@ def train_command(
     if recipe is not None:
         if own:
             raise click.UsageError("a recipe names its pictures; --videos, --folders and --query go without")
+        if start is not None:
+            raise click.UsageError("a recipe names what it begins with, in [start]; --start goes without")
         result = train_recipe(Path(recipe), named_folders(data), Path(out), options, say)
     elif data:
         raise click.UsageError("--data belongs to a recipe: name it, or use --folders for your pictures")

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CODE_VERSION = "2"  # 2: exits add up
 EXITS = 3
 
+MOST_SIDE = 1024
+"""Eight times that of the shipped model: of larger ones a batch of crops would fill any memory."""
+
 Made = TypeVar("Made")
 
 
@@ -70,12 +73,12 @@ def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
         dim = int(network["learned_dim"]) + int(network["color_dim"])
     except KeyError as exc:
         raise ModelError(f"the recipe in {folder.path} lacks {exc}; it is not PanoramaNet's") from exc
-    except (TypeError, ValueError) as exc:
+    except (OverflowError, TypeError, ValueError) as exc:
         raise ModelError(f"the recipe in {folder.path} is not PanoramaNet's: {exc}") from exc
-    if side < 1 or not 0 <= color_weight <= 1:
+    if not 1 <= side <= MOST_SIDE or not 0 <= color_weight <= 1:
         raise ModelError(
             f"the recipe in {folder.path} has side {side} and color_weight {color_weight}: a side is pixels "
-            "from 1, and a weight is in [0, 1]"
+            f"from 1 to {MOST_SIDE}, and a weight is in [0, 1]"
         )
     return side, dim, color_weight
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from panorama.errors import ModelError
+from panorama.json_text import parsed_json
 from panorama.models.weights import WEIGHTS, ModelFolder
 from panorama.pixels import PICTURE_SUFFIXES
 
@@ -45,9 +46,9 @@ def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
     if not path.is_file():
         return {}, f"{folder.name} has no {RANGES}; `{make}` makes it"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parsed_json(path.read_text(encoding="utf-8"))
         weights, largest = str(data["weights"]), {str(k): float(v) for k, v in data["largest"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (OSError, OverflowError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ModelError(f"{path} is not a file of ranges: {exc!r}; `{make}` writes it anew") from exc
     if weights != folder.sha256(WEIGHTS):
         return {}, f"the ranges of {folder.name} were measured with other weights; `{make}` measures again"

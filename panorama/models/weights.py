@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from safetensors.numpy import load as parse_arrays
 
 from panorama.content import content_dir
 from panorama.errors import ModelError, unknown
+from panorama.json_text import parsed_json
 
 if TYPE_CHECKING:
     import torch
@@ -152,7 +152,7 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
 def _why_without_model(folder: Path) -> str:
     """Why a training left no model in a folder without a recipe, and what to do; '' where none was there."""
     try:
-        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        result = parsed_json((folder / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
     if not isinstance(result, dict) or result.get("model", "") is not None:

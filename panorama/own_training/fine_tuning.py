@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panorama.arguments import checked, take_fields
+from panorama.arguments import File, Files, checked, take_fields
+from panorama.content import DEFAULT_EMBEDDER
 from panorama.errors import BadImage, UsageError, VideoOpenError
 from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
+from panorama.models.color import ColorEmbedder
 from panorama.models.device import choose_device
 from panorama.models.weights import WEIGHTS, open_model
+from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store import Store
-from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
+from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ color_weight = {color_weight}
 
 [start]
 model = {start_text}
-
+{made_of}
 # The last maps of the network turn towards what tells your things apart, by the share that finds things best
 # which were not learned from; where none surely helps, no model is written.
 [adapt]
@@ -79,6 +82,10 @@ class OwnData:
     folders: tuple[Path, ...] = ()
     query: str | None = None
 
+    if TYPE_CHECKING:  # what `take_fields` makes of it is what the fields say
+
+        def __init__(self, videos: Files = (), folders: Files = (), query: str | None = None) -> None: ...
+
     def __post_init__(self) -> None:
         take_fields(self)
 
@@ -89,10 +96,10 @@ class OwnData:
 @checked
 def fine_tune(
     own: OwnData,
-    out: Path,
+    out: File,
     options: TrainingOptions,
     *,
-    start: str,
+    start: File | None = None,
     library: Callable[[], Library],
     scratch: Callable[[Path], Library],
     say: Callable[[str], None] = print,
@@ -100,8 +107,8 @@ def fine_tune(
     """Gather pictures, hold some back, learn, and write a model folder to `out` if things are found better.
 
     Args:
-        own: where the pictures come from.
-        start: the embedder to begin with; a PanoramaNet.
+        own: where the pictures come from; nothing, where one is resumed: from where they came then.
+        start: the embedder to begin with, a PanoramaNet; None for the default, or what was begun with.
         library: opens the library that `own.query` asks.
         scratch: opens a new library in a folder, where `own.videos` are indexed.
 
@@ -110,12 +117,15 @@ def fine_tune(
         was held back, and model, None where the data did not help and none was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `split`, or `start` cannot be trained.
+        UsageError: there is too little to learn from, see `split`, `start` cannot be trained, or what is to
+            be resumed was made of something else.
     """
-    if not own:
+    out, start = Path(out), None if start is None else os.fspath(start)
+    recipe = out / RECIPE_NAME
+    begun = options.resume and recipe.is_file()
+    if not own and not begun:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
     refuse_steps(options)
-    recipe = out / RECIPE_NAME
     if options.resume and not (recipe.is_file() or (out / LIBRARY).is_dir()):
         raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
     if (out / WEIGHTS).is_file() and not options.resume:
@@ -123,11 +133,17 @@ def fine_tune(
             f"{out} holds a model already, which would not fit what is written beside it; name a new folder, "
             "or --resume to go on there"
         )
-    if not (options.resume and recipe.is_file()):
-        _trainable(start)  # before an hour of indexing, not after it
+    asked = MadeOf.given(own.videos, own.folders, own.query, start, options.seed)
+    if begun:
+        for line in refuse_another(recorded(recipe), asked, recipe):
+            say(line)
+    else:
+        asked = replace(asked, start=start or DEFAULT_EMBEDDER)
+        refuse_place(out, own.folders)
+        _trainable(str(asked.start))  # before an hour of indexing, not after it
         choose_device(options.device)
         with filled(out):
-            _begin(lambda: _gathered(own, out, library, scratch, say), out, options, start, say)
+            _begin(lambda: _gathered(own, out, library, scratch, say), out, asked, say)
     done = replace(options, seed=None)  # it divides the pictures, which is done
     try:
         return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
@@ -138,13 +154,12 @@ def fine_tune(
 def _begin(
     gathered: Callable[[], list[Picture]],
     out: Path,
-    options: TrainingOptions,
-    start: str,
+    asked: MadeOf,
     say: Callable[[str], None],
 ) -> None:
     """Write the table of pictures and the recipe of a fine-tuning into `out`."""
     pictures = gathered()
-    found = write_table(pictures, out, options.seed or 0)
+    found = write_table(pictures, out, asked.seed or 0)
     say(
         f"{found.pictures} pictures; {found.learning} things to learn from, {found.choosing} to choose how "
         f"much is taken of what is learned, {found.judging} held back to judge"
@@ -156,7 +171,8 @@ def _begin(
             "was filmed with what is learned from, so that other videos may gain less than what is reported"
         )
     shares = GUESSED_SHARES if all(picture.guessed for picture in pictures) else SHARES
-    (out / RECIPE_NAME).write_text(recipe_text(out.resolve().name, start, shares), encoding="utf-8")
+    text = recipe_text(out.resolve().name, asked.start or DEFAULT_EMBEDDER, shares, asked)
+    (out / RECIPE_NAME).write_text(text, encoding="utf-8")
 
 
 def _gathered(
@@ -173,7 +189,7 @@ def _gathered(
             say(line)
     if own.query:  # before videos, which may take an hour to index
         asked = library()
-        parts.append(from_library(asked, out, own.query))
+        parts.append(from_library(asked, out, own.query, say))
         _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
     if own.videos:
         found = find_videos(own.videos, out, library_parts=Store.own_files)
@@ -182,6 +198,7 @@ def _gathered(
         if found.missing or found.empty:
             raise UsageError(f"--videos: there is no video at {', '.join([*found.missing, *found.empty])}")
         with scratch(out / LIBRARY) as made:
+            _none_besides(made, {video.path.resolve() for video in found.videos}, out / LIBRARY)
             report = made.index([str(path) for path in own.videos])
             failed = report.of(FAILED)
             for file in failed:
@@ -192,6 +209,19 @@ def _gathered(
     if copies:
         say(f"left out: {counted(copies, 'copy', 'copies')} of pictures that show another thing")
     return pictures
+
+
+def _none_besides(made: Library, files: set[Path], place: Path) -> None:
+    """Refuse a library of a run that broke off and was of other videos: they would be learned from, too.
+
+    Raises:
+        UsageError: it is.
+    """
+    for row in made.query("SELECT uri FROM videos").fetchall():
+        if Path(row["uri"]).resolve() not in files:
+            raise UsageError(
+                f"{place} holds {row['uri']}, which is not among --videos: name it, too, or a new folder"
+            )
 
 
 def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
@@ -231,21 +261,29 @@ def _trainable(start: str) -> Mapping[str, Any]:
         ModelError: there is no such model.
         UsageError: it is not a network that can be trained.
     """
+    if start == ColorEmbedder.name:
+        raise UsageError(
+            f"{start} cannot be fine-tuned: it has no weights; begin with {DEFAULT_EMBEDDER}, or with a "
+            "folder made from it"
+        )
     plan = open_model(start, "embedder").recipe
     if not isinstance(plan.get("network"), dict) or "learned_dim" not in plan["network"]:
         raise UsageError(f"{start} cannot be fine-tuned: it is no PanoramaNet")
     return plan
 
 
-def recipe_text(name: str, start: str, shares: Sequence[float] = SHARES) -> str:
+def recipe_text(
+    name: str, start: str, shares: Sequence[float] = SHARES, made_of: MadeOf | None = None
+) -> str:
     """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with."""
     plan = _trainable(start)
     network, preprocess = plan["network"], plan["preprocess"]
     return _RECIPE.format(
         file=RECIPE_NAME,
-        name=json.dumps(name, ensure_ascii=False),
-        start=start,
-        start_text=json.dumps(start, ensure_ascii=False),
+        name=toml_text(name),
+        start=" ".join(str(plan["name"]).split()),
+        start_text=toml_text(whole_start(start)),
+        made_of=made_of.text() if made_of else "",
         side=preprocess["side"],
         mean=preprocess["mean"],
         std=preprocess["std"],

@@ -7,13 +7,14 @@ OUT/crops/query/    those that a query named
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, UsageError
@@ -108,21 +109,24 @@ def told_apart(folders: Sequence[Path]) -> dict[Path, str]:
     return names
 
 
-def from_library(library: Library, out: Path, sql: str | None = None) -> list[Picture]:
+def from_library(
+    library: Library, out: Path, sql: str | None = None, say: Callable[[str], None] = print
+) -> list[Picture]:
     """Crops of a library as pictures; what shows one thing is clustered, see `identities`.
 
     Args:
         sql: a query for crop_id, and entity where the identities are known; None takes every crop.
+        say: told what is left out of the query.
 
     Raises:
-        UsageError: the query names no crops.
+        UsageError: the query names no crops, or one crop as two things.
     """
     rows = library.query(_CROPS_OF).arrow()
     crop_ids, once = np.unique(rows["crop_id"].to_numpy(), return_index=True)
     rows = rows.take(once)
     names = None
     if sql is not None:
-        wanted, names = _asked(library, sql)
+        wanted, names = _asked(library, sql, say)
         at = rows_in(crop_ids, wanted)
         there = at >= 0
         if not there.all():
@@ -180,19 +184,57 @@ def _of_source(number: int, picture: Picture) -> Picture:
     )
 
 
-def _asked(library: Library, sql: str) -> tuple[NDArray[np.int64], list[str | None] | None]:
-    """The crop ids of a query, and the identities where it has a column entity."""
+def _asked(
+    library: Library, sql: str, say: Callable[[str], None]
+) -> tuple[NDArray[np.int64], list[str | None] | None]:
+    """The crop ids of a query, each once, and the identities where it has a column entity.
+
+    Raises:
+        UsageError: crop_id is no column of whole numbers, or one crop comes with two identities.
+    """
     table = library.query(sql).arrow()
     if "crop_id" not in table.column_names:
         raise UsageError(
             f"--query must return crop_id, and may return entity; it returns {', '.join(table.column_names)}"
         )
-    crop_ids = table["crop_id"].to_numpy().astype(np.int64)
-    wanted, once = np.unique(crop_ids, return_index=True)
+    ids = table["crop_id"]
+    try:
+        if not (pa.types.is_integer(ids.type) or pa.types.is_null(ids.type)):
+            raise pa.ArrowInvalid(f"it is of type {ids.type}")
+        ids = ids.cast(pa.int64())
+    except pa.ArrowInvalid as exc:
+        raise UsageError(
+            f"--query: crop_id must be a column of whole numbers, as SELECT crop_id FROM crops gives: {exc}"
+        ) from exc
+    if ids.null_count:
+        say(f"left out: {counted(ids.null_count, 'row')} of --query whose crop_id is NULL")
+        table, ids = table.filter(ids.is_valid()), ids.drop_null()
+    wanted = np.unique(ids.to_numpy())
     if "entity" not in table.column_names:
         return wanted, None
-    entities = table["entity"].take(once).to_pylist()
-    return wanted, [None if name is None else str(name) for name in entities]
+    names = _one_each(ids.to_pylist(), table["entity"].to_pylist())
+    if lacking := len(wanted) - len(names):
+        say(f"left out: {counted(lacking, 'crop')} of --query whose entity is NULL")
+    return wanted, [names.get(crop_id) for crop_id in wanted.tolist()]
+
+
+def _one_each(crop_ids: Sequence[int], entities: Sequence[Any]) -> dict[int, str]:
+    """The identity of each crop that has one.
+
+    Raises:
+        UsageError: a crop has two; which of them it shows would depend on the order of the rows.
+    """
+    names: dict[int, str] = {}
+    for crop_id, entity in zip(crop_ids, entities, strict=True):
+        if entity is None:
+            continue
+        if names.setdefault(crop_id, str(entity)) != str(entity):
+            raise UsageError(
+                f"--query: crop {crop_id} comes as {names[crop_id]!r} and as {str(entity)!r}, and a picture "
+                "shows one thing; return each crop once, of sightings as the best: SELECT crop_id, "
+                "max_by(entity, score) AS entity ... GROUP BY crop_id"
+            )
+    return names
 
 
 def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> list[str | None]:

@@ -164,6 +164,12 @@ def allowed_errors(examples: int, share: float) -> int:
     return errors
 
 
+def supported(examples: int, exits: int = 1) -> float:
+    """The highest share that so many examples can promise, if none errs; exits share the errors."""
+    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(examples, 1)))
+    return math.floor(max(most, 0) * 1000) / 1000
+
+
 def _border(values: NDArray[np.float64], allowed: float, contract: Contract, exits: int) -> float:
     """The value, from the side of the errors, up to which not too many of the examples err.
 
@@ -174,10 +180,9 @@ def _border(values: NDArray[np.float64], allowed: float, contract: Contract, exi
     ordered = np.sort(values)[::-1] if from_above else np.sort(values)
     errors = allowed_errors(len(ordered), allowed)
     if errors < 0:
-        most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(len(ordered), 1)))
         told = counted(len(ordered), "example of this library supports", "examples of this library support")
         raise AccuracyError(
             f"{contract} cannot be promised: {told} at most"
-            f" {math.floor(max(most, 0) * 1000) / 1000:g}. Index more footage and calibrate again"
+            f" {supported(len(ordered), exits):g}. Index more footage and calibrate again"
         )
     return float(ordered[min(errors, len(ordered) - 1)])

@@ -6,7 +6,7 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -184,7 +184,13 @@ class Result:
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, index: int) -> Row:
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, str):
             raise UsageError(
                 f"a result is read by rows: [row[{index!r}] for row in result]; "

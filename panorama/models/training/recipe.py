@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from panorama.errors import ModelError, UsageError
+from panorama.models.late import MOST_SIDE
 
 _Table = TypeVar("_Table")
 
@@ -36,6 +37,11 @@ def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
             raise ModelError(f"the recipe {recipe} has no [{name}] table; {see}")
         if missing := [entry for entry in entries if entry not in table]:
             raise ModelError(f"[{name}] in the recipe {recipe} lacks {', '.join(missing)}; {see}")
+    for name in ("preprocess", "bank"):
+        table = plan.get(name)
+        side = table.get("side", 1) if isinstance(table, dict) else 1
+        if not isinstance(side, int) or not 1 <= side <= MOST_SIDE:
+            raise ModelError(f"side in [{name}] of {recipe} is pixels from 1 to {MOST_SIDE}, got {side!r}")
     sources = plan.get("source", [])
     if not isinstance(sources, list) or not sources:
         raise ModelError(f"the recipe {recipe} has no [[source]] table, so nothing to learn from; {see}")

@@ -20,9 +20,13 @@ def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
     Classes that share their first word stand and fall together ('Faces' and 'Faces_easy', 'cougar_body' and
     'cougar_face'): seeing one would give the other away.
     """
-    family = label.split("_")[0].lower()
-    digest = hashlib.sha256(f"{SALT}/{source}/{family}".encode()).digest()
+    digest = hashlib.sha256(f"{SALT}/{source}/{family(label)}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def family(label: str) -> str:
+    """What classes that are held out together share."""
+    return label.split("_")[0].lower()
 
 
 def row_held_out(row: Mapping[str, str]) -> bool:

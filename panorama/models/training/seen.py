@@ -1,0 +1,114 @@
+"""A model's folder enters; which labelled pictures and classes its training may have seen leaves.
+
+A model of one's own says it in its recipe and in the table of pictures beside it; what it began with, in the
+recipes that it names. What a recipe and its table do not tell is told as not known, never as not seen.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from panorama.content import DEFAULT_EMBEDDER, content_dir
+from panorama.errors import ModelError
+from panorama.models.training.split import CHOOSE, LEARN, family, held_out
+from panorama.models.weights import RECIPE, open_model, read_recipe
+
+MOST_STARTS = 100
+"""Models that began with one another: more are a circle."""
+
+
+@dataclass(slots=True)
+class SeenInTraining:
+    """What a model and all that it began with were trained on.
+
+    Attributes:
+        sources: labelled sources of the shipped training, of which `held_out` keeps classes back.
+        names: what fine-tuning learned from or chose by, in lower case.
+        files: the pictures of it, by their size in bytes.
+        tables: the tables that tell it; unknown: folders of models that do not tell what they learned from.
+    """
+
+    sources: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    files: dict[int, list[Path]] = field(default_factory=dict)
+    tables: list[Path] = field(default_factory=list)
+    unknown: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def by(cls, folder: Path | None) -> SeenInTraining:
+        """By the model in a folder, None for one without weights; and by the shipped one, so that all are
+        judged by the same.
+
+        Raises:
+            ModelError: a recipe cannot be read.
+        """
+        found = cls()
+        shipped = content_dir("embeddings") / DEFAULT_EMBEDDER
+        for place in (shipped, folder):
+            for _ in range(MOST_STARTS):
+                if place is None or not (place / RECIPE).is_file():
+                    break
+                place = found._add(place, read_recipe(place / RECIPE))
+        return found
+
+    def _add(self, folder: Path, recipe: Mapping[str, Any]) -> Path | None:
+        """What one model was trained on; the folder of the one that it began with."""
+        tables = [table for table in recipe.get("source", []) if isinstance(table, dict)]
+        if "adapt" not in recipe:
+            labelled = [t for t in tables if t.get("kind") == "labelled-csv" or t.get("labels")]
+            self.sources |= {str(table.get("name")) for table in labelled}
+        elif not tables or not self._read(folder / str(tables[0].get("csv", ""))):
+            self.unknown.append(folder)
+        start = recipe.get("start")
+        if not isinstance(start, dict) or "model" not in start:
+            return None
+        try:
+            return open_model(str(start["model"]), "embedder").path
+        except ModelError:  # it was moved or removed since: the model itself needs it no more
+            self.unknown.append(Path(str(start["model"])))
+            return None
+
+    def _read(self, table: Path) -> bool:
+        """The pictures of a table that were learned from or chosen by; whether there is such a table."""
+        try:
+            with table.open(newline="", encoding="utf-8") as lines:
+                rows = list(csv.DictReader(lines))
+        except (OSError, UnicodeDecodeError):
+            return False
+        if not rows or not {"file", "class", "held"} <= rows[0].keys():
+            return False
+        for row in rows:
+            if row["held"] in (LEARN, CHOOSE):
+                self.names.add(row["class"].lower())
+                path = table.parent / row["file"]
+                if path.is_file():
+                    self.files.setdefault(path.stat().st_size, []).append(path)
+        self.tables.append(table)
+        return True
+
+    def has_learned(self, source: str, label: str, files: Sequence[Path]) -> bool:
+        """Whether fine-tuning has seen a class: by its name, or by one of its files, also as a copy.
+
+        Of the shipped training's own sources classes stand and fall together as `held_out` has it.
+        """
+        meant: Callable[[str], str] = family if source in self.sources else str.lower
+        parts = label.count("/") + 1  # before them stands the folder that it was learned from
+        by_name = any(meant("/".join(seen.split("/")[-parts:])) == meant(label) for seen in self.names)
+        return by_name or any(self._has(path) for path in files)
+
+    def _has(self, file: Path) -> bool:
+        alike = self.files.get(file.stat().st_size, []) if file.is_file() else []
+        return bool(alike) and _digest(file) in map(_digest, alike)
+
+    def keeps(self, source: str, label: str) -> bool:
+        """Whether the shipped training kept a class back; what is of no source of its own it never saw."""
+        return source not in self.sources or held_out(source, label)
+
+
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
