@@ -49,14 +49,14 @@ def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
 
     One that can be seen in all of them is not asked for: where there is nothing, silence says nothing.
     """
-    segments = _segments(library)
+    segments = segments_of(library)
     silent = []
     for name, truth in truths.items():
         own = np.array([segments[v] for v in truth.own if v in segments], np.int64)
         if set(own.tolist()) == set(segments.values()):
             continue
-        matcher = _matcher(library, without=own)
-        silent.append(not _accepted(matcher, name).size)
+        matcher = matcher_of(library, without=own)
+        silent.append(not accepted(matcher, name).size)
     return Silence(len(silent), _mean(silent))
 
 
@@ -67,7 +67,7 @@ def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
     vectors = embed_examples(pictures, library.embedder)  # (exits, N, V, dim)
     names = tuple(f"stranger {i}" for i in range(len(pictures)))
     albums = {exit: Strangers(names, at_exit) for exit, at_exit in enumerate(vectors, start=1)}
-    matcher = _matcher(library, albums=albums)
+    matcher = matcher_of(library, albums=albums)
     found = matcher.match(MatchRequest(names))
     heard = np.unique(found.entity_index[found.band == ACCEPTED])
     return Silence(len(names), 1 - len(heard) / len(names))
@@ -96,12 +96,12 @@ def cascade_cost(library: Library, truths: Mapping[str, Truth]) -> CascadeCost:
     A crop that goes deeper is embedded anew from its stored picture: its shallower stages count again.
     """
     embedder = library.embedder
-    frames, tracks = Frames(library), _Spans(library)
+    frames, tracks = Frames(library), Spans(library)
     shallow = _source(library, exits=frozenset({1}))
     cascade = AlbumMatcher(shallow, embedder, library.calibrations)
-    deepest = _matcher(library, exits=frozenset({embedder.exits}))
+    deepest = matcher_of(library, exits=frozenset({embedder.exits}))
     mean_f1, deepest_f1 = (
-        _mean([tracks.f1(frames, _accepted(m, name), truth) for name, truth in truths.items()])
+        _mean([tracks.f1(frames, accepted(m, name), truth) for name, truth in truths.items()])
         for m in (cascade, deepest)
     )
     count = max(len(shallow.crops()[0]), 1)
@@ -161,7 +161,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-class _Spans:
+class Spans:
     """Frames of every track."""
 
     def __init__(self, library: Library) -> None:
@@ -170,17 +170,22 @@ class _Spans:
         for track, video, start, end in rows:
             self._of.setdefault(int(track), []).append((video, int(start), int(end) - 1))
 
-    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
-        """F1 of the frames of some tracks; None where the entity is nowhere to be seen."""
-        returned = np.zeros(frames.total, np.bool_)
+    def frames(self, frames: Frames, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where in the row of all frames some tracks are."""
+        found = np.zeros(frames.total, np.bool_)
         for track in track_ids.tolist():
             for video, first, last in self._of[track]:
-                returned |= frames.mask({video: [(first, last)]})
+                found |= frames.mask({video: [(first, last)]})
+        return found
+
+    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
+        """F1 of the frames of some tracks; None where the entity is nowhere to be seen."""
         counted = ~frames.mask(truth.ignore)
-        return f1(returned & counted, frames.mask(truth.visible) & counted)
+        return f1(self.frames(frames, track_ids) & counted, frames.mask(truth.visible) & counted)
 
 
-def _segments(library: Library) -> dict[str, int]:
+def segments_of(library: Library) -> dict[str, int]:
+    """The segment of each video, by name."""
     rows = library.videos().select(["video", "segment"]).to_pylist()
     return {row["video"]: int(row["segment"]) for row in rows}
 
@@ -189,18 +194,20 @@ def _source(library: Library, exits: frozenset[int] | None = None) -> Partly:
     return Partly(library.matcher().source, library.embedder.exits, exits=exits)
 
 
-def _matcher(
+def matcher_of(
     library: Library,
     without: NDArray[np.int64] | None = None,
     exits: frozenset[int] | None = None,
     albums: Mapping[int, Strangers] | None = None,
 ) -> AlbumMatcher:
+    """What matches the library, some segments or exits left out, or other things than its album asked for."""
     hidden = np.zeros(0, np.int64) if without is None else without
     source = Partly(library.matcher().source, library.embedder.exits, hidden, exits, albums)
     calibrations: Sequence[Calibration] = library.calibrations
     return AlbumMatcher(source, library.embedder, calibrations)
 
 
-def _accepted(matcher: AlbumMatcher, name: str) -> NDArray[np.int64]:
+def accepted(matcher: AlbumMatcher, name: str) -> NDArray[np.int64]:
+    """The tracks of an entity that are accepted."""
     found = matcher.match(MatchRequest((name,)))
     return found.track_id[found.band == ACCEPTED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -105,6 +106,16 @@ def test_a_recording_cut_into_files_is_judged_by_the_truth_of_the_whole(bench, s
     half = rows(bench("cut_up", *words[:-2], 1, "--missing", 0.5), "50% of the files missing")
     assert half["1 s"][2] == "1.000"
     assert len(list((tmp_path / "files-1-0.5-1").rglob("*.mp4"))) < 9
+
+
+def test_two_days_are_judged_each_by_itself_and_without_its_own_files(bench, small, tmp_path) -> None:
+    words = [small, "--work", tmp_path, *COLOR.split(), "--light", "dark"]
+    found = rows(bench("other_days", *words), "Two days of one camera")
+    first, second, *false = found["dark"]
+    assert float(first) > 0.8 and 0 <= float(second) <= 1
+    assert all(re.fullmatch(r"\d+ \([01] of 1\)", told) for told in false)
+    days = sorted(path.name for path in (tmp_path / "dark").iterdir())
+    assert days == ["2026-03-01", "2026-03-02"]
 
 
 def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, small, tmp_path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import av
 import numpy as np
 from footage import fixed_clips
 from measure import machine, say, table
+from numpy.typing import NDArray
 
 import panorama
 from panorama.evaluate import EntityScore, Truth, read_truth, score_entities
@@ -27,8 +28,15 @@ from panorama.evaluate import EntityScore, Truth, read_truth, score_entities
 Spans = Sequence[tuple[int, int]]
 
 
-def cut_up(clip: Path, folder: Path, seconds: float) -> list[int]:
-    """Write a clip as files 000.mp4, 001.mp4 and so on; how many frames each has."""
+Look = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+
+
+def cut_up(clip: Path, folder: Path, seconds: float, look: Look | None = None) -> list[int]:
+    """Write a clip as files 000.mp4, 001.mp4 and so on; how many frames each has.
+
+    Args:
+        look: what becomes of each picture, RGB.
+    """
     counts: list[int] = []
     folder.mkdir(parents=True, exist_ok=True)
     with av.open(str(clip)) as source:
@@ -44,6 +52,8 @@ def cut_up(clip: Path, folder: Path, seconds: float) -> list[int]:
                 stream = target.add_stream("libx264", rate=rate, options=how)
                 stream.width, stream.height, stream.pix_fmt = video.width, video.height, "yuv420p"
                 while frame is not None and counts[-1] < most:
+                    if look is not None:
+                        frame = av.VideoFrame.from_ndarray(look(frame.to_ndarray(format="rgb24")))
                     picture = frame.reformat(format="yuv420p")
                     picture.pts, picture.time_base = counts[-1], 1 / rate
                     target.mux(stream.encode(picture))
