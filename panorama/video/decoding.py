@@ -301,11 +301,13 @@ def _decode_pass(
 
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
     """Decode a keyframe without those before it."""
-    frames = packet.decode()
-    if packet.size and stream.codec_context.name in COUNTED_CODECS:
-        frames += stream.codec_context.decode(None)
+    if not packet.size or stream.codec_context.name not in COUNTED_CODECS:
+        return packet.decode()
+    try:
+        return packet.decode() + stream.codec_context.decode(None)
+    finally:
+        # Behind an error, too, which several threads give only at the end: else none that follows decodes.
         stream.codec_context.flush_buffers()
-    return frames
 
 
 def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
