@@ -213,14 +213,14 @@ def cut_off(clip: Path, path: Path, share: float) -> Path:
     return path
 
 
-def damage_packet(clip: Path, path: Path, packet_number: int) -> Path:
+def damage_packet(clip: Path, path: Path, packet_number: int, byte: int = 0xFF) -> Path:
     """A copy in which one packet's bytes are overwritten."""
     with av.open(str(clip)) as container:
         packets = [p for p in container.demux(video=0) if p.size]
         packet = packets[packet_number]
         position, size = packet.pos, packet.size
     data = bytearray(clip.read_bytes())
-    data[position + 4 : position + size] = b"\xff" * (size - 4)
+    data[position + 4 : position + size] = bytes([byte]) * (size - 4)
     path.write_bytes(data)
     return path
 

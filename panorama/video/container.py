@@ -256,6 +256,7 @@ class ContainerReader(VideoReader):
                     elif keyframes > 1:
                         break
             if fresh and keyframes and (keyframes_only or attempt.complete):
+                report.add(attempt)
                 return
             if keyframes > 1:
                 yield from _behind(last, decoded_frames(self._source, report, seek_pts=target))

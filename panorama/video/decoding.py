@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
@@ -48,8 +49,8 @@ class PassCount:
     def __post_init__(self) -> None:
         self.holes = Holes(self.source)
 
-    def packet(self, packet: av.Packet) -> None:
-        """Take a packet that goes in."""
+    def packet(self, packet: av.Packet, goes_in: bool = True) -> None:
+        """Take a packet that was read, and whether it goes in."""
         if not packet.size:
             return
         source = self.source
@@ -61,7 +62,7 @@ class PassCount:
             self.end_seconds = max(self.end_seconds, end)
             if source.first_pts is not None and not source.order_only and packet.pts < source.first_pts:
                 return  # leads up to a keyframe that lies before the file's beginning
-        self.expected += is_shown(packet, source.info.codec)
+        self.expected += goes_in and is_shown(packet, source.info.codec)
 
     def frame(self, frame: av.VideoFrame) -> None:
         """Take a frame that comes out."""
@@ -87,12 +88,20 @@ class PassCount:
 
     def end(self) -> None:
         """Note what errors alone do not show: packets without a frame, and stretches that are missing."""
+        self.silent()
+        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
+            self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
+        self.early_end()
+
+    def silent(self) -> None:
+        """Note packets that gave neither a frame nor an error."""
         silent = self.expected - self.decoded - self.report.lost_packets
         # Field-coded video has two packets a frame, which is no loss.
         if silent > 0 and not self.interlaced:
             self.lost("packets gave no frame", silent)
-        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
-            self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
+
+    def early_end(self) -> None:
+        """Note packets that the file lacks by its own account."""
         missing, where = self._missing_end()
         if missing > 0:
             self.lost(f"the file ends early: {where}", missing)
@@ -246,6 +255,9 @@ def _frames(
     count = PassCount(source, report)
     yield from _decode_pass(count, source.threads, seek_pts, keyframes_only, sparing)
     if keyframes_only:
+        count.silent()
+        if seek_pts is None:
+            count.early_end()
         return
     # With several threads an error met while flushing swallows the frames behind it; one thread gets them.
     left_out = 0 if sparing is None else sparing.waiting
@@ -275,9 +287,10 @@ def _decode_pass(
         if seek_pts is not None:
             container.seek(seek_pts, stream=stream)
         for packet in read_packets(container, stream, count.report):
-            if packet.size and keyframes_only and not packet.is_keyframe:
+            goes_in = packet.is_keyframe or not packet.size or not keyframes_only
+            count.packet(packet, goes_in)
+            if not goes_in:
                 continue
-            count.packet(packet)
             if sparing is not None:
                 spared = packet.size and sparing.spares(packet, is_shown(packet, source.info.codec))
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
@@ -290,6 +303,8 @@ def _decode_pass(
                 if sparing is not None:
                     sparing.stop()
                 continue
+            if keyframes_only and not frames and _begins_refresh(packet, stream):
+                count.expected -= 1
             for frame in frames:
                 if sparing is not None:
                     if sparing.has_told_of(frame):
@@ -308,6 +323,24 @@ def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
     finally:
         # Behind an error, too, which several threads give only at the end: else none that follows decodes.
         stream.codec_context.flush_buffers()
+
+
+def _begins_refresh(packet: av.Packet, stream: VideoStream) -> bool:
+    """Whether a keyframe without a frame is one from which on the picture is renewed in parts.
+
+    A decoder of H.264 gives none until the picture is whole, unless it is told to.
+    """
+    context = stream.codec_context
+    if not packet.size or context.name != "h264":
+        return False
+    context.flags |= Flags.output_corrupt
+    try:
+        return any(not frame.key_frame for frame in packet.decode() + context.decode(None))
+    except av.FFmpegError:
+        return False
+    finally:
+        context.flush_buffers()
+        context.flags &= ~Flags.output_corrupt
 
 
 def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
