@@ -122,6 +122,8 @@ class PassCount:
             read = self.packets
             if source.counts_empty:
                 read = max(read, round(self.end_seconds / float(source.info.time_base)))
+            if source.edited and read != source.claimed_packets:
+                read = _unedited_packets(source)
             return source.claimed_packets - read, f"{read} of {source.claimed_packets} packets could be read"
         if source.claimed_seconds is not None:
             gap = source.claimed_seconds - self.end_seconds
@@ -136,11 +138,18 @@ class PassCount:
         return 0, ""
 
 
-def _opened_again(path: Path) -> InputContainer:
+def _opened_again(path: Path, unedited: bool = False) -> InputContainer:
     try:
-        return open_container(path)
+        return open_container(path, unedited)
     except av.FFmpegError as exc:
         raise VideoOpenError(f"{path} was opened before and cannot be now: {exc.strerror or exc}") from exc
+
+
+def _unedited_packets(source: Source) -> int:
+    """How many packets can be read, with those that an edit list leaves out, and each of them once."""
+    with closing(_opened_again(source.path, unedited=True)) as container:
+        stream = container.streams.video[source.video_number]
+        return sum(bool(packet.size) for packet in read_packets(container, stream, DecodeReport()))
 
 
 def _bytes_of_others(source: Source, gap: Gap) -> int:

@@ -36,6 +36,8 @@ LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
 BLOCK_FORMATS = frozenset({"mpegts"})
+# An edit list, as trimming leaves it, says here which part of the video is shown; the rest is not read.
+EDITED_FORMATS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2"})
 NO_TIMESTAMPS = 0x80
 """FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
 LOOKED_AHEAD_PACKETS = 32
@@ -64,6 +66,7 @@ class Source:
         can_seek: whether frames carry the same stamps after a seek.
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
+        edited: whether it also counts what an edit list leaves out.
         counts_empty: whether it also counts chunks without a byte, which show the frame before once more.
         claimed_seconds: where the container says that it ends, None where it does not.
         claimed_bytes: how long the file says that it is, None where it does not.
@@ -82,6 +85,7 @@ class Source:
     can_seek: bool
     ticks_per_frame: int
     claimed_packets: int
+    edited: bool
     counts_empty: bool
     claimed_seconds: float | None
     claimed_bytes: int | None
@@ -91,10 +95,15 @@ class Source:
     layers: Layers | None
 
 
-def open_container(path: Path) -> InputContainer:
-    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail."""
+def open_container(path: Path, unedited: bool = False) -> InputContainer:
+    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail.
+
+    Args:
+        unedited: whether all that the file holds is read, whatever its edit list leaves out.
+    """
+    options = OPEN_OPTIONS | {"ignore_editlist": "1"} if unedited else OPEN_OPTIONS
     # The prefix keeps a colon in a name from being read as a protocol.
-    return av.open(f"file:{path}", options=OPEN_OPTIONS, metadata_errors="replace")
+    return av.open(f"file:{path}", options=options, metadata_errors="replace")
 
 
 def open_source(path: Path, threads: int) -> Source:
@@ -266,6 +275,7 @@ def _source(
         can_seek=format_name not in RESTAMPING_FORMATS,
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
+        edited=format_name in EDITED_FORMATS,
         counts_empty=format_name == "avi",
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
