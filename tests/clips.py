@@ -268,6 +268,7 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "with-audio.mp4": lambda p: write_video(p, "libx264", codec_options=H264, with_audio=True),
     "mpeg4.avi": lambda p: write_video(p, "mpeg4"),
     "mpeg4-b.avi": lambda p: write_video(p, "mpeg4", b_frames=2),
+    "interlaced.mp4": lambda p: write_video(p, "mpeg4", b_frames=2, codec_options={"flags": "+ildct+ilme"}),
     "motion-jpeg.avi": lambda p: write_video(p, "mjpeg", pixel_format="yuvj420p"),
     "mpeg2.mpg": lambda p: write_video(p, "mpeg2video", b_frames=2),
     "broadcast.mxf": lambda p: write_video(p, "mpeg2video", b_frames=2),

@@ -295,7 +295,10 @@ def _decode_pass(
             stream.codec_context.options = {"err_detect": "explode"}
         if seek_pts is not None:
             container.seek(seek_pts, stream=stream)
-        for packet in read_packets(container, stream, count.report):
+        packets = read_packets(container, stream, count.report)
+        if seek_pts is not None and source.info.codec == "mpeg4":
+            packets = _without_leading(packets)
+        for packet in packets:
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
             count.packet(packet, goes_in)
             if not goes_in:
@@ -321,6 +324,19 @@ def _decode_pass(
                     yield from _passed(sparing.before(frame), count)
                 count.frame(frame)
                 yield frame
+
+
+def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
+    """The packets but for those behind the first that are shown before it: they lean on others before it.
+
+    From one of these a decoder of interlaced MPEG-4 takes a wrong measure of time, and then leaves out all
+    frames that lean on others to both sides, without a word.
+    """
+    first: int | None = None
+    for packet in packets:
+        first = packet.pts if first is None else first
+        if packet.pts is None or first is None or packet.pts >= first:
+            yield packet
 
 
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
