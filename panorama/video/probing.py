@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import av
 import numpy as np
@@ -20,7 +21,7 @@ from av.video.stream import VideoStream
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
-from panorama.video.hdr import TRANSFERS
+from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
@@ -117,12 +118,16 @@ def open_source(path: Path, threads: int) -> Source:
         with closing(open_container(path)) as container:
             stream = _video_stream(container, path)
             stream.codec_context.thread_count = 1
+            transfer = stream.codec_context.color_trc
             packets = read_packets(container, stream, DecodeReport())
             first = next(_frames_of(packets), None)
             if first is None:
                 raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
             order_only = _is_order_only(container, stream, first, packets)
-            return _source(path, threads, container, stream, first, order_only)
+            # Some decoders, as that of HEVC, forget what the container told where the stream does not tell.
+            if stream.codec_context.color_trc != UNSPECIFIED:
+                transfer = stream.codec_context.color_trc
+            return _source(path, threads, container, stream, first, order_only, TRANSFERS.get(transfer, ""))
     except av.FFmpegError as exc:
         raise VideoOpenError(_why_not_opened(path, exc)) from exc
 
@@ -242,6 +247,7 @@ def _source(
     stream: VideoStream,
     first: av.VideoFrame,
     order_only: bool,
+    hdr: Literal["", "pq", "hlg"],
 ) -> Source:
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
@@ -263,7 +269,7 @@ def _source(
         streams=len(_moving(container)),
         mirrored=mirrored,
         assumed_rate=assumed,
-        hdr=TRANSFERS.get(stream.codec_context.color_trc, ""),
+        hdr=hdr,
     )
     return Source(
         path=path,
