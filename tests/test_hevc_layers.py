@@ -51,12 +51,61 @@ def test_in_a_lower_layer_of_time_frames_may_be_made_from_any(tmp_path: Path) ->
         assert not any(above.stands_alone(packet) for packet in container.demux(video=0) if packet.size)
 
 
-def layer_of(packet: bytes) -> int:
-    """The layer of time of the first part of a picture, lengths of four bytes before the units."""
-    place = 0
-    while packet[place + 4] >> 1 & 63 >= 32:
-        place += 4 + int.from_bytes(packet[place : place + 4], "big")
-    return packet[place + 5] % 8 - 1
+def place_of_picture(packet: bytes | bytearray) -> int:
+    """Where the first part of a picture begins, lengths of four bytes before the units."""
+    place = 4
+    while packet[place] >> 1 & 63 >= 32:
+        place += 4 + int.from_bytes(packet[place - 4 : place], "big")
+    return place
+
+
+def layer_of(packet: bytes | bytearray) -> int:
+    """The layer of time of the first part of a picture."""
+    return packet[place_of_picture(packet) + 1] % 8 - 1
+
+
+def joined(path: Path, parts: list[Path]) -> None:
+    """Streams one after the other as one; of the middle of three layers no frame tells that others use it."""
+    with av.open(str(path), "w") as written:
+        stream, offset = None, 0
+        for part in parts:
+            with av.open(str(part)) as read:
+                stream = stream or written.add_stream_from_template(read.streams.video[0])
+                end = 0
+                for packet in read.demux(video=0):
+                    if not packet.size:
+                        continue
+                    data = bytearray(bytes(packet))
+                    place = place_of_picture(data)
+                    if layer_of(data) == 1 and data[place] >> 1 & 63 == 3:
+                        data[place] = data[place] & 0x81 | 2 << 1
+                    new = av.Packet(bytes(data))
+                    assert packet.pts is not None and packet.dts is not None
+                    new.pts, new.dts, new.duration = packet.pts + offset, packet.dts + offset, packet.duration
+                    new.time_base, new.is_keyframe, new.stream = packet.time_base, packet.is_keyframe, stream
+                    end = max(end, packet.pts + (packet.duration or 0))
+                    written.mux(new)
+                offset += end
+
+
+def test_layers_that_come_in_the_middle_of_a_stream_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its beginning counted; frames were left out that others were made from, which were lost."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    parts = [coded(tmp_path / f"{n}.mp4", f":temporal-layers={n}:repeat-headers=1").path for n in (2, 3)]
+    joined(tmp_path / "joined.mkv", parts)
+    with open_video(tmp_path / "joined.mkv") as reader:
+        every = {f.index: (f.pts, f.luma().tobytes()) for f in reader.frames()}
+        assert reader.report.complete and len(every) == 120
+    with open_video(tmp_path / "joined.mkv") as reader:
+        some = list(reader.frames_but(Unneeded(5.0)))
+        assert reader.report.complete, reader.report
+    assert [(f.index, f.pts) for f in some] == [(index, one[0]) for index, one in every.items()]
+    left = [frame for frame in some if isinstance(frame, VideoFrame)]
+    assert all(frame.luma().tobytes() == every[frame.index][1] for frame in left)
+    assert sum(isinstance(f, PassedFrame) for f in some[:60]) >= 12
+    assert sum(isinstance(f, PassedFrame) for f in some[60:]) >= 12
 
 
 def test_what_does_not_tell_of_layers_is_told_so() -> None:
@@ -71,6 +120,8 @@ def test_what_does_not_tell_of_layers_is_told_so() -> None:
     assert Layers.of(b"\x00\x00\x00\x01\x42\x01") is None  # cut off
     assert Layers.of(b"\x00\x00\x00\x01\x42\x01\x03\x00\x00\x00\x01\x26\x01") == Layers(0, 1)
     assert Layers.of(b"\x00\x00\x00\x01\x26\x01\x03") is None  # a picture alone
+    more = av.Packet(b"\x00\x00\x00\x03\x42\x01\x05\x00\x00\x00\x02\x26\x01")
+    assert (Layers(4, 1).raised_by(more), Layers(4, 3).raised_by(more)) == (Layers(4, 2), Layers(4, 3))
     alone, made_from = b"\x00\x01", b"\x02\x01"  # the first bytes of parts of two pictures
     assert Layers(4, 0).stands_alone(av.Packet(b"\x00\x00\x00\x02" + alone))
     assert Layers(0, 0).stands_alone(av.Packet(b"\x00\x00\x01" + alone))

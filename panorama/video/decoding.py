@@ -248,10 +248,22 @@ def needed_frames(
 
 
 def _may_spare(source: Source) -> Callable[[av.Packet], bool] | None:
-    """Whether a packet says for sure that no other frame is made from its; None where none does."""
+    """Whether a packet says for sure that no other frame is made from its; None where none does.
+
+    To be asked of all packets of a pass, in decoding order.
+    """
     if source.info.codec == "h264":
         return lambda packet: True
-    return None if source.layers is None else source.layers.stands_alone
+    if source.layers is None:
+        return None
+    layers = source.layers
+
+    def stands_alone(packet: av.Packet) -> bool:
+        nonlocal layers
+        layers = layers.raised_by(packet)
+        return layers.stands_alone(packet)
+
+    return stands_alone
 
 
 def _frames(

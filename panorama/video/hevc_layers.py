@@ -6,8 +6,8 @@ that mean no frame at all (ITU-T H.265, 7.4.2.2). Most streams have one layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import av
 
@@ -46,18 +46,31 @@ class Layers:
             length_bytes, units = (extradata[21:22] or b"\x03")[0] % 4 + 1, list(_configured(extradata))
         else:
             length_bytes, units = 0, list(_parted(extradata))
-        found = [unit[2] >> 1 & 7 for unit in units if _type(unit) == SEQUENCE_PARAMETERS and len(unit) > 2]
-        return cls(length_bytes, max(found)) if found else None
+        topmost = _topmost(units)
+        return None if topmost is None else cls(length_bytes, topmost)
+
+    def raised_by(self, packet: av.Packet) -> Layers:
+        """These, and those above that a packet tells of: a stream may be put together from several."""
+        topmost = _topmost(self._units(packet))
+        return self if topmost is None or topmost <= self.topmost else replace(self, topmost=topmost)
 
     def stands_alone(self, packet: av.Packet) -> bool:
         """Whether no other frame is made from that of a packet; False where it does not show."""
-        data = bytes(memoryview(packet)[:LOOKED_AT_BYTES])
-        for unit in _parted(data) if not self.length_bytes else _counted(data, self.length_bytes):
+        for unit in self._units(packet):
             if len(unit) < 2:
                 return False
             if _type(unit) < FIRST_PARAMETERS:
                 return _type(unit) in NOT_MADE_FROM and unit[1] % 8 - 1 == self.topmost
         return False
+
+    def _units(self, packet: av.Packet) -> Iterator[bytes]:
+        data = bytes(memoryview(packet)[:LOOKED_AT_BYTES])
+        return _parted(data) if not self.length_bytes else _counted(data, self.length_bytes)
+
+
+def _topmost(units: Iterable[bytes]) -> int | None:
+    """The number of the topmost layer that parameters among units tell of; None where there are none."""
+    return max((u[2] >> 1 & 7 for u in units if _type(u) == SEQUENCE_PARAMETERS and len(u) > 2), default=None)
 
 
 def _type(unit: bytes) -> int:
