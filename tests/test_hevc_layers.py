@@ -1,4 +1,4 @@
-"""Which packets of HEVC no other frame is made from."""
+"""Which packets of HEVC no other frame is made from, and which show nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clips import Clip, damage_packet, number_in, write_video
 
 from panorama.tracking.sampling import Unneeded
 from panorama.video import PassedFrame, VideoFrame, open_video, probing, sparing
-from panorama.video.hevc_layers import Layers
+from panorama.video.hevc_layers import Layers, Splices
 
 
 def coded(path: Path, more: str = "") -> Clip:
@@ -106,6 +106,74 @@ def test_layers_that_come_in_the_middle_of_a_stream_are_told(
     assert all(frame.luma().tobytes() == every[frame.index][1] for frame in left)
     assert sum(isinstance(f, PassedFrame) for f in some[:60]) >= 12
     assert sum(isinstance(f, PassedFrame) for f in some[60:]) >= 12
+
+
+@pytest.mark.parametrize("length_bytes", [0, 2, 4])
+def test_what_leans_on_frames_before_a_splice_shows_nothing(length_bytes: int) -> None:
+    begins, trails, leads, leans, anew, end = 21, 1, 6, 8, 16, 36
+
+    def packet(*kinds: int) -> av.Packet:
+        units = [bytes([kind << 1, 1]) + (b"" if kind == end else bytes(range(1, 40))) for kind in kinds]
+        before = [len(u).to_bytes(length_bytes, "big") if length_bytes else b"\x00\x00\x01" for u in units]
+        return av.Packet(b"".join(b for pair in zip(before, units, strict=True) for b in pair))
+
+    hides = Splices(length_bytes).hides
+    for kinds, hidden in (
+        ((33, begins), False),
+        ((leans,), True),  # it leans on what was before the file
+        ((leads,), False),
+        ((begins,), False),
+        ((leans,), False),
+        ((trails, end), False),
+        ((begins,), False),
+        ((leans,), True),
+        ((35, leads), False),
+        ((end, begins), False),
+        ((leans,), True),
+        ((begins,), False),
+        ((leans,), False),
+        ((anew,), False),
+        ((39, leans), True),
+        ((begins,), False),
+        ((leans,), False),
+    ):
+        assert hides(packet(*kinds)) == hidden, kinds
+    assert not hides(av.Packet(b"")) and not hides(av.Packet(b"\x00"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_a_splice_takes_away_is_not_taken_for_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """The scan promised it: an undamaged file was called damaged, and numbers behind it were too high."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
+    groups = ":open-gop=1:keyint=16:min-keyint=16:scenecut=0:rc-lookahead=25:bframes=7"
+    whole = coded(tmp_path / "whole.mp4", groups).path
+    with av.open(str(whole)) as container:
+        kinds = {
+            packet.pos: data[place_of_picture(data)] >> 1 & 63
+            for packet in container.demux(video=0)
+            if packet.size and packet.pos is not None and (data := bytearray(bytes(packet)))
+        }
+    assert list(kinds.values()).count(21) == 3
+    data = bytearray(whole.read_bytes())
+    splice = [pos for pos, kind in kinds.items() if kind == 21][1]
+    place = splice + place_of_picture(data[splice:])
+    data[place] = data[place] & 0x81 | 16 << 1
+    (tmp_path / "spliced.mp4").write_bytes(data)
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        scanned = reader.times().pts.tolist()
+        keys = [(f.index, f.pts) for f in reader.frames(keyframes_only=True)]
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        every = [(f.index, f.pts, f.is_keyframe) for f in reader.frames()]
+        assert reader.report.complete, reader.report
+    assert 50 < len(every) < 60
+    assert scanned == [pts for _, pts, _ in every]
+    assert keys == [(index, pts) for index, pts, is_keyframe in every if is_keyframe]
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        assert [(f.index, f.pts) for f in reader.frames_but(Unneeded(5.0))] == [one[:2] for one in every]
+        assert reader.report.complete, reader.report
 
 
 def test_what_does_not_tell_of_layers_is_told_so() -> None:

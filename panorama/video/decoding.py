@@ -14,6 +14,7 @@ from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
+from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, open_container, read_packets
 from panorama.video.sparing import PassedOver, Sparing
@@ -45,15 +46,17 @@ class PassCount:
     last_pts: int | None = None
     last_key_pts: int | None = None
     holes: Holes = field(init=False)
+    shows: Callable[[av.Packet], bool] = field(init=False)
 
     def __post_init__(self) -> None:
         self.holes = Holes(self.source)
+        self.shows = _shows(self.source)
 
-    def packet(self, packet: av.Packet, goes_in: bool = True) -> None:
-        """Take a packet that was read, and whether it goes in."""
+    def packet(self, packet: av.Packet, goes_in: bool = True) -> bool:
+        """Take a packet that was read, and whether it goes in; returns whether it becomes a frame."""
         if not packet.size:
-            return
-        source = self.source
+            return False
+        source, shown = self.source, self.shows(packet)
         self.packets += 1
         self.holes.packet(packet)
         self.end_byte = max(self.end_byte, (packet.pos or 0) + packet.size)
@@ -61,8 +64,9 @@ class PassCount:
             end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
             self.end_seconds = max(self.end_seconds, end)
             if source.first_pts is not None and not source.order_only and packet.pts < source.first_pts:
-                return  # leads up to a keyframe that lies before the file's beginning
-        self.expected += goes_in and is_shown(packet, source.info.codec)
+                return shown  # leads up to a keyframe that lies before the file's beginning
+        self.expected += goes_in and shown
+        return shown
 
     def frame(self, frame: av.VideoFrame) -> None:
         """Take a frame that comes out."""
@@ -182,20 +186,29 @@ def _end_of_others(source: Source) -> float:
 def shown_packets(source: Source) -> Iterator[av.Packet]:
     """The packets that become a frame, in decoding order, not decoded."""
     with closing(_opened_again(source.path)) as container:
-        stream = container.streams.video[source.video_number]
+        stream, shows = container.streams.video[source.video_number], _shows(source)
         for packet in read_packets(container, stream, DecodeReport()):
-            if packet.size and is_shown(packet, source.info.codec):
+            if packet.size and shows(packet):
                 yield packet
 
 
-def is_shown(packet: av.Packet, codec: str) -> bool:
-    """Whether a packet becomes a frame: not cut away by an edit list, not a hidden reference."""
-    if packet.is_discard:
-        return False
-    if codec not in ("vp8", "vp9"):
-        return True
-    data = memoryview(packet)
-    return shows_frame(codec, data[0], data[-1])
+def _shows(source: Source) -> Callable[[av.Packet], bool]:
+    """Whether a packet becomes a frame: not cut away by edit list or splice, not a hidden reference.
+
+    To be asked of all packets of a pass, in decoding order.
+    """
+    codec = source.info.codec
+    if codec in ("vp8", "vp9"):
+
+        def shown(packet: av.Packet) -> bool:
+            data = memoryview(packet)
+            return not packet.is_discard and shows_frame(codec, data[0], data[-1])
+
+        return shown
+    if source.layers is None:
+        return lambda packet: not packet.is_discard
+    splices = Splices(source.layers.length_bytes)
+    return lambda packet: not splices.hides(packet) and not packet.is_discard
 
 
 def decoded_frames(
@@ -312,11 +325,11 @@ def _decode_pass(
             packets = _without_leading(packets)
         for packet in packets:
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
-            count.packet(packet, goes_in)
+            shown = count.packet(packet, goes_in)
             if not goes_in:
                 continue
             if sparing is not None:
-                spared = packet.size and sparing.spares(packet, is_shown(packet, source.info.codec))
+                spared = packet.size and sparing.spares(packet, shown)
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
                 frames = _alone(packet, stream) if keyframes_only else packet.decode()

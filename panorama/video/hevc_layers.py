@@ -1,4 +1,4 @@
-"""A stream of HEVC enters; which of its packets no other frame is made from, leaves.
+"""A stream of HEVC enters; which of its packets show nothing, and which no other frame is made from, leaves.
 
 A packet says whether frames of its own layer of time are made from its frame; only in the topmost layer does
 that mean no frame at all (ITU-T H.265, 7.4.2.2). Most streams have one layer.
@@ -19,10 +19,23 @@ SEQUENCE_PARAMETERS = 33
 NOT_MADE_FROM = range(0, 16, 2)
 """Types of units of pictures that none of their layer is made from."""
 
+CRA = 21
+WHOLE = range(16, 22)
+"""Types of units of pictures that are made from no other; those before the last are told to begin anew."""
+
+LEANING = (8, 9)
+"""Types of units of pictures that are made from some before the last whole one, too (RASL)."""
+
+ENDS = (36, 37)
+"""Types of units behind which a sequence, or the stream, ends."""
+
 START_CODE = b"\x00\x00\x01"
 
 LOOKED_AT_BYTES = 4096
 """Of a packet: what it says of itself may come behind notes for the decoder, but not far behind."""
+
+LAST_BYTES = 16
+"""Of a packet, among which one tells of an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +77,46 @@ class Layers:
         return False
 
     def _units(self, packet: av.Packet) -> Iterator[bytes]:
-        data = bytes(memoryview(packet)[:LOOKED_AT_BYTES])
-        return _parted(data) if not self.length_bytes else _counted(data, self.length_bytes)
+        return _units(bytes(memoryview(packet)[:LOOKED_AT_BYTES]), self.length_bytes)
+
+
+class Splices:
+    """Tells which packets of a pass, asked of in decoding order, show nothing.
+
+    Where streams were put together, frames that lean on some before the splice are not shown (ITU-T H.265,
+    8.1.3): behind a picture that is told to begin anew, or the end of a sequence, as at the beginning.
+    """
+
+    def __init__(self, length_bytes: int) -> None:
+        self._length_bytes = length_bytes
+        self._ended = True
+        self._spliced = False
+
+    def hides(self, packet: av.Packet) -> bool:
+        """Whether a packet leans on frames from before a splice."""
+        data, hidden = memoryview(packet), False
+        for unit in _units(bytes(data[:LOOKED_AT_BYTES]), self._length_bytes):
+            kind = _type(unit)
+            self._ended |= kind in ENDS
+            if kind < FIRST_PARAMETERS:
+                hidden = kind in LEANING and self._spliced
+                if kind in WHOLE:
+                    self._spliced = kind != CRA or self._ended
+                self._ended = False
+                break
+        self._ended |= _ends(bytes(data[-LAST_BYTES:]), self._length_bytes)
+        return hidden
+
+
+def _ends(last: bytes, length_bytes: int) -> bool:
+    """Whether the last bytes of a packet are, or end with, a unit of two bytes that tells of an end."""
+    if length_bytes and last[-2 - length_bytes : -2] != (2).to_bytes(length_bytes, "big"):
+        return False
+    return any(_type(unit) in ENDS for unit in ([last[-2:]] if length_bytes else _parted(last)))
+
+
+def _units(data: bytes, length_bytes: int) -> Iterator[bytes]:
+    return _parted(data) if not length_bytes else _counted(data, length_bytes)
 
 
 def _topmost(units: Iterable[bytes]) -> int | None:
