@@ -99,6 +99,12 @@ class DecodeReport:
         """Whether nothing was lost."""
         return self.lost_packets == 0 and not self.errors
 
+    def add(self, other: DecodeReport) -> None:
+        """What another pass, of which this one is made, has lost."""
+        self.lost_packets += other.lost_packets
+        for message in other.errors:
+            self.note(message)
+
     def note(self, message: str) -> None:
         """Record one error message, keeping the first five distinct ones."""
         if message not in self.errors and len(self.errors) < 5:

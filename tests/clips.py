@@ -159,6 +159,17 @@ def set_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     path.write_bytes(data)
 
 
+def trim(path: Path, first: int, frames: int) -> None:
+    """Writes into an MP4 of reordered frames that only those are shown, as trimming without a copy does."""
+    with av.open(str(path)) as container:
+        ticks = 1 / (container.streams.video[0].time_base or 1) / RATE
+    data = bytearray(path.read_bytes())
+    place = data.index(b"elst") + 12  # in a list of version 0, behind its length
+    begin = struct.unpack_from(">i", data, place + 4)[0] + round(first * ticks)
+    struct.pack_into(">Ii", data, place, frames * 1000 // RATE, begin)
+    path.write_bytes(data)
+
+
 def write_audio(path: Path, seconds: float = 0.5, with_cover: bool = False) -> Path:
     """A file with a tone and no moving picture; with a cover, as songs have one, or without."""
     with av.open(str(path), "w") as container:
@@ -213,14 +224,14 @@ def cut_off(clip: Path, path: Path, share: float) -> Path:
     return path
 
 
-def damage_packet(clip: Path, path: Path, packet_number: int) -> Path:
+def damage_packet(clip: Path, path: Path, packet_number: int, byte: int = 0xFF) -> Path:
     """A copy in which one packet's bytes are overwritten."""
     with av.open(str(clip)) as container:
         packets = [p for p in container.demux(video=0) if p.size]
         packet = packets[packet_number]
         position, size = packet.pos, packet.size
     data = bytearray(clip.read_bytes())
-    data[position + 4 : position + size] = b"\xff" * (size - 4)
+    data[position + 4 : position + size] = bytes([byte]) * (size - 4)
     path.write_bytes(data)
     return path
 
@@ -257,6 +268,7 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "with-audio.mp4": lambda p: write_video(p, "libx264", codec_options=H264, with_audio=True),
     "mpeg4.avi": lambda p: write_video(p, "mpeg4"),
     "mpeg4-b.avi": lambda p: write_video(p, "mpeg4", b_frames=2),
+    "interlaced.mp4": lambda p: write_video(p, "mpeg4", b_frames=2, codec_options={"flags": "+ildct+ilme"}),
     "motion-jpeg.avi": lambda p: write_video(p, "mjpeg", pixel_format="yuvj420p"),
     "mpeg2.mpg": lambda p: write_video(p, "mpeg2video", b_frames=2),
     "broadcast.mxf": lambda p: write_video(p, "mpeg2video", b_frames=2),

@@ -76,8 +76,8 @@ def ordinary() -> np.ndarray:
     return np.clip(cv2.resize(coarse, (160, 90), interpolation=cv2.INTER_CUBIC), 10, 215)
 
 
-def write_hdr(path: Path, transfer: str, frames: int = 3) -> np.ndarray:
-    """The ordinary picture as video of 10 bits and BT.2020; itself."""
+def write_hdr(path: Path, transfer: str, frames: int = 3, tells: bool = True) -> np.ndarray:
+    """The ordinary picture as video of 10 bits and BT.2020, whose stream tells that or not; itself."""
     picture = ordinary()
     light = (picture / 255.0) ** 2.4 @ TO_BT2020.T
     encode = {"pq": encode_pq, "hlg": encode_hlg}[transfer]
@@ -86,7 +86,8 @@ def write_hdr(path: Path, transfer: str, frames: int = 3) -> np.ndarray:
         options = {
             "preset": "ultrafast",
             "crf": "4",
-            "x265-params": f"log-level=none:colorprim=9:transfer={NUMBERS[transfer]}:colormatrix=9",
+            "x265-params": "log-level=none"
+            + (f":colorprim=9:transfer={NUMBERS[transfer]}:colormatrix=9" if tells else ""),
         }
         stream = container.add_stream("libx265", rate=10, options=options)
         stream.width, stream.height, stream.pix_fmt = 160, 90, "yuv420p10le"
@@ -96,6 +97,44 @@ def write_hdr(path: Path, transfer: str, frames: int = 3) -> np.ndarray:
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return picture
+
+
+def tell_in_container(path: Path, told: Path, transfer: str) -> None:
+    """A copy whose container tells the colours, and whose stream tells what it told before."""
+    with av.open(str(path)) as read, av.open(str(told), "w") as written:
+        stream = written.add_stream_from_template(read.streams.video[0])
+        stream.codec_context.color_trc = NUMBERS[transfer]
+        stream.codec_context.color_primaries, stream.codec_context.colorspace = BT2020, BT2020_NCL
+        for packet in read.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                written.mux(packet)
+
+
+@pytest.mark.parametrize("transfer", ["pq", "hlg"])
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".mov"])
+def test_colours_that_the_container_alone_tells_are_the_same(
+    tmp_path: Path, transfer: str, suffix: str
+) -> None:
+    """The decoder of HEVC forgot them; and without a matrix the scaler takes another one."""
+    picture = write_hdr(tmp_path / "a.mp4", transfer, tells=False).astype(int)
+    with open_video(tmp_path / "a.mp4") as reader:
+        assert reader.info.hdr == ""
+    tell_in_container(tmp_path / "a.mp4", tmp_path / f"told{suffix}", transfer)
+    with open_video(tmp_path / f"told{suffix}") as reader:
+        assert reader.info.hdr == transfer
+        for frame in reader.frames():
+            whole = frame.rgb()
+            assert np.abs(whole - picture).mean() < 3
+            assert np.abs(whole.mean(axis=(0, 1)) - picture.mean(axis=(0, 1))).max() < 1.5
+            np.testing.assert_array_equal(frame.part((20, 31, 101, 77), 256), whole[31:77, 20:101])
+
+
+def test_what_the_stream_tells_counts_before_what_the_container_tells(tmp_path: Path) -> None:
+    write_hdr(tmp_path / "a.mp4", "hlg")
+    tell_in_container(tmp_path / "a.mp4", tmp_path / "told.mp4", "pq")
+    with open_video(tmp_path / "told.mp4") as reader:
+        assert reader.info.hdr == "hlg"
 
 
 @pytest.mark.parametrize("transfer", ["pq", "hlg"])

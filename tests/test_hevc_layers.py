@@ -1,4 +1,4 @@
-"""Which packets of HEVC no other frame is made from."""
+"""Which packets of HEVC no other frame is made from, and which show nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clips import Clip, damage_packet, number_in, write_video
 
 from panorama.tracking.sampling import Unneeded
 from panorama.video import PassedFrame, VideoFrame, open_video, probing, sparing
-from panorama.video.hevc_layers import Layers
+from panorama.video.hevc_layers import Layers, Splices
 
 
 def coded(path: Path, more: str = "") -> Clip:
@@ -51,12 +51,129 @@ def test_in_a_lower_layer_of_time_frames_may_be_made_from_any(tmp_path: Path) ->
         assert not any(above.stands_alone(packet) for packet in container.demux(video=0) if packet.size)
 
 
-def layer_of(packet: bytes) -> int:
-    """The layer of time of the first part of a picture, lengths of four bytes before the units."""
-    place = 0
-    while packet[place + 4] >> 1 & 63 >= 32:
-        place += 4 + int.from_bytes(packet[place : place + 4], "big")
-    return packet[place + 5] % 8 - 1
+def place_of_picture(packet: bytes | bytearray) -> int:
+    """Where the first part of a picture begins, lengths of four bytes before the units."""
+    place = 4
+    while packet[place] >> 1 & 63 >= 32:
+        place += 4 + int.from_bytes(packet[place - 4 : place], "big")
+    return place
+
+
+def layer_of(packet: bytes | bytearray) -> int:
+    """The layer of time of the first part of a picture."""
+    return packet[place_of_picture(packet) + 1] % 8 - 1
+
+
+def joined(path: Path, parts: list[Path]) -> None:
+    """Streams one after the other as one; of the middle of three layers no frame tells that others use it."""
+    with av.open(str(path), "w") as written:
+        stream, offset = None, 0
+        for part in parts:
+            with av.open(str(part)) as read:
+                stream = stream or written.add_stream_from_template(read.streams.video[0])
+                end = 0
+                for packet in read.demux(video=0):
+                    if not packet.size:
+                        continue
+                    data = bytearray(bytes(packet))
+                    place = place_of_picture(data)
+                    if layer_of(data) == 1 and data[place] >> 1 & 63 == 3:
+                        data[place] = data[place] & 0x81 | 2 << 1
+                    new = av.Packet(bytes(data))
+                    assert packet.pts is not None and packet.dts is not None
+                    new.pts, new.dts, new.duration = packet.pts + offset, packet.dts + offset, packet.duration
+                    new.time_base, new.is_keyframe, new.stream = packet.time_base, packet.is_keyframe, stream
+                    end = max(end, packet.pts + (packet.duration or 0))
+                    written.mux(new)
+                offset += end
+
+
+def test_layers_that_come_in_the_middle_of_a_stream_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its beginning counted; frames were left out that others were made from, which were lost."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    parts = [coded(tmp_path / f"{n}.mp4", f":temporal-layers={n}:repeat-headers=1").path for n in (2, 3)]
+    joined(tmp_path / "joined.mkv", parts)
+    with open_video(tmp_path / "joined.mkv") as reader:
+        every = {f.index: (f.pts, f.luma().tobytes()) for f in reader.frames()}
+        assert reader.report.complete and len(every) == 120
+    with open_video(tmp_path / "joined.mkv") as reader:
+        some = list(reader.frames_but(Unneeded(5.0)))
+        assert reader.report.complete, reader.report
+    assert [(f.index, f.pts) for f in some] == [(index, one[0]) for index, one in every.items()]
+    left = [frame for frame in some if isinstance(frame, VideoFrame)]
+    assert all(frame.luma().tobytes() == every[frame.index][1] for frame in left)
+    assert sum(isinstance(f, PassedFrame) for f in some[:60]) >= 12
+    assert sum(isinstance(f, PassedFrame) for f in some[60:]) >= 12
+
+
+@pytest.mark.parametrize("length_bytes", [0, 2, 4])
+def test_what_leans_on_frames_before_a_splice_shows_nothing(length_bytes: int) -> None:
+    begins, trails, leads, leans, anew, end = 21, 1, 6, 8, 16, 36
+
+    def packet(*kinds: int) -> av.Packet:
+        units = [bytes([kind << 1, 1]) + (b"" if kind == end else bytes(range(1, 40))) for kind in kinds]
+        before = [len(u).to_bytes(length_bytes, "big") if length_bytes else b"\x00\x00\x01" for u in units]
+        return av.Packet(b"".join(b for pair in zip(before, units, strict=True) for b in pair))
+
+    hides = Splices(length_bytes).hides
+    for kinds, hidden in (
+        ((33, begins), False),
+        ((leans,), True),  # it leans on what was before the file
+        ((leads,), False),
+        ((begins,), False),
+        ((leans,), False),
+        ((trails, end), False),
+        ((begins,), False),
+        ((leans,), True),
+        ((35, leads), False),
+        ((end, begins), False),
+        ((leans,), True),
+        ((begins,), False),
+        ((leans,), False),
+        ((anew,), False),
+        ((39, leans), True),
+        ((begins,), False),
+        ((leans,), False),
+    ):
+        assert hides(packet(*kinds)) == hidden, kinds
+    assert not hides(av.Packet(b"")) and not hides(av.Packet(b"\x00"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_a_splice_takes_away_is_not_taken_for_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """The scan promised it: an undamaged file was called damaged, and numbers behind it were too high."""
+    monkeypatch.setattr(sparing, "WARM_UP_PACKETS", 0)
+    monkeypatch.setattr(probing, "ALONE_PIXELS", 0)
+    groups = ":open-gop=1:keyint=16:min-keyint=16:scenecut=0:rc-lookahead=25:bframes=7"
+    whole = coded(tmp_path / "whole.mp4", groups).path
+    with av.open(str(whole)) as container:
+        kinds = {
+            packet.pos: data[place_of_picture(data)] >> 1 & 63
+            for packet in container.demux(video=0)
+            if packet.size and packet.pos is not None and (data := bytearray(bytes(packet)))
+        }
+    assert list(kinds.values()).count(21) == 3
+    data = bytearray(whole.read_bytes())
+    splice = [pos for pos, kind in kinds.items() if kind == 21][1]
+    place = splice + place_of_picture(data[splice:])
+    data[place] = data[place] & 0x81 | 16 << 1
+    (tmp_path / "spliced.mp4").write_bytes(data)
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        scanned = reader.times().pts.tolist()
+        keys = [(f.index, f.pts) for f in reader.frames(keyframes_only=True)]
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        every = [(f.index, f.pts, f.is_keyframe) for f in reader.frames()]
+        assert reader.report.complete, reader.report
+    assert 50 < len(every) < 60
+    assert scanned == [pts for _, pts, _ in every]
+    assert keys == [(index, pts) for index, pts, is_keyframe in every if is_keyframe]
+    with open_video(tmp_path / "spliced.mp4", threads=threads) as reader:
+        assert [(f.index, f.pts) for f in reader.frames_but(Unneeded(5.0))] == [one[:2] for one in every]
+        assert reader.report.complete, reader.report
 
 
 def test_what_does_not_tell_of_layers_is_told_so() -> None:
@@ -71,6 +188,8 @@ def test_what_does_not_tell_of_layers_is_told_so() -> None:
     assert Layers.of(b"\x00\x00\x00\x01\x42\x01") is None  # cut off
     assert Layers.of(b"\x00\x00\x00\x01\x42\x01\x03\x00\x00\x00\x01\x26\x01") == Layers(0, 1)
     assert Layers.of(b"\x00\x00\x00\x01\x26\x01\x03") is None  # a picture alone
+    more = av.Packet(b"\x00\x00\x00\x03\x42\x01\x05\x00\x00\x00\x02\x26\x01")
+    assert (Layers(4, 1).raised_by(more), Layers(4, 3).raised_by(more)) == (Layers(4, 2), Layers(4, 3))
     alone, made_from = b"\x00\x01", b"\x02\x01"  # the first bytes of parts of two pictures
     assert Layers(4, 0).stands_alone(av.Packet(b"\x00\x00\x00\x02" + alone))
     assert Layers(0, 0).stands_alone(av.Packet(b"\x00\x00\x01" + alone))

@@ -12,7 +12,7 @@ from panorama.tracking.segmenting import (
     HELD_BYTES,
     LEAST_HELD,
     FinishedTrack,
-    FrameClock,
+    FrameSeconds,
     SegmentBuilder,
 )
 from panorama.video.pictures import ArrayPicture
@@ -35,10 +35,10 @@ def spans(
     looks: dict[int, Regions], frames: int, cuts: tuple[int, ...] = (), fps: float = 10
 ) -> list[tuple[int, int]]:
     """Start and end frames of the tracks that come of looking at some frames."""
-    clock = FrameClock()
+    seen_at = FrameSeconds()
     for i in range(frames):
-        clock.add(i / fps)
-    builder = SegmentBuilder(clock, 4, SIZE)
+        seen_at.add(i / fps)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     done: list[FinishedTrack] = []
     for index, regions in looks.items():
         for first in cuts:
@@ -64,10 +64,10 @@ def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
 
 
 def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
-    clock = FrameClock()
+    seen_at = FrameSeconds()
     for i in range(60):
-        clock.add(i / 10)
-    builder = SegmentBuilder(clock, 4, SIZE)
+        seen_at.add(i / 10)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     done = list(builder.sample(frame(0, 0.0), SEEN, PICTURE))
     for index in (10, 20, 30, 40):
         builder.hold(index, index / 10)
@@ -78,17 +78,17 @@ def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
 
 
 def test_the_only_frame_of_a_video_lasts_as_long_as_a_frame() -> None:
-    clock = FrameClock(frame_seconds=0.5)
-    clock.add(0.0)
-    builder = SegmentBuilder(clock, 4, SIZE)
+    seen_at = FrameSeconds(frame_seconds=0.5)
+    seen_at.add(0.0)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     (track,) = [*builder.sample(frame(0, 0.0), SEEN, PICTURE), *builder.finish()]
     assert (track.start_seconds, track.end_seconds) == (0.0, 0.5)
 
 
 def test_crops_are_cut_at_the_box() -> None:
-    clock = FrameClock()
-    clock.add(0.0)
-    builder = SegmentBuilder(clock, 4, SIZE)
+    seen_at = FrameSeconds()
+    seen_at.add(0.0)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     (track,) = [*builder.sample(frame(0, 0.0), SEEN, PICTURE), *builder.finish()]
     assert track.views[0].picture.shape == (40, 50, 3)
     assert (track.views[0].picture == (200, 30, 30)).all()
@@ -96,10 +96,10 @@ def test_crops_are_cut_at_the_box() -> None:
 
 def paused(times: list[float], looks: dict[int, Regions]) -> list[tuple[int, int, float, float]]:
     """Frames and seconds of the tracks of a video with these frame times."""
-    clock = FrameClock()
+    seen_at = FrameSeconds()
     for seconds in times:
-        clock.add(seconds)
-    builder = SegmentBuilder(clock, 4, SIZE)
+        seen_at.add(seconds)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     done: list[FinishedTrack] = []
     for index, regions in looks.items():
         done += builder.sample(frame(index, times[index]), regions, PICTURE)
@@ -130,11 +130,11 @@ class Heavy(ArrayPicture):
 
 @pytest.mark.parametrize(("share", "held"), [(1, LEAST_HELD), (6, 6), (1000, 20)])
 def test_frames_that_hold_much_are_let_go_of_sooner(share: int, held: int) -> None:
-    clock, alive = FrameClock(), weakref.WeakSet[ArrayPicture]()
-    builder = SegmentBuilder(clock, 4, SIZE)
+    seen_at, alive = FrameSeconds(), weakref.WeakSet[ArrayPicture]()
+    builder = SegmentBuilder(seen_at, 4, SIZE)
 
     def look(second: int) -> None:
-        clock.add(second)
+        seen_at.add(second)
         shown = Heavy(PICTURE[:, :, ::-1].copy(), *SIZE)
         shown.weight = HELD_BYTES // share
         alive.add(shown)
@@ -147,10 +147,10 @@ def test_frames_that_hold_much_are_let_go_of_sooner(share: int, held: int) -> No
 
 
 def test_what_did_not_change_over_a_pause_stood_there() -> None:
-    clock = FrameClock()
+    seen_at = FrameSeconds()
     for seconds in (0, 1, 2, 3600, 3601):
-        clock.add(seconds)
-    builder = SegmentBuilder(clock, 4, SIZE)
+        seen_at.add(seconds)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
     done = list(builder.sample(frame(0, 0.0), SEEN, PICTURE))
     for index, seconds in ((1, 1.0), (2, 2.0), (3, 3600.0), (4, 3601.0)):
         builder.hold(index, seconds)

@@ -135,8 +135,10 @@ def test_keyframe_only_mode_keeps_the_frame_numbers(clip: Clip) -> None:
         keys = [(f.index, f.pts) for f in reader.frames() if f.is_keyframe]
         read = list(other.frames(keyframes_only=True))
         assert [(f.index, f.pts) for f in read] == keys
+        assert other.report.complete, other.report
         assert [shown_number(other, f.luma()) for f in read] == [index for index, _ in keys]
         later = [f.index for f in other.frames(keyframes_only=True, start=5)]
+        assert other.report.complete, other.report
         assert later == [index for index, _ in keys if index >= 5]
 
 

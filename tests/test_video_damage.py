@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 from clips import (
+    B_FRAMES,
     H264,
     TICK,
     Clip,
@@ -18,6 +19,7 @@ from clips import (
     damage_packet,
     number_in,
     numbered_picture,
+    trim,
     write_picture_folder,
     write_video,
 )
@@ -122,6 +124,31 @@ def test_dropped_frames_of_an_avi_are_not_taken_for_a_missing_end(tmp_path: Path
     with open_video(clip.path) as reader:
         assert len(list(reader.frames())) == 6
         assert reader.report.complete, reader.report
+
+
+@pytest.mark.parametrize(("first", "frames"), [(0, 30), (25, 35), (23, 20), (0, 60)])
+def test_what_an_edit_list_leaves_out_is_not_taken_for_a_missing_end(
+    tmp_path: Path, first: int, frames: int
+) -> None:
+    """Whole groups before and behind a trimmed video are not read, and the container counts them."""
+    options = {"movflags": "faststart"}
+    whole = write_video(
+        tmp_path / "a.mp4",
+        "libx264",
+        frames=60,
+        b_frames=3,
+        codec_options=B_FRAMES,
+        container_options=options,
+    )
+    trim(whole.path, first, frames)
+    with open_video(whole.path) as reader:
+        assert [number_in(f.luma()) for f in reader.frames()] == list(range(first, first + frames))
+        assert reader.report.complete, reader.report
+        assert list(reader.frames(keyframes_only=True))
+        assert reader.report.complete, reader.report
+    with open_video(cut_off(whole.path, tmp_path / "cut.mp4", 0.85)) as reader:
+        list(reader.frames())
+        assert any("the file ends early" in error for error in reader.report.errors), reader.report
 
 
 def test_loss_at_the_very_end_keeps_the_frames_before_it(

@@ -7,10 +7,11 @@ import shutil
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
-from clips import number_in, write_picture_folder, write_video
+from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
 from panorama.store import Store
@@ -373,6 +374,37 @@ def test_clip_of_odd_size_is_written_even(tmp_path: Path) -> None:
     assert write_clip(source.path, 0, 1, tmp_path / "clip.mp4") == 4
     with open_video(tmp_path / "clip.mp4") as reader:
         assert (reader.info.width, reader.info.height) == (126, 94)
+
+
+def as_players_show(frame: av.VideoFrame) -> list[float]:
+    """The colour of the middle by the matrix that is told, or else by the one that players take for HD."""
+    red, blue = (0.299, 0.114) if frame.colorspace in (5, 6) else (0.2126, 0.0722)
+    samples = [plane[plane.shape[0] // 2, plane.shape[1] // 2] for plane in planes_of(frame)]
+    y, b, r = (samples[0] - 16) / 219, (samples[1] - 128) / 112, (samples[2] - 128) / 112
+    shown = {"red": y + (1 - red) * r, "blue": y + (1 - blue) * b}
+    green = (y - red * shown["red"] - blue * shown["blue"]) / (1 - red - blue)
+    return [255 * shown["red"], 255 * green, 255 * shown["blue"]]
+
+
+def planes_of(frame: av.VideoFrame) -> list[np.ndarray]:
+    return [np.frombuffer(p, np.uint8).reshape(-1, p.line_size).astype(float) for p in frame.planes]
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (320, 240)])
+def test_a_clip_has_the_colours_that_it_was_cut_from_in_other_players_too(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """Its matrix was told nowhere, and of HD players took another one."""
+    (tmp_path / "walk").mkdir()
+    for number in range(3):
+        picture = np.full((size[1], size[0], 3), COLOR_RGB[::-1], np.uint8)
+        cv2.imwrite(str(tmp_path / "walk" / f"{number}.png"), picture)
+    write_clip(tmp_path / "walk", 0, 1, tmp_path / "clip.mp4")
+    with av.open(str(tmp_path / "clip.mp4")) as container:
+        assert container.streams.video[0].codec_context.colorspace in (5, 6)
+        assert container.streams.video[0].codec_context.color_range == 1
+        for frame in container.decode(video=0):
+            assert np.abs(np.array(as_players_show(frame)) - COLOR_RGB).max() < 4
 
 
 def test_failed_clip_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from panorama.indexing.settings import IngestSettings, Work, check_depth
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.regions import Regions, suppress
 from panorama.tracking.sampling import Sample, Sampler, small_size
-from panorama.tracking.segmenting import FinishedTrack, FrameClock, SegmentBuilder
+from panorama.tracking.segmenting import FinishedTrack, FrameSeconds, SegmentBuilder
 from panorama.tracking.splitting import split_tracks
 from panorama.video import PassedFrame, VideoFrame, VideoReader
 
@@ -318,13 +318,13 @@ class _Follower:
         self._size = (info.width, info.height)
         small = small_size(info, settings.picture_side)
         self._scale = (info.width / small[0], info.height / small[1])
-        self._clock = FrameClock(1 / (info.average_rate or 25.0))
-        self._builder = SegmentBuilder(self._clock, settings.crops_per_track, self._size)
+        self._seen_at = FrameSeconds(1 / (info.average_rate or 25.0))
+        self._builder = SegmentBuilder(self._seen_at, settings.crops_per_track, self._size)
 
     def follow(self, parcel: Parcel) -> None:
         """Track what was proposed in a parcel's frames."""
         for _, _, seconds in parcel.rows:
-            self._clock.add(seconds)
+            self._seen_at.add(seconds)
         regions = iter(parcel.regions)
         for event in parcel.events:
             if isinstance(event, Sample):
@@ -333,9 +333,9 @@ class _Follower:
                 parcel.tracks += self._sample(event, next(regions))
             else:
                 self._builder.hold(event.frame, event.time_seconds)
-        if parcel.last and len(self._clock):
+        if parcel.last and len(self._seen_at):
             parcel.tracks += self._builder.finish()
-            parcel.job.progress.end_seconds = self._clock.seconds_at(len(self._clock))
+            parcel.job.progress.end_seconds = self._seen_at.seconds_at(len(self._seen_at))
 
     def _sample(self, sample: Sample, detected: Regions) -> Iterator[FinishedTrack]:
         """Detections, in pixels of the small picture, and motion together, in pixels of the video."""

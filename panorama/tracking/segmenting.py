@@ -53,7 +53,7 @@ class FinishedTrack:
 
 
 @dataclass(slots=True)
-class FrameClock:
+class FrameSeconds:
     """Presentation times of all frames read so far: 8 bytes a frame, all that grows with a video.
 
     Attributes:
@@ -103,8 +103,8 @@ class SegmentBuilder:
         size: width and height of the frames as displayed.
     """
 
-    def __init__(self, clock: FrameClock, crops_per_track: int, size: tuple[int, int]) -> None:
-        self._clock = clock
+    def __init__(self, seen_at: FrameSeconds, crops_per_track: int, size: tuple[int, int]) -> None:
+        self._seen_at = seen_at
         self._crops_per_track = crops_per_track
         self._size = size
         self._tracker = Tracker()
@@ -139,7 +139,7 @@ class SegmentBuilder:
                 keeper.offer(view)
                 offered.append((keeper, view))
         self._develop(offered, frame.nbytes)
-        yield from self._finished(ended, len(self._clock))
+        yield from self._finished(ended, len(self._seen_at))
 
     def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
         """A view of every region; its picture is made when it is asked for."""
@@ -181,11 +181,11 @@ class SegmentBuilder:
 
     def finish(self) -> Iterator[FinishedTrack]:
         """The video is over."""
-        yield from self._finished(self._tracker.finish(), len(self._clock))
+        yield from self._finished(self._tracker.finish(), len(self._seen_at))
 
     def _paused(self, frame: int) -> Iterator[FinishedTrack]:
         """Tracks end where the recording paused between the last look and this changed one."""
-        for first in self._clock.resumed(self._looks[-1], frame) if self._looks else ():
+        for first in self._seen_at.resumed(self._looks[-1], frame) if self._looks else ():
             yield from self.cut(first)
 
     def _note_look(self, frame: int) -> None:
@@ -213,8 +213,8 @@ class SegmentBuilder:
             yield FinishedTrack(
                 start_frame,
                 end_frame,
-                self._clock.seconds_at(start_frame),
-                self._clock.end_of(end_frame),
+                self._seen_at.seconds_at(start_frame),
+                self._seen_at.end_of(end_frame),
                 np.array(track.frames, np.int64),
                 np.array(track.times, np.float64),
                 np.array(track.corners, np.float32).reshape(-1, 4),

@@ -19,7 +19,8 @@ from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReade
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
 BOX_COLOR_RGB = (255, 64, 32)
-X264_OPTIONS = {"crf": "23", "preset": "veryfast"}
+X264_OPTIONS = {"crf": "23", "preset": "veryfast", "colorspace": "smpte170m", "color_range": "tv"}
+"""The matrix is what the scaler makes of RGB; where none is told, players take that of HD by the size."""
 
 Boxes = Mapping[int, Sequence[Sequence[float]]]
 """Frame index to boxes x1, y1, x2, y2 in pixels of the displayed frame."""

@@ -256,6 +256,7 @@ class ContainerReader(VideoReader):
                     elif keyframes > 1:
                         break
             if fresh and keyframes and (keyframes_only or attempt.complete):
+                report.add(attempt)
                 return
             if keyframes > 1:
                 yield from _behind(last, decoded_frames(self._source, report, seek_pts=target))
@@ -281,6 +282,8 @@ class ContainerReader(VideoReader):
         self, index: int, pts: int, first_pts: int, decoded: av.VideoFrame, scaler: VideoReformatter
     ) -> VideoFrame:
         seconds = seconds_between(first_pts, pts, self.info.time_base)
+        if self.info.hdr and decoded.colorspace == hdr.UNSPECIFIED:
+            decoded.colorspace = hdr.BT2020  # else the scaler takes that of standard definition
         picture = PlanarPicture(decoded, self.info, scaler)
         return VideoFrame(index, pts, seconds, bool(decoded.key_frame), picture)
 

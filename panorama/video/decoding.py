@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
+from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, open_container, read_packets
 from panorama.video.sparing import PassedOver, Sparing
@@ -44,15 +46,17 @@ class PassCount:
     last_pts: int | None = None
     last_key_pts: int | None = None
     holes: Holes = field(init=False)
+    shows: Callable[[av.Packet], bool] = field(init=False)
 
     def __post_init__(self) -> None:
         self.holes = Holes(self.source)
+        self.shows = _shows(self.source)
 
-    def packet(self, packet: av.Packet) -> None:
-        """Take a packet that goes in."""
+    def packet(self, packet: av.Packet, goes_in: bool = True) -> bool:
+        """Take a packet that was read, and whether it goes in; returns whether it becomes a frame."""
         if not packet.size:
-            return
-        source = self.source
+            return False
+        source, shown = self.source, self.shows(packet)
         self.packets += 1
         self.holes.packet(packet)
         self.end_byte = max(self.end_byte, (packet.pos or 0) + packet.size)
@@ -60,8 +64,9 @@ class PassCount:
             end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
             self.end_seconds = max(self.end_seconds, end)
             if source.first_pts is not None and not source.order_only and packet.pts < source.first_pts:
-                return  # leads up to a keyframe that lies before the file's beginning
-        self.expected += is_shown(packet, source.info.codec)
+                return shown  # leads up to a keyframe that lies before the file's beginning
+        self.expected += goes_in and shown
+        return shown
 
     def frame(self, frame: av.VideoFrame) -> None:
         """Take a frame that comes out."""
@@ -87,12 +92,20 @@ class PassCount:
 
     def end(self) -> None:
         """Note what errors alone do not show: packets without a frame, and stretches that are missing."""
+        self.silent()
+        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
+            self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
+        self.early_end()
+
+    def silent(self) -> None:
+        """Note packets that gave neither a frame nor an error."""
         silent = self.expected - self.decoded - self.report.lost_packets
         # Field-coded video has two packets a frame, which is no loss.
         if silent > 0 and not self.interlaced:
             self.lost("packets gave no frame", silent)
-        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
-            self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
+
+    def early_end(self) -> None:
+        """Note packets that the file lacks by its own account."""
         missing, where = self._missing_end()
         if missing > 0:
             self.lost(f"the file ends early: {where}", missing)
@@ -113,6 +126,8 @@ class PassCount:
             read = self.packets
             if source.counts_empty:
                 read = max(read, round(self.end_seconds / float(source.info.time_base)))
+            if source.edited and read != source.claimed_packets:
+                read = _unedited_packets(source)
             return source.claimed_packets - read, f"{read} of {source.claimed_packets} packets could be read"
         if source.claimed_seconds is not None:
             gap = source.claimed_seconds - self.end_seconds
@@ -127,11 +142,18 @@ class PassCount:
         return 0, ""
 
 
-def _opened_again(path: Path) -> InputContainer:
+def _opened_again(path: Path, unedited: bool = False) -> InputContainer:
     try:
-        return open_container(path)
+        return open_container(path, unedited)
     except av.FFmpegError as exc:
         raise VideoOpenError(f"{path} was opened before and cannot be now: {exc.strerror or exc}") from exc
+
+
+def _unedited_packets(source: Source) -> int:
+    """How many packets can be read, with those that an edit list leaves out, and each of them once."""
+    with closing(_opened_again(source.path, unedited=True)) as container:
+        stream = container.streams.video[source.video_number]
+        return sum(bool(packet.size) for packet in read_packets(container, stream, DecodeReport()))
 
 
 def _bytes_of_others(source: Source, gap: Gap) -> int:
@@ -164,20 +186,29 @@ def _end_of_others(source: Source) -> float:
 def shown_packets(source: Source) -> Iterator[av.Packet]:
     """The packets that become a frame, in decoding order, not decoded."""
     with closing(_opened_again(source.path)) as container:
-        stream = container.streams.video[source.video_number]
+        stream, shows = container.streams.video[source.video_number], _shows(source)
         for packet in read_packets(container, stream, DecodeReport()):
-            if packet.size and is_shown(packet, source.info.codec):
+            if packet.size and shows(packet):
                 yield packet
 
 
-def is_shown(packet: av.Packet, codec: str) -> bool:
-    """Whether a packet becomes a frame: not cut away by an edit list, not a hidden reference."""
-    if packet.is_discard:
-        return False
-    if codec not in ("vp8", "vp9"):
-        return True
-    data = memoryview(packet)
-    return shows_frame(codec, data[0], data[-1])
+def _shows(source: Source) -> Callable[[av.Packet], bool]:
+    """Whether a packet becomes a frame: not cut away by edit list or splice, not a hidden reference.
+
+    To be asked of all packets of a pass, in decoding order.
+    """
+    codec = source.info.codec
+    if codec in ("vp8", "vp9"):
+
+        def shown(packet: av.Packet) -> bool:
+            data = memoryview(packet)
+            return not packet.is_discard and shows_frame(codec, data[0], data[-1])
+
+        return shown
+    if source.layers is None:
+        return lambda packet: not packet.is_discard
+    splices = Splices(source.layers.length_bytes)
+    return lambda packet: not splices.hides(packet) and not packet.is_discard
 
 
 def decoded_frames(
@@ -230,10 +261,22 @@ def needed_frames(
 
 
 def _may_spare(source: Source) -> Callable[[av.Packet], bool] | None:
-    """Whether a packet says for sure that no other frame is made from its; None where none does."""
+    """Whether a packet says for sure that no other frame is made from its; None where none does.
+
+    To be asked of all packets of a pass, in decoding order.
+    """
     if source.info.codec == "h264":
         return lambda packet: True
-    return None if source.layers is None else source.layers.stands_alone
+    if source.layers is None:
+        return None
+    layers = source.layers
+
+    def stands_alone(packet: av.Packet) -> bool:
+        nonlocal layers
+        layers = layers.raised_by(packet)
+        return layers.stands_alone(packet)
+
+    return stands_alone
 
 
 def _frames(
@@ -246,6 +289,9 @@ def _frames(
     count = PassCount(source, report)
     yield from _decode_pass(count, source.threads, seek_pts, keyframes_only, sparing)
     if keyframes_only:
+        count.silent()
+        if seek_pts is None:
+            count.early_end()
         return
     # With several threads an error met while flushing swallows the frames behind it; one thread gets them.
     left_out = 0 if sparing is None else sparing.waiting
@@ -274,12 +320,16 @@ def _decode_pass(
             stream.codec_context.options = {"err_detect": "explode"}
         if seek_pts is not None:
             container.seek(seek_pts, stream=stream)
-        for packet in read_packets(container, stream, count.report):
-            if packet.size and keyframes_only and not packet.is_keyframe:
+        packets = read_packets(container, stream, count.report)
+        if seek_pts is not None and source.info.codec == "mpeg4":
+            packets = _without_leading(packets)
+        for packet in packets:
+            goes_in = packet.is_keyframe or not packet.size or not keyframes_only
+            shown = count.packet(packet, goes_in)
+            if not goes_in:
                 continue
-            count.packet(packet)
             if sparing is not None:
-                spared = packet.size and sparing.spares(packet, is_shown(packet, source.info.codec))
+                spared = packet.size and sparing.spares(packet, shown)
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
                 frames = _alone(packet, stream) if keyframes_only else packet.decode()
@@ -290,6 +340,8 @@ def _decode_pass(
                 if sparing is not None:
                     sparing.stop()
                 continue
+            if keyframes_only and not frames and _begins_refresh(packet, stream):
+                count.expected -= 1
             for frame in frames:
                 if sparing is not None:
                     if sparing.has_told_of(frame):
@@ -299,13 +351,46 @@ def _decode_pass(
                 yield frame
 
 
+def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
+    """The packets but for those behind the first that are shown before it: they lean on others before it.
+
+    From one of these a decoder of interlaced MPEG-4 takes a wrong measure of time, and then leaves out all
+    frames that lean on others to both sides, without a word.
+    """
+    first: int | None = None
+    for packet in packets:
+        first = packet.pts if first is None else first
+        if packet.pts is None or first is None or packet.pts >= first:
+            yield packet
+
+
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
     """Decode a keyframe without those before it."""
-    frames = packet.decode()
-    if packet.size and stream.codec_context.name in COUNTED_CODECS:
-        frames += stream.codec_context.decode(None)
+    if not packet.size or stream.codec_context.name not in COUNTED_CODECS:
+        return packet.decode()
+    try:
+        return packet.decode() + stream.codec_context.decode(None)
+    finally:
+        # Behind an error, too, which several threads give only at the end: else none that follows decodes.
         stream.codec_context.flush_buffers()
-    return frames
+
+
+def _begins_refresh(packet: av.Packet, stream: VideoStream) -> bool:
+    """Whether a keyframe without a frame is one from which on the picture is renewed in parts.
+
+    A decoder of H.264 gives none until the picture is whole, unless it is told to.
+    """
+    context = stream.codec_context
+    if not packet.size or context.name != "h264":
+        return False
+    context.flags |= Flags.output_corrupt
+    try:
+        return any(not frame.key_frame for frame in packet.decode() + context.decode(None))
+    except av.FFmpegError:
+        return False
+    finally:
+        context.flush_buffers()
+        context.flags &= ~Flags.output_corrupt
 
 
 def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 TRANSFERS: dict[int, Literal["pq", "hlg"]] = {16: "pq", 18: "hlg"}
 """How light is encoded, by the number of the transfer characteristics in ITU-T H.273."""
 
+UNSPECIFIED, BT2020 = 2, 9
+"""Two of the matrices there, between brightness and chroma and colours; the first, of transfers, too."""
+
 WHITE_NITS = 203.0
 SCREEN_NITS = 1000.0
 """The brightest light that keeps apart from what is darker."""

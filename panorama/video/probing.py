@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import av
 import numpy as np
@@ -20,7 +21,7 @@ from av.video.stream import VideoStream
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
-from panorama.video.hdr import TRANSFERS
+from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
 
 # A playlist or a disguised text file must not make the decoder open other files or the network.
@@ -36,6 +37,8 @@ LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
 BLOCK_FORMATS = frozenset({"mpegts"})
+# An edit list, as trimming leaves it, says here which part of the video is shown; the rest is not read.
+EDITED_FORMATS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2"})
 NO_TIMESTAMPS = 0x80
 """FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
 LOOKED_AHEAD_PACKETS = 32
@@ -64,6 +67,7 @@ class Source:
         can_seek: whether frames carry the same stamps after a seek.
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
+        edited: whether it also counts what an edit list leaves out.
         counts_empty: whether it also counts chunks without a byte, which show the frame before once more.
         claimed_seconds: where the container says that it ends, None where it does not.
         claimed_bytes: how long the file says that it is, None where it does not.
@@ -82,6 +86,7 @@ class Source:
     can_seek: bool
     ticks_per_frame: int
     claimed_packets: int
+    edited: bool
     counts_empty: bool
     claimed_seconds: float | None
     claimed_bytes: int | None
@@ -91,10 +96,15 @@ class Source:
     layers: Layers | None
 
 
-def open_container(path: Path) -> InputContainer:
-    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail."""
+def open_container(path: Path, unedited: bool = False) -> InputContainer:
+    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail.
+
+    Args:
+        unedited: whether all that the file holds is read, whatever its edit list leaves out.
+    """
+    options = OPEN_OPTIONS | {"ignore_editlist": "1"} if unedited else OPEN_OPTIONS
     # The prefix keeps a colon in a name from being read as a protocol.
-    return av.open(f"file:{path}", options=OPEN_OPTIONS, metadata_errors="replace")
+    return av.open(f"file:{path}", options=options, metadata_errors="replace")
 
 
 def open_source(path: Path, threads: int) -> Source:
@@ -108,12 +118,16 @@ def open_source(path: Path, threads: int) -> Source:
         with closing(open_container(path)) as container:
             stream = _video_stream(container, path)
             stream.codec_context.thread_count = 1
+            transfer = stream.codec_context.color_trc
             packets = read_packets(container, stream, DecodeReport())
             first = next(_frames_of(packets), None)
             if first is None:
                 raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
             order_only = _is_order_only(container, stream, first, packets)
-            return _source(path, threads, container, stream, first, order_only)
+            # Some decoders, as that of HEVC, forget what the container told where the stream does not tell.
+            if stream.codec_context.color_trc != UNSPECIFIED:
+                transfer = stream.codec_context.color_trc
+            return _source(path, threads, container, stream, first, order_only, TRANSFERS.get(transfer, ""))
     except av.FFmpegError as exc:
         raise VideoOpenError(_why_not_opened(path, exc)) from exc
 
@@ -233,6 +247,7 @@ def _source(
     stream: VideoStream,
     first: av.VideoFrame,
     order_only: bool,
+    hdr: Literal["", "pq", "hlg"],
 ) -> Source:
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
@@ -254,7 +269,7 @@ def _source(
         streams=len(_moving(container)),
         mirrored=mirrored,
         assumed_rate=assumed,
-        hdr=TRANSFERS.get(stream.codec_context.color_trc, ""),
+        hdr=hdr,
     )
     return Source(
         path=path,
@@ -266,6 +281,7 @@ def _source(
         can_seek=format_name not in RESTAMPING_FORMATS,
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
+        edited=format_name in EDITED_FORMATS,
         counts_empty=format_name == "avi",
         claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,

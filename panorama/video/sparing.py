@@ -36,7 +36,8 @@ class Sparing:
         first_pts: of the first frame that decodes.
         ticks_per_second: a clock that goes back by more has started over.
         unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
-        may_spare: whether the decoder may be trusted with a packet, which goes by what it says of itself.
+        may_spare: whether the decoder may be trusted with a packet, which goes by what it says of itself;
+            told of all packets in decoding order.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Sparing:
             shown: whether it becomes a frame at all.
         """
         self._packets += 1
+        may_spare = self._may_spare(packet)
         pts, last = packet.pts, self._last_clock
         if pts is None or packet.is_corrupt:
             self._over = True
@@ -90,7 +92,7 @@ class Sparing:
         if self._over or not shown or pts < self._first_pts:
             return False
         # Asked of every packet: who is asked compares it with those before.
-        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS and self._may_spare(packet)
+        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS and may_spare
         heapq.heappush(self._waiting if spared else self._awaited, pts)
         return spared
 
