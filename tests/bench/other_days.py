@@ -38,7 +38,7 @@ def light(
     blur: float = 0.0,
     noise: float = 0.0,
 ) -> Look:
-    """Pictures in another light: brightness, saturation, balance of red and blue, haze, noise of the sensor."""
+    """Pictures in another light: brightness, saturation, balance of red and blue, haze, noise of a sensor."""
     draw = np.random.default_rng(0)
 
     def look(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
