@@ -293,6 +293,7 @@ KINDS: dict[str, Kind] = {
     "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
+    "read_only": _flag("read_only"),
     "limits": _instance("panorama.query.relations", "Limits", "Limits(seconds=10, memory='2GB')"),
     "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", _are_queries),
     "first": PICTURE,

@@ -353,20 +353,17 @@ class Library(HeldOpen):
         return Zones(self._store, self.videos)
 
     def query(
-        self,
-        sql: str,
-        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
-        *,
-        picture_root: File | None = None,
-        limits: Limits | None = None,
-    ) -> Result:
-        """Answer one SQL statement; see docs/SQL.md.
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,
+        picture_root: File | None = None, limits: Limits | None = None, read_only: bool = False,
+    ) -> Result:  # fmt: skip
+        """Answer one SQL statement, or carry out one about entities; see docs/SQL.md.
 
         Args:
             sql: DuckDB's SQL over the library's relations, or with Panorama's extensions.
             parameters: values for `?` or `$name`.
             picture_root: pictures named in the SQL lie below it; default the working directory.
             limits: time, memory, threads.
+            read_only: refuse what changes the album, for text from somebody else.
 
         Raises:
             UsageError: the SQL is no text, or a value is given for a parameter that it does not have.
@@ -376,7 +373,7 @@ class Library(HeldOpen):
         from panorama.answering import entity_statement
 
         root = Path(picture_root or Path.cwd())
-        statement = entity_statement(sql, parameters)
+        statement = entity_statement(sql, parameters, read_only)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
         return self._answering.query(sql, parameters, root, limits)

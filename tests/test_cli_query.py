@@ -274,6 +274,33 @@ def test_a_reader_that_leaves_early_ends_a_query_as_its_signal_would(run, asked,
             assert (done.status, done.err) == (141, ""), (sql, form)
 
 
+def test_what_a_file_erases_is_asked_before_anything_of_it_is_done(run, asked, tmp_path, monkeypatch):
+    """An entity was erased, and not a word was said."""
+    (tmp_path / "evil.sql").write_text(
+        "SELECT 1; DROP ENTITY 'blue'; forget entity 'red' WITH SIGHTINGS; FORGET ENTITY 'red'"
+    )
+    names = [row["entity"] for row in run("entities", "--json").json]
+    questions = []
+
+    def nobody(text):
+        questions.append(text)
+        raise EOFError
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", nobody)
+    alone = run("query", "-f", "evil.sql")
+    assert (alone.status, alone.out) == (130, "") and "nothing was done; --yes erases without" in alone.err
+    assert questions and questions[0].startswith("Erase red for good?")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    refused = run("query", "FORGET ENTITY 'red'")
+    assert (refused.status, refused.out, refused.err) == (1, "", "nothing was done\n")
+    assert [row["entity"] for row in run("entities", "--json").json] == names
+    dropped = run("query", "DROP ENTITY 'blue'")  # as `panorama drop`
+    assert dropped.status == 0
+    monkeypatch.setattr("click.termui.visible_prompt_func", nobody)
+    assert run("query", "FORGET ENTITY 'red'", "--yes").status == 0
+    assert [row["entity"] for row in run("entities", "--json").json] == sorted({*names} - {"red", "blue"})
+
+
 def test_statements_about_entities_run_from_the_command_line(run, asked):
     sql = "CREATE ENTITY 'van' FROM 'album/red/*.png' NOT FROM 'album/blue/one.png'"
     assert rows(run, sql) == [{"action": "created", "entity": "van"}]

@@ -200,3 +200,28 @@ def test_a_statement_that_goes_wrong_points_at_the_word(library, sql, place, tol
         library.query(sql)
     expected = len(sql) if place is None else re.search(rf"(?<!\w){place}(?![\w'])", sql).start()
     assert caught.value.position == expected
+
+
+def test_a_query_that_is_to_change_nothing_refuses_what_changes_entities(library):
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    before = library.exemplars("red")
+    for sql in (
+        "FORGET ENTITY 'red' WITH SIGHTINGS",
+        " /* x */ drop ENTITY 'red'",
+        "ALTER ENTITY 'red' ADD 'album/blue.png'",
+        "ALTER ENTITY 'red' SET CATEGORY",
+        "CREATE ENTITY 'blue' FROM 'album/blue.png'",
+    ):
+        with pytest.raises(QueryError, match=r"^(FORGET|DROP|ALTER|CREATE) ENTITY is refused: this query"):
+            library.query(sql, read_only=True)
+        with pytest.raises(QueryError):
+            library.query_many([sql])
+    assert library.exemplars("red") == before and counts(library) == [("red", 1, 0)]
+    assert len(library.query("SHOW ENTITIES", read_only=True)) == 1
+    assert library.query("DESCRIBE ENTITY 'red'", read_only=True)[0].exemplars == 1
+    assert library.query("SELECT 1 AS one", read_only=True)[0].one == 1
+
+
+def test_what_is_refused_names_what_sql_may_change(library):
+    with pytest.raises(QueryError, match=r"nothing but entities is changed by SQL \(CREATE, ALTER, DROP"):
+        library.query("DROP TABLE videos")

@@ -13,6 +13,7 @@ import click
 from panorama.answering import entity_statement
 from panorama.errors import PanoramaError, QueryError, UnknownEntity
 from panorama.query.dialect import tokenize
+from panorama.query.statements import ForgetEntity
 
 STDIN = "-"
 """The name of standard input, as an argument and as a file."""
@@ -31,6 +32,12 @@ class Statement:
     def is_query(self) -> bool:
         """Whether it only asks; statements about entities change what later ones see."""
         return entity_statement(self.sql, None) is None
+
+    @property
+    def erases(self) -> str | None:
+        """The entity that it erases for good, None where it does not."""
+        about = entity_statement(self.sql, None)
+        return about.entity if isinstance(about, ForgetEntity) else None
 
 
 def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Statement]:

@@ -49,8 +49,8 @@ def with_durations(table: pa.Table) -> pa.Table:
                 made = pa.array(spans, pa.duration("us"))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
                 raise QueryError(
-                    f"the column {field.name!r} holds an INTERVAL that is too long for a duration, which files"
-                    f" and data frames have; return its text, CAST({field.name} AS VARCHAR)"
+                    f"the column {field.name!r} holds an INTERVAL that is too long for a duration, which"
+                    f" files and data frames have; return its text, CAST({field.name} AS VARCHAR)"
                 ) from exc
             table = table.set_column(i, field.name, made)
     return table
