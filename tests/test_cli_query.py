@@ -167,6 +167,12 @@ def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
         assert "--out rows.parquet" in done.err and "None" not in done.err
 
 
+def test_what_may_match_something_is_shown_by_its_band() -> None:
+    """What matches nothing has no band: to ask for one beside it gives no rows."""
+    assert shows_uncertain("SELECT tracks WHERE entity IS NULL") == "SELECT tracks WHERE band = 'uncertain'"
+    assert shows_uncertain("SELECT tracks WHERE entity is not null") == "AND band = 'uncertain'"
+
+
 def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:
     """A promise decides by borders of its own: beside it, the advice to ask for the band was refused."""
     for promise in ("WITH PRECISION >= 0.9", "with\nrecall >= 0.5"):

@@ -124,7 +124,7 @@ def _may_erase(asked: Sequence[Statement]) -> bool:
     return not names or confirmed(question, "nothing was done", "erases")
 
 
-_OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
+_OF_SEVERAL = r"\b(NOT[\s(]+entity|entity[\s)]+IS\s+NULL|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 
 
 def shows_uncertain(sql: str) -> str:
