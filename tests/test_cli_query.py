@@ -233,6 +233,8 @@ def test_sql_may_begin_with_a_comment_and_a_file_as_sql_is_pointed_out(run, aske
     (tmp_path / "one.sql").write_text("SELECT 1 AS one")
     named = run("query", "one.sql")
     assert named.status == 2 and "one.sql is a file: panorama query -f one.sql" in named.err
+    (tmp_path / "a b$(x).sql").write_text("SELECT 1")
+    assert "panorama query -f 'a b$(x).sql'" in run("query", "a b$(x).sql").err
     long = run("query", "-f", "one.sql", "SELECT " + "1, " * 2000)
     assert long.status == 2 and "after -f stand files" in long.err
     assert "No such option '--fromat'" in run("query", "SELECT 1", "--fromat", "csv").err

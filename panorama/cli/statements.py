@@ -12,6 +12,7 @@ import click
 
 from panorama.answering import entity_statement
 from panorama.errors import PanoramaError, QueryError, UnknownEntity
+from panorama.lines import shell_word
 from panorama.query.dialect import tokenize
 from panorama.query.statements import ForgetEntity
 
@@ -64,7 +65,7 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
         )
     if not files and sql != (STDIN,):
         if sql[0].endswith(".sql") and _is_file(sql[0]):
-            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {sql[0]}")
+            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {shell_word(sql[0])}")
         return [(sql[0], None)]
     named = (*files, *sql)
     unread = [word for word in sql if word != STDIN and not _is_file(word)]
