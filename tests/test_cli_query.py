@@ -469,3 +469,34 @@ def test_verify_says_same_or_not(run, asked):
     assert same["band"] == "accepted" and same["score"] > 0.9
     assert run("verify", "album/red/one.png", "album/blue/one.png", "--json").json["band"] == "rejected"
     assert run("verify", "album/red/one.png", "nosuch.png").status == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, ("query", "SELECT frames WHERE video = 'nosuch.mp4' AND entity = 'red'")),
+        (0, ("query", "SELECT * FROM sightings WHERE entity = 'nosuch'")),
+        (1, ("query", "SELECT frames WHERE entity = 'nosuch'")),
+        (1, ("query", "SELECT nosuch FROM videos")),
+        (1, ("query", "SELECT tracks WHERE similarity('nosuch.png') > 0.5")),
+        (1, ("query", "-f", "nosuch.sql")),
+        (1, ("why", "red", "nosuch.mp4", "--at", "1")),
+        (1, ("remove", "nosuch.mp4", "--yes")),
+        (1, ("register", "red", "nosuch.png")),
+        (1, ("--library", "nosuch", "videos")),
+        (2, ("nosuch",)),
+        (2, ("query", "SELECT 1", "--nosuch")),
+        (2, ("query", "SELECT 1", "--json", "--format", "csv")),
+        (2, ("query", "SELECT 1", "--timeout", "0")),
+        (2, ("register", "red", "--track", "99")),
+        (2, ("register", "red", "--video", "v/gate/a.mp4", "--at", "99", "--box", "1,1,50,50")),
+        (2, ("zones", "drop", "nosuch")),
+        (2, ("evaluate", "--truth", "nosuch.json")),
+        (3, ("index", "nosuch.mp4")),
+    ],
+)
+def test_every_exit_status_is_the_one_that_the_page_tells(run, asked, status, words):
+    """docs/getting-started.md, "When something is wrong"; a no, nobody and `train` are tested elsewhere."""
+    done = run(*words)
+    assert done.status == status, done.err
+    assert "nosuch" in done.err or "Error: " in done.err
