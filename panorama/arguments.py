@@ -53,7 +53,7 @@ def told(value: Any) -> str:
     """A value for people: its type, and as much of it as fits into a line."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.shape} {value.dtype}"
-    if is_pixels(value) and hasattr(value, "mode"):
+    if is_pixels(value) and hasattr(value, "getbands"):
         return f"a picture of PIL, {value.mode} {value.size}"
     if is_pixels(value):
         return f"a tensor of {tuple(value.shape)} {value.dtype}"

@@ -102,7 +102,7 @@ def one_picture(given: Image, source: str) -> Picture:
     Raises:
         BadImage: it cannot serve.
     """
-    return array_picture(given, source) if is_pixels(given) else read_picture(Path(given))
+    return read_picture(Path(given)) if is_path(given) else array_picture(given, source)
 
 
 def read_picture(path: Path, trim: bool = True) -> Picture:

@@ -21,7 +21,7 @@ from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
-from panorama.listed_videos import file_of, gone_remarks, names_of
+from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
@@ -90,16 +90,10 @@ class Library(HeldOpen):
         return embedded
 
     def index(
-        self,
-        paths: Sequence[File] | File,
-        *,
-        settings: IngestSettings | None = None,
-        depth: int | None = None,
-        model: File | None = None,
-        recording: RecordingRule | None = None,
-        redo: bool = False,
-        hooks: Hooks | None = None,
-    ) -> IndexReport:
+        self, paths: Sequence[File] | File, *, settings: IngestSettings | None = None,
+        depth: int | None = None, model: File | None = None, recording: RecordingRule | None = None,
+        redo: bool = False, hooks: Hooks | None = None,
+    ) -> IndexReport:  # fmt: skip
         """Index files, folders and globs; what has not changed since is skipped.
 
         Args:
@@ -119,6 +113,7 @@ class Library(HeldOpen):
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.indexing.outcomes import IndexReport
+        from panorama.indexing.profile import check_rate
         from panorama.indexing.settings import check_depth
         from panorama.library_indexing import found_for, index_found
         from panorama.recording import check_fits
@@ -132,6 +127,7 @@ class Library(HeldOpen):
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self.exists else late_embedder()),
         )
+        check_rate(settings, self._store if self.exists else None)
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
         proposer = self.proposer
@@ -318,13 +314,18 @@ class Library(HeldOpen):
         return self._store.exemplars(name)
 
     def reviewed(self, video: File) -> list[Reviewed]:
-        """Places in a file of which somebody said what is there, or is not, in order of time.
+        """Places in a video of which somebody said what is there, or is not, in order of time.
 
         Answers by their row (`register_seen`), and what was cut out by hand (`register_from_video`).
 
         They hold for its content: for all of its copies, however it is indexed since.
+
+        Args:
+            video: a file, or the name of a video of the library. UnknownVideo where it holds neither.
         """
         known = self._store.known_file(str(Path(video).resolve()))
+        if known is None:
+            known = self._store.known_file(uri_of(video, self.videos()))
         return self._store.reviewed(known.content_hash) if known else []
 
     def rename(self, name: str, new: str) -> None:

@@ -55,6 +55,11 @@ class GivenPicture:
         return told(self.given)
 
 
+def meant_picture(value: Any) -> Any:
+    """The value that stands where a picture is meant; what is an array is one, and who reads it checks it."""
+    return GivenPicture(value) if getattr(value, "ndim", 1) > 1 else value
+
+
 LEAST, MOST = -(1 << 127), (1 << 128) - 1
 """The whole numbers that DuckDB has."""
 
