@@ -24,7 +24,7 @@ from panorama.query.matching import AlbumMatcher, VectorSource
 from panorama.query.promises import evidence_for
 from panorama.query.relations import Limits, Tables
 from panorama.query.result import Result
-from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
+from panorama.query.statements import DescribeEntity, EntityStatement, ShowEntities, parse_statement
 from panorama.quick_looks import quick_segments
 from panorama.sightings import CatalogSightings, Known
 from panorama.source import KeptIndexes, LateMatcher, SnapshotVectors, unsearched
@@ -58,15 +58,20 @@ class _Idle:
     engine: Engine
 
 
-def entity_statement(sql: str, parameters: Parameters) -> EntityStatement | None:
+def entity_statement(sql: str, parameters: Parameters, read_only: bool = False) -> EntityStatement | None:
     """The statement that changes or describes an entity, None for a query.
 
     Raises:
-        QueryError: it has parameters, which such statements do not take.
+        QueryError: it has parameters, which such statements do not take, or changes something though it is
+            to be `read_only`.
     """
-    statement = parse_statement(tokenize(sql), sql)
+    tokens = tokenize(sql)
+    statement = parse_statement(tokens, sql)
     if statement is None or isinstance(statement, ShowEntities):
         return None
+    if read_only and not isinstance(statement, DescribeEntity):
+        verb = tokens[0].text.upper()
+        raise QueryError(f"{verb} ENTITY is refused: this query is to change nothing", sql, tokens[0].start)
     if parameters:
         raise QueryError("statements about entities take no parameters; write the values", sql)
     return statement

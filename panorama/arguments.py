@@ -59,7 +59,7 @@ def told(value: Any) -> str:
     """A value for people: its type, and as much of it as fits into a line."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.shape} {value.dtype}"
-    if is_pixels(value) and hasattr(value, "mode"):
+    if is_pixels(value) and hasattr(value, "getbands"):
         return f"a picture of PIL, {value.mode} {value.size}"
     if is_pixels(value):
         return f"a tensor of {tuple(value.shape)} {value.dtype}"
@@ -299,6 +299,7 @@ KINDS: dict[str, Kind] = {
     "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
+    "read_only": _flag("read_only"),
     "limits": _instance("panorama.query.relations", "Limits", "Limits(seconds=10, memory='2GB')"),
     "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", _are_queries),
     "first": PICTURE,

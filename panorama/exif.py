@@ -7,15 +7,15 @@ from datetime import datetime
 
 ORIENTATION, _DETAILS, _TAKEN, _OFFSET = 0x0112, 0x8769, 0x9003, 0x9011
 """Tags: which way up, where the camera's own directory lies, and in that DateTimeOriginal and its offset."""
-_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
+ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _BEGINS = b"Exif\0\0"
 
 
 def exif_orientation(exif: bytes) -> int:
     """Which way up an EXIF block says that a picture was taken, 1 to 8; 1 where it does not."""
     try:
-        order = _ORDERS[exif[:4]]
-        place = _entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], ORIENTATION)
+        order = ORDERS[exif[:4]]
+        place = entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], ORIENTATION)
         return 1 if place is None else int(struct.unpack_from(f"{order}H", exif, place + 8)[0])
     except (KeyError, struct.error):  # no block, or one that is cut off
         return 1
@@ -27,9 +27,9 @@ def taken_at(data: bytes) -> datetime | None:
     It has a zone only where the camera told its offset; most do not, and it is the time of their clock.
     """
     try:
-        exif = exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in _ORDERS)]
-        order = _ORDERS[exif[:4]]
-        place = _entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], _DETAILS)
+        exif = exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in ORDERS)]
+        order = ORDERS[exif[:4]]
+        place = entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], _DETAILS)
         if place is None:
             return None
         (details,) = struct.unpack_from(f"{order}I", exif, place + 8)
@@ -77,8 +77,8 @@ def exif_of_chunks(data: bytes) -> bytes:
     return b""
 
 
-def _entry(exif: bytes, order: str, directory: int, wanted: int) -> int | None:
-    """Where the entry of a tag begins in a directory: tag, kind, count, and its value or where that lies."""
+def entry(exif: bytes, order: str, directory: int, wanted: int) -> int | None:
+    """Where a tag's entry begins in a directory: tag, kind, count, and its value or where that lies."""
     (entries,) = struct.unpack_from(f"{order}H", exif, directory)
     for place in range(directory + 2, directory + 2 + 12 * entries, 12):
         if struct.unpack_from(f"{order}H", exif, place)[0] == wanted:
@@ -88,7 +88,7 @@ def _entry(exif: bytes, order: str, directory: int, wanted: int) -> int | None:
 
 def _text(exif: bytes, order: str, directory: int, tag: int) -> str:
     """The text of a tag, '' where there is none."""
-    place = _entry(exif, order, directory, tag)
+    place = entry(exif, order, directory, tag)
     if place is None:
         return ""
     count, begin = struct.unpack_from(f"{order}II", exif, place + 4)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from panorama.arguments import is_path, is_pixels, told
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted
+from panorama.lines import counted, shell_word
 from panorama.margins import margin_remark
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
@@ -102,7 +102,7 @@ def one_picture(given: Image, source: str) -> Picture:
     Raises:
         BadImage: it cannot serve.
     """
-    return array_picture(given, source) if is_pixels(given) else read_picture(Path(given))
+    return read_picture(Path(given)) if is_path(given) else array_picture(given, source)
 
 
 def read_picture(path: Path, trim: bool = True) -> Picture:
@@ -179,7 +179,7 @@ def _instead(folder: Path) -> str:
 def _from_video(path: Path) -> str:
     return (
         "an example is cut out of a frame: "
-        f"panorama register NAME --video {path} --at SECONDS --box x1,y1,x2,y2"
+        f"panorama register NAME --video {shell_word(str(path))} --at SECONDS --box x1,y1,x2,y2"
     )
 
 

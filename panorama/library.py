@@ -21,7 +21,7 @@ from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
 from panorama.lines import composed
-from panorama.listed_videos import file_of, gone_remarks, names_of
+from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
@@ -88,16 +88,10 @@ class Library(HeldOpen):
         return embedded
 
     def index(
-        self,
-        paths: Sequence[File] | File,
-        *,
-        settings: IngestSettings | None = None,
-        depth: int | None = None,
-        model: File | None = None,
-        recording: RecordingRule | None = None,
-        redo: bool = False,
-        hooks: Hooks | None = None,
-    ) -> IndexReport:
+        self, paths: Sequence[File] | File, *, settings: IngestSettings | None = None,
+        depth: int | None = None, model: File | None = None, recording: RecordingRule | None = None,
+        redo: bool = False, hooks: Hooks | None = None,
+    ) -> IndexReport:  # fmt: skip
         """Index files, folders and globs; what has not changed since is skipped.
 
         Args:
@@ -117,6 +111,7 @@ class Library(HeldOpen):
         """
         # Loaded here: a query does not need what only indexing uses.
         from panorama.indexing.outcomes import IndexReport
+        from panorama.indexing.profile import check_rate
         from panorama.indexing.settings import check_depth
         from panorama.library_indexing import found_for, index_found
         from panorama.recording import check_fits
@@ -130,6 +125,7 @@ class Library(HeldOpen):
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self.exists else late_embedder()),
         )
+        check_rate(settings, self._store if self.exists else None)
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
         proposer = self.proposer
@@ -316,13 +312,18 @@ class Library(HeldOpen):
         return self._store.exemplars(name)
 
     def reviewed(self, video: File) -> list[Reviewed]:
-        """Places in a file of which somebody said what is there, or is not, in order of time.
+        """Places in a video of which somebody said what is there, or is not, in order of time.
 
         Answers by their row (`register_seen`), and what was cut out by hand (`register_from_video`).
 
         They hold for its content: for all of its copies, however it is indexed since.
+
+        Args:
+            video: a file, or the name of a video of the library. UnknownVideo where it holds neither.
         """
         known = self._store.known_file(str(Path(video).resolve()))
+        if known is None:
+            known = self._store.known_file(uri_of(video, self.videos()))
         return self._store.reviewed(known.content_hash) if known else []
 
     def rename(self, name: str, new: str) -> None:
@@ -351,20 +352,17 @@ class Library(HeldOpen):
         return Zones(self._store, self.videos)
 
     def query(
-        self,
-        sql: str,
-        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
-        *,
-        picture_root: File | None = None,
-        limits: Limits | None = None,
-    ) -> Result:
-        """Answer one SQL statement; see docs/SQL.md.
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,
+        picture_root: File | None = None, limits: Limits | None = None, read_only: bool = False,
+    ) -> Result:  # fmt: skip
+        """Answer one SQL statement, or carry out one about entities; see docs/SQL.md.
 
         Args:
             sql: DuckDB's SQL over the library's relations, or with Panorama's extensions.
             parameters: values for `?` or `$name`.
             picture_root: pictures named in the SQL lie below it; default the working directory.
             limits: time, memory, threads.
+            read_only: refuse what changes the album, for text from somebody else.
 
         Raises:
             UsageError: the SQL is no text, or a value is given for a parameter that it does not have.
@@ -374,7 +372,7 @@ class Library(HeldOpen):
         from panorama.answering import entity_statement
 
         root = Path(picture_root or Path.cwd())
-        statement = entity_statement(sql, parameters)
+        statement = entity_statement(sql, parameters, read_only)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
         return self._answering.query(sql, parameters, root, limits)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
+from collections.abc import Sequence
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -14,6 +16,16 @@ def one_line(text: str) -> str:
     A file name may hold line ends, the codes that colour or clear a terminal, and bytes that are no text.
     """
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def shell_word(word: str) -> str:
+    """A word as a shell takes it, quoted where it must be: zsh also expands one that begins with `=`."""
+    return f"'{word}'" if (quoted := shlex.quote(word)).startswith("=") else quoted
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """Words as one command, each quoted where it must be."""
+    return " ".join(map(shell_word, words))
 
 
 def composed(text: str) -> str:

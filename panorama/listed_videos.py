@@ -48,6 +48,19 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
     return list(found)
 
 
+def uri_of(video: str | Path, listed: pa.Table) -> str:
+    """Where the file of a video given by name or by path was indexed.
+
+    Args:
+        listed: the columns video and uri of all videos.
+
+    Raises:
+        UnknownVideo: the library holds it not.
+    """
+    (name,) = names_of(video, listed)
+    return str(listed.column("uri")[listed.column("video").to_pylist().index(name)].as_py())
+
+
 @dataclass(frozen=True, slots=True)
 class Meant:
     """What one word on the command line means.

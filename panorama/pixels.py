@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.heif import heif_picture, is_iso_media
+from panorama.picture_size import told_size
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
     | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
 )
 """Files of a folder that are taken as pictures."""
+
+MOST_PIXELS = 1 << 28
+"""Of one colour, more are a file of a few MB and many GB of memory."""
 
 EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 
@@ -49,10 +53,16 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     It is turned as the file says that it was taken. Of one that moves it is the first.
 
     Raises:
-        BadImage: no bytes, damaged, or not a picture that OpenCV or libheif reads.
+        BadImage: no bytes, damaged, too large, or not a picture that OpenCV or libheif reads.
     """
     if not data:
         raise BadImage(f"{name} is empty (0 bytes)")
+    width, height = told_size(data) or (0, 0)
+    if width * height > MOST_PIXELS:
+        raise BadImage(
+            f"{name} is {width}x{height} pixels, more than 2^28 (16384x16384), which take too much memory;"
+            " save it smaller, or cut out what it is to show"
+        )
     picture = _read_by_opencv(data, name)
     if picture is not None:
         return turned(_eight_bit_rgb(picture, name), file_orientation(data))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.lines import composed, one_line
+from panorama.lines import composed, one_line, shell_word
 from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar
 
@@ -98,7 +97,7 @@ def _unlike(example: Exemplar) -> str:
     source, entity = one_line(example.source), one_line(example.entity)
     return (
         f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for "
-        f"{entity}; if it shows something else: panorama exemplars {shlex.quote(entity)} "
+        f"{entity}; if it shows something else: panorama exemplars {shell_word(entity)} "
         f"--remove {example.exemplar_id}; if {entity} is any of a kind: panorama register "
-        f"{shlex.quote(entity)} --category"
+        f"{shell_word(entity)} --category"
     )

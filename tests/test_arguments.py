@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ from panorama.calibrate import calibrate, reset_calibration
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.evaluate import score_entities
 from panorama.indexing.outcomes import Hooks
+from panorama.indexing.profile import check_rate
 from panorama.indexing.settings import IngestSettings, Work
 from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
@@ -126,8 +128,10 @@ PICTURE = thing_picture("red")
          lambda lib: lib.why("red", "a.mp4", seconds=Decimal("sNaN"))),
         (BadImage, r"the array is \(64, 64, 3\) float64 from .* floats from 0 to 1",
          lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [PICTURE.astype(float)])),
-        (QueryError, "similarity takes one picture",
+        (BadImage, r"the array is \(3, 3\) float64; a picture is",
          lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros((3, 3))])),
+        (QueryError, "similarity takes one picture",
+         lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros(3)])),
         (UsageError, "parameter number 1 is an array of .*; a picture goes into similarity",
          lambda lib: lib.query("SELECT * FROM tracks WHERE video = ?", [PICTURE])),
         (UsageError, "parameter \\$a is an array of .*; a picture goes into similarity",
@@ -291,3 +295,42 @@ def test_values_of_arrays_and_data_frames_are_parameters(
     ids = {"id": np.int64(track_id), "ids": np.array([track_id]), "list": [np.int64(track_id)]}
     given = ids.get(value, value) if isinstance(value, str) else value
     assert library.query(sql, given if isinstance(given, dict) else [given])[0].track_id == track_id
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT tracks ORDER BY similarity(?) DESC LIMIT 1",
+        "SELECT max(similarity(?)) FROM tracks",
+        "SELECT verify(?, 'red.png')",
+    ],
+)
+@pytest.mark.parametrize("shape", [(50, 60), (2, 50, 60, 3), (50, 60, 1)])
+def test_an_array_that_is_no_picture_is_told_by_its_shape(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch, sql: str, shape: tuple[int, ...]
+) -> None:
+    """A grey one and a batch were told that a picture stands in single quotes."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(BadImage, match=rf"the array is {re.escape(str(shape))} uint8; a picture is \(height"):
+        library.query(sql, [np.zeros(shape, np.uint8)])
+    rows = np.arange(4).reshape(2, 2)  # elsewhere an array of two dimensions is a list of lists
+    assert library.query("SELECT ? AS v", [rows])[0].v == [[0, 1], [2, 3]]
+
+
+def test_a_tensor_is_no_picture_of_pil(library: Library) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UsageError, match=r"number 1 is a tensor of \(3, 20, 30\) torch.float32; a picture"):
+        library.query("SELECT ? AS v", [torch.zeros((3, 20, 30))])
+
+
+def test_settings_do_not_name_two_rates(folder: Path, library: Library) -> None:
+    """`index` took the frames and let the rate be, which the command line refuses."""
+    both = IngestSettings(samples_per_second=2, every=3)
+    with pytest.raises(UsageError, match=r"one of samples_per_second and every, .*second=2, every=3\)"):
+        library.index(folder / "a.mp4", settings=both)
+    new = panorama.open(folder / "not-there")
+    with pytest.raises(UsageError, match="give one of"):
+        new.index(folder / "a.mp4", settings=both)
+    assert not new.exists
+    for one in (IngestSettings(every=3), IngestSettings(samples_per_second=2)):
+        check_rate(one, None)

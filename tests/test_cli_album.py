@@ -223,12 +223,14 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
     write_picture(indexed / "tiny.png", thing_picture("red", 4))
     (indexed / "hollow").mkdir()
     (indexed / "films").mkdir()
+    (indexed / "a $(x).webm").write_bytes(b"no picture")
     for name in ("b.mkv", "a.mp4", ".hidden.mp4"):
         (indexed / "films" / name).write_bytes(b"no picture")
     reasons = {
         "film.mp4": "register NAME --video film.mp4 --at SECONDS --box",
         "films": "no image but 2 videos; an example is cut out of a frame: panorama register NAME"
         " --video films/a.mp4 --at SECONDS --box x1,y1,x2,y2",
+        "a $(x).webm": "register NAME --video 'a $(x).webm' --at SECONDS --box",
         "empty.jpg": "is empty (0 bytes)",
         "text.jpg": "is not a picture",
         "blank.png": "has nothing in it",

@@ -167,6 +167,12 @@ def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
         assert "--out rows.parquet" in done.err and "None" not in done.err
 
 
+def test_what_may_match_something_is_shown_by_its_band() -> None:
+    """What matches nothing has no band: to ask for one beside it gives no rows."""
+    assert shows_uncertain("SELECT tracks WHERE entity IS NULL") == "SELECT tracks WHERE band = 'uncertain'"
+    assert shows_uncertain("SELECT tracks WHERE entity is not null") == "AND band = 'uncertain'"
+
+
 def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:
     """A promise decides by borders of its own: beside it, the advice to ask for the band was refused."""
     for promise in ("WITH PRECISION >= 0.9", "with\nrecall >= 0.5"):
@@ -227,6 +233,8 @@ def test_sql_may_begin_with_a_comment_and_a_file_as_sql_is_pointed_out(run, aske
     (tmp_path / "one.sql").write_text("SELECT 1 AS one")
     named = run("query", "one.sql")
     assert named.status == 2 and "one.sql is a file: panorama query -f one.sql" in named.err
+    (tmp_path / "a b$(x).sql").write_text("SELECT 1")
+    assert "panorama query -f 'a b$(x).sql'" in run("query", "a b$(x).sql").err
     long = run("query", "-f", "one.sql", "SELECT " + "1, " * 2000)
     assert long.status == 2 and "after -f stand files" in long.err
     assert "No such option '--fromat'" in run("query", "SELECT 1", "--fromat", "csv").err
@@ -272,6 +280,33 @@ def test_a_reader_that_leaves_early_ends_a_query_as_its_signal_would(run, asked,
                 output.setattr(sys, "stdout", unread)
                 done = run("query", sql, "--format", form)
             assert (done.status, done.err) == (141, ""), (sql, form)
+
+
+def test_what_a_file_erases_is_asked_before_anything_of_it_is_done(run, asked, tmp_path, monkeypatch):
+    """An entity was erased, and not a word was said."""
+    (tmp_path / "evil.sql").write_text(
+        "SELECT 1; DROP ENTITY 'blue'; forget entity 'red' WITH SIGHTINGS; FORGET ENTITY 'red'"
+    )
+    names = [row["entity"] for row in run("entities", "--json").json]
+    questions = []
+
+    def nobody(text):
+        questions.append(text)
+        raise EOFError
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", nobody)
+    alone = run("query", "-f", "evil.sql")
+    assert (alone.status, alone.out) == (130, "") and "nothing was done; --yes erases without" in alone.err
+    assert questions and questions[0].startswith("Erase red for good?")
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    refused = run("query", "FORGET ENTITY 'red'")
+    assert (refused.status, refused.out, refused.err) == (1, "", "nothing was done\n")
+    assert [row["entity"] for row in run("entities", "--json").json] == names
+    dropped = run("query", "DROP ENTITY 'blue'")  # as `panorama drop`
+    assert dropped.status == 0
+    monkeypatch.setattr("click.termui.visible_prompt_func", nobody)
+    assert run("query", "FORGET ENTITY 'red'", "--yes").status == 0
+    assert [row["entity"] for row in run("entities", "--json").json] == sorted({*names} - {"red", "blue"})
 
 
 def test_statements_about_entities_run_from_the_command_line(run, asked):
@@ -434,3 +469,34 @@ def test_verify_says_same_or_not(run, asked):
     assert same["band"] == "accepted" and same["score"] > 0.9
     assert run("verify", "album/red/one.png", "album/blue/one.png", "--json").json["band"] == "rejected"
     assert run("verify", "album/red/one.png", "nosuch.png").status == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, ("query", "SELECT frames WHERE video = 'nosuch.mp4' AND entity = 'red'")),
+        (0, ("query", "SELECT * FROM sightings WHERE entity = 'nosuch'")),
+        (1, ("query", "SELECT frames WHERE entity = 'nosuch'")),
+        (1, ("query", "SELECT nosuch FROM videos")),
+        (1, ("query", "SELECT tracks WHERE similarity('nosuch.png') > 0.5")),
+        (1, ("query", "-f", "nosuch.sql")),
+        (1, ("why", "red", "nosuch.mp4", "--at", "1")),
+        (1, ("remove", "nosuch.mp4", "--yes")),
+        (1, ("register", "red", "nosuch.png")),
+        (1, ("--library", "nosuch", "videos")),
+        (2, ("nosuch",)),
+        (2, ("query", "SELECT 1", "--nosuch")),
+        (2, ("query", "SELECT 1", "--json", "--format", "csv")),
+        (2, ("query", "SELECT 1", "--timeout", "0")),
+        (2, ("register", "red", "--track", "99")),
+        (2, ("register", "red", "--video", "v/gate/a.mp4", "--at", "99", "--box", "1,1,50,50")),
+        (2, ("zones", "drop", "nosuch")),
+        (2, ("evaluate", "--truth", "nosuch.json")),
+        (3, ("index", "nosuch.mp4")),
+    ],
+)
+def test_every_exit_status_is_the_one_that_the_page_tells(run, asked, status, words):
+    """docs/getting-started.md, "When something is wrong"; a no, nobody and `train` are tested elsewhere."""
+    done = run(*words)
+    assert done.status == status, done.err
+    assert "nosuch" in done.err or "Error: " in done.err

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
-from panorama.lines import cells, counted, padded
+import panorama
+from panorama.lines import cells, counted, padded, shell_line, shell_word
 
 
 @pytest.mark.parametrize(
@@ -27,3 +32,21 @@ def test_columns_stand_below_each_other_whatever_the_script() -> None:
     # 监控 takes four cells of a terminal, and a decomposed é one.
     assert [cells(text) for text in ("gate", "监控", "cafe\u0301", "ﾃﾞ")] == [4, 4, 4, 2]
     assert (padded("监控", 6), padded("监控", 6, right=True)) == ("监控  ", "  监控")
+
+
+@pytest.mark.parametrize("word", ["", "a b", "it's", "$(touch x)", "`x`", "~", "a;b", "!!", "=ls", "é", "-x"])
+def test_a_word_comes_out_of_a_shell_as_it_was(word: str) -> None:
+    assert shlex.split(shell_line(["panorama", word, "x"])) == ["panorama", word, "x"]
+    assert shell_word(word) == word or shell_word(word)[0] in "'\""
+
+
+def test_what_zsh_expands_is_quoted_and_what_it_does_not_is_left() -> None:
+    """`=ls` is the path of ls in zsh, and an error where there is no such command."""
+    assert (shell_word("=ls"), shell_word("a=b"), shell_word("a/b.mp4")) == ("'=ls'", "a=b", "a/b.mp4")
+
+
+def test_words_are_quoted_in_one_place() -> None:
+    package = Path(panorama.__file__).parent
+    found = [path.name for path in package.rglob("*.py") if re.search(r"\bshlex\b", path.read_text("utf-8"))]
+    assert found == ["lines.py"]
+    assert "/^(?!=)" in (package / "page" / "page.js").read_text("utf-8")

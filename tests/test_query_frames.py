@@ -163,6 +163,27 @@ def test_entity_is_null_returns_tracks_that_match_nothing(engine: Engine) -> Non
     assert rows[0]["x1"] is not None
 
 
+@pytest.mark.parametrize("target", ["frames", "tracks", "crops", "moments"])
+@pytest.mark.parametrize(
+    ("condition", "undecided"),
+    [
+        ("entity IS NULL", 1),  # not the one that is accepted for another entity
+        ("entity IS NULL AND time < 4.5", 0),
+        ("entity IS NULL AND video = 'yard.mp4'", 0),
+        ("entity IS NULL OR entity = 'red-van'", 1),
+        ("NOT entity IS NULL", 1),
+        ("entity IS NOT NULL", 2),
+    ],
+)
+def test_what_may_match_something_is_counted_where_nothing_is_asked_for(
+    engine: Engine, target: str, condition: str, undecided: int
+) -> None:
+    """It was in neither answer, and nothing said so."""
+    if target == "frames" and "time" in condition:
+        condition = condition.replace("4.5", "3.5")  # frames reach a second beyond the samples
+    assert engine.query(f"SELECT {target} WHERE {condition}").uncertain == undecided
+
+
 @pytest.mark.parametrize(
     ("condition", "keep"),
     [

@@ -121,6 +121,12 @@ def test_what_changes_anything_is_refused_by_name(engine: Engine, folder: Path, 
         "SELECT * FROM query_table(list_value('pg_settings'))",
         "SELECT current_setting('allowed_directories')",
         "SELECT current_setting('secret_' || 'directory')",
+        "SELECT current_setting('threads'[1:0] || 'secret_directory')",
+        "SELECT current_setting('threads' || '', 'secret_directory')",
+        "SELECT current_setting(if('threads' = '', 'threads', 'secret_directory'))",
+        "SELECT current_setting('secret_directory'.replace('threads', ''))",
+        "SELECT ('secret_directory').current_setting()",
+        "SELECT current_setting(",
         "SELECT frames WHERE write_log(video) IS NULL",
         "SELECT \"write_log\" ('x')",
         "SELECT * FROM system.main.checkpoint()",
@@ -192,6 +198,9 @@ def test_limits_hold_in_the_connection_that_a_statement_gets(folder: Path) -> No
 
 def test_settings_that_say_nothing_of_the_machine_are_shown(engine: Engine) -> None:
     assert engine.query("SELECT current_setting('TimeZone') IS NOT NULL").fetchall() == [(True,)]
+    assert engine.query("SELECT current_setting ( 'threads' ) > 0").fetchall() == [(True,)]
+    with pytest.raises(QueryError, match="refused for all but one name in quotes; it shows calendar, "):
+        engine.query("SELECT current_setting('threads'[1:0] || 'secret_directory')")
 
 
 def test_an_error_of_duckdb_points_at_its_place_whatever_stands_before(engine: Engine) -> None:

@@ -200,3 +200,56 @@ def test_a_statement_that_goes_wrong_points_at_the_word(library, sql, place, tol
         library.query(sql)
     expected = len(sql) if place is None else re.search(rf"(?<!\w){place}(?![\w'])", sql).start()
     assert caught.value.position == expected
+
+
+def test_a_query_that_is_to_change_nothing_refuses_what_changes_entities(library):
+    library.query("CREATE ENTITY 'red' FROM 'album/red.png'")
+    before = library.exemplars("red")
+    for sql in (
+        "FORGET ENTITY 'red' WITH SIGHTINGS",
+        " /* x */ drop ENTITY 'red'",
+        "ALTER ENTITY 'red' ADD 'album/blue.png'",
+        "ALTER ENTITY 'red' SET CATEGORY",
+        "CREATE ENTITY 'blue' FROM 'album/blue.png'",
+    ):
+        with pytest.raises(QueryError, match=r"^(FORGET|DROP|ALTER|CREATE) ENTITY is refused: this query"):
+            library.query(sql, read_only=True)
+        with pytest.raises(QueryError):
+            library.query_many([sql])
+    assert library.exemplars("red") == before and counts(library) == [("red", 1, 0)]
+    assert len(library.query("SHOW ENTITIES", read_only=True)) == 1
+    assert library.query("DESCRIBE ENTITY 'red'", read_only=True)[0].exemplars == 1
+    assert library.query("SELECT 1 AS one", read_only=True)[0].one == 1
+
+
+def test_what_is_refused_names_what_sql_may_change(library):
+    with pytest.raises(QueryError, match=r"nothing but entities is changed by SQL \(CREATE, ALTER, DROP"):
+        library.query("DROP TABLE videos")
+
+
+def test_an_entity_without_an_example_is_told_where_it_is_looked_for(library):
+    """Its last one was taken away: nothing was found, and nothing said why."""
+    library.query("CREATE ENTITY 'my red' FROM 'album/red.png'")
+    library.query("CREATE ENTITY 'blue' FROM 'album/blue.png' NOT FROM 'album/green.png'")
+    told = "'{0}' has no example, so that nothing matches it; add one: panorama register {1} IMAGE..."
+    red, blue = told.format("my red", "'my red'"), told.format("blue", "blue")
+    asked = {
+        "SELECT frames WHERE entity = 'my red'": (red,),
+        "SELECT moments WHERE entity = 'my red' AND NOT entity = 'blue'": (blue, red),
+        "SELECT 1 FROM (SELECT tracks WHERE entity = 'blue') UNION SELECT 1 FROM sightings"
+        " WHERE entity = 'blue'": (blue,),
+        "SELECT * FROM sightings WHERE entity = 'my red'": (red,),
+        "SELECT * FROM sightings": (),
+        "SELECT * FROM entities WHERE entity = 'blue'": (),
+        "EXPLAIN SELECT frames WHERE entity = 'my red'": (),
+    }
+    assert all(library.query(sql).warnings == () for sql in asked)
+    for name in ("my red", "blue"):
+        library.query(f"ALTER ENTITY '{name}' REMOVE '{name.split()[-1]}.png'")
+    for sql, remarks in asked.items():
+        assert library.query(sql).warnings == remarks, sql
+    assert len(library.query("SELECT frames WHERE entity = 'my red'")) == 0
+    with pytest.raises(EntityError, match="'my red' has no example; add one: panorama register 'my red' IM"):
+        library.why("my red", "one.mp4", frame=20)
+    with pytest.raises(EntityError, match="'blue' has no example, only what it is not; add one: "):
+        library.why("blue", "one.mp4", frame=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sqlite3
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,20 @@ def test_an_older_library_opened_for_reading_says_what_to_do(tmp_path):
         match=rf"schema version {SCHEMA_VERSION - 1}, .* reads {SCHEMA_VERSION}.*write permission",
     ):
         Store.open(tmp_path / "x", write=False)
+
+
+def test_a_command_that_is_told_can_be_copied_whatever_the_folder_is_called(tmp_path):
+    """It was printed as it stands: copied into a shell, it ran what the name held."""
+    folder = tmp_path / "my lib $(touch pwned)"
+    with pytest.raises(LibraryNotFound) as none:
+        Store.open(folder)
+    words = shlex.split(str(none.value).partition("Make one: ")[2])
+    assert words == ["panorama", "--library", str(folder), "index", "VIDEO..."]
+    older_library(folder)
+    with pytest.raises(LibraryVersionError) as older:
+        Store.open(folder, write=False)
+    words = shlex.split(str(older.value).partition("upgraded: ")[2])
+    assert words == ["panorama", "--library", str(folder), "info"]
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path):

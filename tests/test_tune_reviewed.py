@@ -11,6 +11,7 @@ from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.answering import Answering
+from panorama.errors import UnknownVideo
 from panorama.indexing.settings import IngestSettings
 from panorama.store import Reviewed, Store
 from panorama.store.album import LONGEST_NAME, check_name
@@ -57,11 +58,14 @@ def test_what_was_said_of_an_answer_is_kept_with_its_place_until_it_is_unsaid(
 ) -> None:
     film = tmp_path / "films" / "a.mp4"
     assert library.reviewed(film) == [], "a picture from elsewhere is no answer"
+    with pytest.raises(UnknownVideo, match=r"no video 'b\.mp4'\. Did you mean 'a\.mp4'"):
+        library.reviewed("b.mp4")
     right, wrong = track_at(library, 1), track_at(library, 3)
     library.register_seen("red thing", track_ids=[right])
     library.register_seen("red thing", track_ids=[wrong], look_alike=True)
     said = library.reviewed(film)
     assert [(one.entity, one.right) for one in said] == [("red thing", True), ("red thing", False)]
+    assert library.reviewed(film.name) == said, "by its name in the library"
     crop = library.query("SELECT * FROM crops WHERE track_id = ?", [right]).arrow().to_pylist()
     assert (said[0].frame, said[0].seconds) in {(row["frame"], row["time"]) for row in crop}
     assert said[0].box_xyxy in {(row["x1"], row["y1"], row["x2"], row["y2"]) for row in crop}

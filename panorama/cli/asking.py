@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 
 from panorama.answer_pictures import AnswerPictures
-from panorama.cli.common import opened, say, size
+from panorama.cli.common import confirmed, opened, say, size
 from panorama.cli.limits import kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError
 from panorama.library import Library
-from panorama.lines import counted
+from panorama.lines import counted, one_line
 from panorama.page.document import MOST, check_page_suffix, write_page
 from panorama.picture_files import check_picture_suffix
 from panorama.query.relations import Limits
@@ -58,6 +58,7 @@ def _is_comment(word: str) -> bool:
 )  # fmt: skip
 @click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
 @click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
+@click.option("--yes", is_flag=True, help="Do not ask before FORGET ENTITY.")
 @click.pass_context
 def query_command(
     ctx: click.Context,
@@ -72,6 +73,7 @@ def query_command(
     page_hits: int,
     timeout: float | None,
     memory: str | None,
+    yes: bool,
 ) -> None:
     """Answer SQL. JSON is an array of objects on stdout and nothing else; remarks go to stderr.
     Several queries give JSON Lines: one such array, on one line, for each.
@@ -99,6 +101,8 @@ def query_command(
         check_page_suffix(Path(page))
     limits = Limits(seconds=timeout, memory=memory)
     library = opened(ctx)
+    if not (yes or _may_erase(asked)):
+        ctx.exit(1)
     for number, result in enumerate(answers(library, asked, limits)):
         if number and form == "table":
             click.echo()
@@ -113,7 +117,14 @@ def query_command(
             _page(ctx, library, result, Path(page), page_hits, told)
 
 
-_OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
+def _may_erase(asked: Sequence[Statement]) -> bool:
+    """Whether somebody agrees to what the statements erase; asked before any of them is carried out."""
+    names = dict.fromkeys(name for statement in asked if (name := statement.erases) is not None)
+    question = f"Erase {', '.join(map(one_line, names))} for good?"
+    return not names or confirmed(question, "nothing was done", "erases")
+
+
+_OF_SEVERAL = r"\b(NOT[\s(]+entity|entity[\s)]+IS\s+NULL|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 
 
 def shows_uncertain(sql: str) -> str:

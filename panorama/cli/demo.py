@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,7 @@ from panorama.errors import VideoError
 from panorama.hits import hits_of
 from panorama.indexing.outcomes import Hooks
 from panorama.library import Library
-from panorama.lines import clock, counted
+from panorama.lines import clock, counted, shell_word
 from panorama.opening import open_library
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
@@ -108,8 +107,8 @@ def _own_video(video: Path, place: Path) -> None:
 
 def _go_on(library: Library, name: str, place: Path) -> None:
     """Commands that go on from here, to be run as they stand."""
-    ours = f"panorama --library {shlex.quote(str(library.path))}"
-    sheet = shlex.quote(str(place / "hits.jpg"))
+    ours = f"panorama --library {shell_word(str(library.path))}"
+    sheet = shell_word(str(place / "hits.jpg"))
     sql = f"SELECT tracks WHERE entity = '{name}' AND score >= 0 ORDER BY score DESC LIMIT 20"
     say("")
     say("go on with, for example:")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from panorama.cli.common import say
 from panorama.cli.progress import ProgressLine
 from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
-from panorama.lines import counted
+from panorama.lines import counted, shell_word
 from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
@@ -113,7 +112,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
             say(f"  {NUMBERED}")
             if report.pictures:
                 more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
-                say(f"  {NAMED} {shlex.quote(report.pictures[0])}{more}")
+                say(f"  {NAMED} {shell_word(report.pictures[0])}{more}")
     damaged = [f for f in report.files if f.damage]
     reserved = "read, with losses or assumptions"
     for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):

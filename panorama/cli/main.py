@@ -6,7 +6,6 @@ import errno
 import importlib
 import os
 import re
-import shlex
 import signal
 import sys
 import threading
@@ -16,7 +15,7 @@ from typing import Any
 import click
 
 from panorama.errors import PanoramaError, QueryTimeout, names_told, unknown
-from panorama.lines import one_line
+from panorama.lines import one_line, shell_word
 
 INTERRUPTED = 130
 FAILED = 1
@@ -201,7 +200,7 @@ def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
     if not words or not takes_names:
         return None
     told = f"{exc.format_message().rstrip('.')}. A name that begins with a dash stands behind --, as in:"
-    return click.UsageError(one_line(f"{told} {ctx.command_path} -- {shlex.quote(words[0])}"), ctx)
+    return click.UsageError(one_line(f"{told} {ctx.command_path} -- {shell_word(words[0])}"), ctx)
 
 
 def _is_of(option: str, word: str) -> bool:

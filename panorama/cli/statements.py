@@ -12,7 +12,9 @@ import click
 
 from panorama.answering import entity_statement
 from panorama.errors import PanoramaError, QueryError, UnknownEntity
+from panorama.lines import shell_word
 from panorama.query.dialect import tokenize
+from panorama.query.statements import ForgetEntity
 
 STDIN = "-"
 """The name of standard input, as an argument and as a file."""
@@ -31,6 +33,12 @@ class Statement:
     def is_query(self) -> bool:
         """Whether it only asks; statements about entities change what later ones see."""
         return entity_statement(self.sql, None) is None
+
+    @property
+    def erases(self) -> str | None:
+        """The entity that it erases for good, None where it does not."""
+        about = entity_statement(self.sql, None)
+        return about.entity if isinstance(about, ForgetEntity) else None
 
 
 def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Statement]:
@@ -57,7 +65,7 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
         )
     if not files and sql != (STDIN,):
         if sql[0].endswith(".sql") and _is_file(sql[0]):
-            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {sql[0]}")
+            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {shell_word(sql[0])}")
         return [(sql[0], None)]
     named = (*files, *sql)
     unread = [word for word in sql if word != STDIN and not _is_file(word)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
+from panorama.lines import shell_word
 from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
 from panorama.store import Store
 from panorama.video import Found, FoundVideo, VideoReader
@@ -121,7 +121,7 @@ def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:
     """One line about libraries that were found where footage was looked for."""
     if not folders:
         return ()
-    first, more = shlex.quote(folders[0]), len(folders) - 1
+    first, more = shell_word(folders[0]), len(folders) - 1
     are = f"and {more} more are libraries" if more else "is a library"
     return (
         f"{folders[0]} {are} of Panorama, not footage: nothing in its own files is indexed; ask it with:"

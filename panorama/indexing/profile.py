@@ -96,6 +96,28 @@ def profile_in(kept: Mapping[str, Any]) -> Profile:
         ) from exc
 
 
+def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
+    """Refuse settings that name both a rate and every how many frames: only one of them can be kept to.
+
+    The default rate was not named, nor that of the library's profile, beside which `--every` stands.
+
+    Args:
+        store: of the library, None where there is none yet.
+
+    Raises:
+        UsageError: they name both.
+    """
+    if asked is None or asked.every is None:
+        return
+    profile = profile_in({} if store is None else {SETTING: store.setting(SETTING)})
+    unnamed = (IngestSettings().samples_per_second, profile.settings.samples_per_second)
+    if asked.samples_per_second not in unnamed:
+        raise UsageError(
+            "give one of samples_per_second and every, got"
+            f" IngestSettings(samples_per_second={asked.samples_per_second:g}, every={asked.every})"
+        )
+
+
 def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: Profile | None) -> None:
     """Keep a profile, None for the default; videos indexed with the one before keep their version.
 

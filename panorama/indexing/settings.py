@@ -29,7 +29,7 @@ class IngestSettings:
 
     Attributes:
         samples_per_second: how often regions are looked for; between samples boxes are interpolated.
-        every: look at every so many frames instead; None for the rate.
+        every: look at every so many frames instead of a rate; `index` refuses both.
         crops_per_track: pictures kept of each track.
         proposal_side: longest side in pixels of the picture that the proposer sees.
         zoom: from 2, the proposer looks at zoom x zoom overlapping parts of each picture besides the whole.

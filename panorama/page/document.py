@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame, stamps_of
-from panorama.lines import clock, counted, one_line
+from panorama.lines import clock, counted, one_line, shell_line, shell_word
 from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
@@ -130,7 +129,7 @@ def _document(
     heading = _heading(names)
     script, style = _part("page.js"), _part("page.css")
     data = {
-        "call": shlex.join(command),
+        "call": shell_line(command),
         "digest": _digest(result.sql, *shown),
         "entities": [{"name": name, **_register(command, name)} for name in names],
     }
@@ -187,8 +186,8 @@ def _register(command: Sequence[str], name: str) -> dict[str, str]:
     """The command that registers an entity, before and behind what it names of tracks and crops."""
     head = [*command, "register"]
     if name.startswith("-"):
-        return {"head": shlex.join(head), "tail": f" -- {shlex.quote(name)}"}
-    return {"head": shlex.join([*head, name]), "tail": ""}
+        return {"head": shell_line(head), "tail": f" -- {shell_word(name)}"}
+    return {"head": shell_line([*head, name]), "tail": ""}
 
 
 def _heading(names: Sequence[str]) -> str:

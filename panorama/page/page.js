@@ -120,7 +120,7 @@
 
   // Commands
 
-  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+  const quoted = (text) => (/^(?!=)[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
   const naming = (tile) => {
     const known = data.entities.find((entity) => entity.name === tile.dataset.entity);

@@ -37,7 +37,7 @@ from panorama.query.plain import plain_entities, plain_videos
 from panorama.query.plain_scope import Need
 from panorama.query.plan import Branch, Query, Seen
 from panorama.query.relations import SnapshotLike
-from panorama.query.remarks import check_clock, remark_videos
+from panorama.query.remarks import check_clock, remark_examples, remark_videos
 from panorama.query.rewrite import Rewriter
 from panorama.query.rules import needed_videos
 from panorama.query.run import Run
@@ -60,6 +60,8 @@ class ByEntity:
         self._matcher = matcher
         self._entities = entities
         self._videos: Videos | None = None
+        counts = (snapshot.entities.column(name).to_pylist() for name in ("entity", "exemplars"))
+        self._without = frozenset(name for name, count in zip(*counts, strict=True) if not count)
 
     def shorthand(self, query: Query, run: Run) -> None:
         """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
@@ -72,6 +74,7 @@ class ByEntity:
             remark_videos(query, run, videos)
         if request is None:
             return
+        self._remark(request, run)
         if query.budget_seconds is not None:
             run.budgets.append(Budget(query.budget_seconds, run.started))
             request = replace(request, budget=run.budgets[-1])
@@ -90,6 +93,11 @@ class ByEntity:
         if follows_known(query):
             self._follow(query, request, matches, tracks, run)
         run.count_undecided(counted_undecided(query, matches, tracks, run.cursor, self._matcher))
+
+    def _remark(self, request: MatchRequest, run: Run) -> None:
+        """Say which of the entities that are named cannot be found."""
+        if not run.explained and request.entities is not None:
+            remark_examples(request.entities, self._without, run)
 
     def _follow(
         self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run
@@ -128,6 +136,7 @@ class ByEntity:
         names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
         needs = plain_videos(run.sql, rewriter.plain, wanted, rewriter.select)
         request = MatchRequest(entities=names, segments=_segments(needs, run), keep="accepted")
+        self._remark(request, run)
         everything = _every_moment(run.sql, self._entities)
         skipped = run.dry or not self._entities or not possible(request)
         matches = self._step(everything, request, run, skipped)

@@ -86,10 +86,14 @@ def _is_refused(name: str, table_functions: Callable[[], frozenset[str]]) -> boo
 
 
 def _refuse_setting(tokens: list[Token], call: int, sql: str) -> None:
-    named = tokens[call + 2].text.lower() if call + 2 < len(tokens) else ""
-    if named not in _SHOWN_SETTINGS:
+    inside = tokens[call + 2 : call + 4]
+    named = inside[0].text.lower() if inside else ""
+    # What stands behind the text may make another name of it.
+    alone = [token.token_type for token in inside] == [TokenType.STRING, TokenType.R_PAREN]
+    if named not in _SHOWN_SETTINGS or not alone:
+        given = repr(named) if alone else "all but one name in quotes"
         raise QueryError(
-            f"current_setting is refused for {named!r}; it shows {', '.join(sorted(_SHOWN_SETTINGS))}",
+            f"current_setting is refused for {given}; it shows {', '.join(sorted(_SHOWN_SETTINGS))}",
             sql,
             tokens[call].start,
         )

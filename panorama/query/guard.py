@@ -36,7 +36,9 @@ _NO_COLUMN = re.compile(
 _OF_UNION = re.compile(r'Could not ORDER BY column "+([^"]+)"')
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
-_ALLOWED = "Panorama answers questions and changes nothing: write a single SELECT"
+_ALLOWED = (
+    "Write a single SELECT; nothing but entities is changed by SQL (CREATE, ALTER, DROP, FORGET ENTITY)"
+)
 
 
 def refuse_by_name(tokens: list[Token], sql: str) -> None:

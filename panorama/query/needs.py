@@ -21,7 +21,7 @@ from panorama.query.compile import compile_query
 from panorama.query.conditions import Bounds
 from panorama.query.following import in_time
 from panorama.query.handing import give_tracks
-from panorama.query.matches import UNCERTAIN, Keep, Matcher, Matches, MatchRequest
+from panorama.query.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.plain_scope import Need
 from panorama.query.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
 from panorama.query.relations import SCHEMA
@@ -122,7 +122,8 @@ def counted_undecided(
 ) -> Matches:
     """The undecided matches that the bands keep out: of each alternative those that its time leaves.
 
-    All of them where its rows are made of more than one thing after another.
+    All of them where its rows are made of more than one thing after another. From tracks that match nothing
+    those of any entity keep a track out, unless another is accepted there, which does so for sure.
 
     Args:
         tracks: of the matches, in order of id; None where only the files know them.
@@ -133,6 +134,8 @@ def counted_undecided(
         names = {name for seen in branch.every_seen() if seen.calibrated for name in seen.names}
         looked_for = [i for i, name in enumerate(undecided.entities) if name in names]
         here = np.isin(undecided.entity_index, looked_for)
+        if any(seen.calibrated and seen.source == "unknown" for seen in branch.every_seen()):
+            here |= ~np.isin(undecided.track_id, matches.track_id[matches.band == ACCEPTED])
         if branch.times and here.any():
             if tracks is None:
                 give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)

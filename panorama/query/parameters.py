@@ -55,11 +55,41 @@ class GivenPicture:
         return told(self.given)
 
 
+def meant_picture(value: Any) -> Any:
+    """The value that stands where a picture is meant; what is an array is one, and who reads it checks it."""
+    return GivenPicture(value) if getattr(value, "ndim", 1) > 1 else value
+
+
+LEAST, MOST = -(1 << 127), (1 << 128) - 1
+"""The whole numbers that DuckDB has."""
+
+
 def plain_parameters(parameters: Parameters) -> Parameters:
-    """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths."""
+    """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths.
+
+    Raises:
+        UsageError: one is a number or a time that is too large.
+    """
     if isinstance(parameters, Mapping):
-        return {name: _taken(value) for name, value in parameters.items()}
-    return [_taken(value) for value in parameters] if isinstance(parameters, (list, tuple)) else parameters
+        plain: Parameters = {name: _taken(value) for name, value in parameters.items()}
+    elif isinstance(parameters, (list, tuple)):
+        plain = [_taken(value) for value in parameters]
+    else:
+        return parameters
+    for key, value in _given(plain).items():
+        _refuse_too_large(key, value)
+    return plain
+
+
+def _refuse_too_large(key: int | str, value: Any) -> None:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_too_large(key, item)
+    elif isinstance(value, int) and not LEAST <= value <= MOST:
+        raise UsageError(  # its digits may be more than Python writes
+            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's go from"
+            " -2^127 to 2^128 - 1, beyond them give a float, or float('inf') where there is no bound"
+        )
 
 
 def _taken(value: Any) -> Any:
@@ -68,8 +98,10 @@ def _taken(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
-        # Python's times count microseconds; of finer ones numpy would make whole numbers.
+        # Python's times count microseconds; of finer ones numpy would make whole numbers, and of later years.
         value = value.astype(f"{value.dtype.kind}8[us]")
+        if late := [item for item in np.atleast_1d(value).ravel() if isinstance(item.item(), int)]:
+            raise UsageError(f"a parameter is {late[0]}, which Python has no time for; give it as text")
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:

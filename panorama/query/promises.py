@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import AccuracyError
-from panorama.lines import counted
+from panorama.lines import counted, shell_word
 from panorama.query.decide import Calibration
 from panorama.query.terms import Contract
 
@@ -130,8 +130,8 @@ def nothing_found(
     return AccuracyError(
         f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"
         " do. Either it is not in the library, or its examples look unlike it there. Add an example out of a"
-        f" video of this library (panorama register {name!r} --video FILE --at SECONDS --box x1,y1,x2,y2),"
-        " or leave the promise out"
+        f" video of this library (panorama register {shell_word(name)} --video FILE --at SECONDS"
+        " --box x1,y1,x2,y2), or leave the promise out"
     )
 
 

@@ -18,7 +18,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UnknownEntity, unknown
-from panorama.lines import counted
+from panorama.lines import counted, shell_word
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
 from panorama.query.run import Run
@@ -201,6 +201,23 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
     if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
         said = " AND ".join(leaf.text for leaf in query.shared)
         run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
+
+
+def remark_examples(looked_for: Collection[str], without: Collection[str], run: Run) -> None:
+    """Say so where an entity is looked for that has no example: nothing can match it.
+
+    Args:
+        without: the entities that have none.
+    """
+    lacking = [name for name in looked_for if name in without]
+    told = [
+        f"{name!r} has no example, so that nothing matches it; add one: panorama register {shell_word(name)}"
+        " IMAGE..."
+        for name in lacking[:TOLD_NAMES]
+    ]
+    if more := lacking[TOLD_NAMES:]:
+        told.append(f"{counted(len(more), 'more entity has', 'more entities have')} none, as {more[-1]!r}")
+    run.warnings += [line for line in told if line not in run.warnings]
 
 
 def check_clock(query: Query, run: Run) -> None:

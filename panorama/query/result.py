@@ -13,7 +13,8 @@ import pyarrow.parquet
 
 from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, padded
-from panorama.query.rows import Row, rows_of, with_durations
+from panorama.query.beyond import to_pandas, with_durations
+from panorama.query.rows import Row, rows_of
 from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_value, shortener, shown_text
 from panorama.store.layout import whole_file
 
@@ -90,18 +91,20 @@ class Result:
 
         Raises:
             MissingExtra: pandas is not installed.
+            QueryError: a column holds what pandas has no type for, as a year before Christ.
         """
         try:
             import pandas  # noqa: F401
         except ImportError as exc:
             raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
-        return with_durations(self._table).to_pandas()
+        return to_pandas(self._table)
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame.
 
         Raises:
             MissingExtra: polars is not installed.
+            QueryError: an INTERVAL is too long for a duration.
         """
         try:
             import polars

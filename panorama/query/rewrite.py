@@ -20,6 +20,7 @@ from panorama.query.parameters import (
     GivenPicture,
     Parameters,
     literal,
+    meant_picture,
     parameter_places,
     parameter_values,
     refuse_no_numbers,
@@ -264,7 +265,7 @@ class Rewriter:
         groups = self._argument_tokens(extension)
         if not 1 <= len(groups) <= 2 or not all(groups):
             raise QueryError(usage, self._sql, extension.start)
-        picture = self._constant(groups[0], usage)
+        picture = meant_picture(self._constant(groups[0], usage))
         if not isinstance(picture, (str, int, GivenPicture)) or isinstance(picture, bool):
             raise QueryError(usage, self._sql, extension.start)
         if len(groups) == 1:
@@ -362,7 +363,7 @@ class Rewriter:
     def _verified(self, extension: Extension) -> str:
         name = extension.kind
         usage = f"{name} takes two pictures in single quotes: {name}('a.jpg', 'b.jpg')"
-        first, second = self._arguments(extension, 2, usage)
+        first, second = map(meant_picture, self._arguments(extension, 2, usage))
         if not isinstance(first, (str, GivenPicture)) or not isinstance(second, (str, GivenPicture)):
             raise QueryError(usage, self._sql, extension.start)
         said = literal(self._verify(name, first, second, extension.start), self._sql, extension.start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,8 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+
+from panorama.query.beyond import durations, python_values
 
 
 class Row(tuple[Any, ...]):
@@ -58,17 +59,8 @@ def _row_again(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
     return _row_kind(columns)(values)
 
 
-def with_durations(table: pa.Table) -> pa.Table:
-    """The table with INTERVALs, as of one clock less another, as durations; nothing else knows the former."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_interval(field.type):
-            spans = [None if value is None else _interval(value) for value in table.column(i).to_pylist()]
-            table = table.set_column(i, field.name, pa.array(spans, pa.duration("us")))
-    return table
-
-
 def rows_of(table: pa.Table, types: Sequence[str]) -> list[Row]:
-    """Rows of Python values, as DuckDB's own fetchall gives them."""
+    """Rows of Python values, as DuckDB's own fetchall gives them; text for what Python has no value for."""
     kind = _row_kind(tuple(table.column_names))
     with _nothing_collected():
         columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
@@ -90,19 +82,21 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
-    values = column.to_pylist()
+    if duckdb_type == "INTERVAL":
+        return list(durations(column))
+    values = python_values(column)
     fix = _fixer(column.type, duckdb_type)
     return values if fix is None else [None if value is None else fix(value) for value in values]
 
 
 def _fixer(kind: pa.DataType, duckdb_type: str) -> Any:
     """How to undo what Arrow does to values that it has no type for; None where nothing is to be done."""
-    if duckdb_type in ("HUGEINT", "UHUGEINT"):
+    if duckdb_type == "HUGEINT":
         return int
+    if duckdb_type == "UHUGEINT":
+        return lambda value: int(value) % (1 << 128)  # Arrow has a sign there
     if duckdb_type == "UUID":
         return lambda value: uuid.UUID(value) if isinstance(value, str) else value
-    if duckdb_type == "INTERVAL":
-        return _interval
     if duckdb_type == "BIT":
         return _bits
     return _nested_fixer(kind, named="element1" in duckdb_type)
@@ -141,11 +135,6 @@ def _each(fix: Any, values: Sequence[Any]) -> list[Any]:
 
 def _fields(fixes: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     return {k: fixes[k](v) if k in fixes and v is not None else v for k, v in value.items()}
-
-
-def _interval(value: Any) -> datetime.timedelta:
-    months, days, nanoseconds = value
-    return datetime.timedelta(days=months * 30 + days, microseconds=nanoseconds // 1000)
 
 
 def _bits(value: Any) -> Any:

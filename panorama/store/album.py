@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shlex
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, unknown
+from panorama.lines import shell_word
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place, write_atomically
@@ -232,7 +232,7 @@ def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) ->
         return f"{said}; give the same picture as one of them"
     kept = "an exemplar" if item.negative else no
     options = f"--remove {registered}"
-    named = f"{options} -- {shlex.quote(name)}" if name.startswith("-") else f"{shlex.quote(name)} {options}"
+    named = f"{options} -- {shell_word(name)}" if name.startswith("-") else f"{shell_word(name)} {options}"
     return f"{said}: it is registered as {kept}; to change that, first: panorama exemplars {named}"
 
 

@@ -29,6 +29,7 @@ from panorama.errors import (
     LibraryWriteError,
     PanoramaError,
 )
+from panorama.lines import shell_word
 from panorama.store.migrations import MIGRATIONS
 
 CATALOG_NAME = "catalog.sqlite"
@@ -287,7 +288,8 @@ def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
     if version < ours and not migrating:
         raise LibraryVersionError(
             f"{root} has schema version {version}, this Panorama reads {ours}. "
-            f"Open it once with write permission and it is upgraded: panorama --library {root} info"
+            "Open it once with write permission and it is upgraded:"
+            f" panorama --library {shell_word(str(root))} info"
         )
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
+from panorama.lines import shell_line
 from panorama.store.catalog import Catalog, Transaction
 
 SHOWN_VIDEOS = 5
@@ -109,7 +109,7 @@ def damage(path: Path, wrong: str) -> PanoramaError:
     named = [row.uri for row in held]
     if len(named) > SHOWN_VIDEOS:
         named = sorted({str(PurePath(uri).parent) for uri in named})
-    redo = shlex.join(["panorama", "--library", str(root), "index", *named])
+    redo = shell_line(["panorama", "--library", str(root), "index", *named])
     # `lost_contents` sees by its size what is lost.
     first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
     return LibraryDamaged(

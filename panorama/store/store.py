@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
+from panorama.lines import shell_word
 from panorama.store import (
     album,
     crops,
@@ -106,7 +107,10 @@ class Store:
                 f"{root} is no library but {kind}; name a library, or a new or empty folder for one"
             )
         if not found:
-            raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {root} index VIDEO...")
+            named = shell_word(str(root))
+            raise LibraryNotFound(
+                f"no library at {root}. Make one: panorama --library {named} index VIDEO..."
+            )
         catalog, version = _open_catalog(root, writable=write and _can_write(root))
         if version == 0 and _has_content(root):
             raise _without_catalog(root, "empty")

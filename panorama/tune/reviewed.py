@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +18,14 @@ from numpy.typing import NDArray
 
 from panorama.answering import Answering
 from panorama.crops import decode_picture
-from panorama.errors import BadImage, VideoOpenError
+from panorama.errors import BadImage
 from panorama.given_pictures import Picture
 from panorama.models.base import Embedder
 from panorama.query.kinship import SAME_PLACE, shared
 from panorama.query.relations import Limits
 from panorama.registering import exemplars
 from panorama.store import Exemplar, NewExemplar, Reviewed
-from panorama.video import Found, check_name
+from panorama.video import Found
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -92,11 +91,9 @@ def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
     """By file, what somebody said of answers from it; files of which nothing was said are left out."""
     if not library.exists:
         return {}
-    told: dict[Path, list[Reviewed]] = {}
-    for video in found.videos:
-        with suppress(VideoOpenError):  # of a name that is no text, nothing was said
-            check_name(video.path.resolve())
-            told[video.path] = library.reviewed(video.path)
+    held = set(library.videos().column("uri").to_pylist())
+    inside = [video.path for video in found.videos if str(video.path.resolve()) in held]
+    told = {path: library.reviewed(path) for path in inside}
     return {path: said for path, said in told.items() if said}
 
 
