@@ -14,6 +14,7 @@ from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
+from panorama.store.outputs import refuse_own_files
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
@@ -88,6 +89,7 @@ def train_recipe(
         UsageError: the recipe is of another kind, the data does not go with it, or `out` holds a training.
         ModelError: the recipe is malformed, or there is nothing to resume.
     """
+    refuse_own_files(out)
     plan = read_recipe(recipe)
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):

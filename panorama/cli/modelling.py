@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from panorama.calibrate import calibrate
-from panorama.calibration import SETTING, write_calibration
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.calibration import SETTING, check_calibration, write_calibration
+from panorama.cli.common import json_option, opened, print_rows, say, uris_of
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -81,6 +81,8 @@ def calibrate_command(
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("one target sets the border: --precision or --recall")
+    if out is not None:
+        check_calibration(Path(out), uris_of(library))
     reports = calibrate(library, precision, slack, recall)
     if out is not None:
         write_calibration(Path(out), [r.calibration for r in reports])

@@ -17,6 +17,7 @@ from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store import Store
+from panorama.store.outputs import refuse_own_files
 from panorama.training import TrainingOptions, filled, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 
@@ -110,11 +111,13 @@ def fine_tune(
         was held back, and model, None where the data did not help and none was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `split`, or `start` cannot be trained.
+        UsageError: there is too little to learn from, see `split`, `start` cannot be trained, or `out` lies
+            among a library's own files.
     """
     if not own:
         raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
     refuse_steps(options)
+    refuse_own_files(out)
     recipe = out / RECIPE_NAME
     if options.resume and not (recipe.is_file() or (out / LIBRARY).is_dir()):
         raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")

@@ -86,7 +86,7 @@ def models(tx: Transaction) -> list[ModelRow]:
 def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
     """Record an erasure; of the subject only a hash with a salt that is kept nowhere.
 
-    Without the salt, whoever has the library could try names. Rows of earlier versions have none: they get one.
+    Without the salt, whoever has the library could try names. Rows of earlier versions have none and get it.
     """
     tx.run(_SALT_OLD)
     digest = hashlib.sha256(os.urandom(32) + subject.encode()).hexdigest()

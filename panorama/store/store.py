@@ -33,7 +33,7 @@ from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_e
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo, read_info
-from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
+from panorama.store.layout import ALBUM, DATA, FOLDERS, Place, own_files
 from panorama.store.leftover import check_log
 from panorama.store.migrations import SCHEMA_VERSION
 from panorama.store.recorded import Recorded, RecordedRow
@@ -130,10 +130,7 @@ class Store:
     @staticmethod
     def own_files(path: Path) -> tuple[str, ...]:
         """The names in a folder that are a library's, none where there is no library."""
-        with contextlib.suppress(PermissionError):
-            if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
-                return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
-        return ()
+        return own_files(path)
 
     @staticmethod
     def is_taken(path: Path) -> bool:
