@@ -186,6 +186,34 @@ def test_codes_of_a_removed_video_go_too(store) -> None:
     assert not list((store.path / "index").rglob("i[0-9]*.*"))
 
 
+def test_codes_that_were_being_made_when_a_video_was_removed_go_when_they_are_done(store) -> None:
+    """`index` trains for minutes in a large library, from what it saw when it began."""
+    for number in range(2):
+        index(store, f"{number}.mp4", seed=number, tracks=300)
+    with Store.open(store.path) as other:
+        before = other.snapshot()
+        table = searched(other, before)
+        store.remove_videos(["1.mp4"])
+        VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
+        assert list((store.path / "index").rglob("i[0-9]*.*"))
+        other.drop_outdated(before)
+    assert not list((store.path / "index").rglob("i[0-9]*.*"))
+
+
+def test_codes_stay_where_a_video_is_indexed_anew(store) -> None:
+    """As before, until a fifth of them means nothing; forgetting with sightings takes them all."""
+    for number in range(2):
+        index(store, f"{number}.mp4", seed=number, tracks=300)
+    VectorIndex(searched(store), flat_rows=100, exact_rows=10, build=True)
+    index(store, "1.mp4", settings="6 fps", seed=1, tracks=300)
+    store.drop_outdated(store.snapshot())
+    later(store)
+    store.add_exemplars("cat", [exemplar()])
+    assert list((store.path / "index").rglob("i[0-9]*.*"))
+    store.forget_entity("cat", NOBODY)
+    assert not list((store.path / "index").rglob("i[0-9]*.*"))
+
+
 def test_codes_stay_where_only_files_were_merged(store) -> None:
     """To train them anew takes minutes in a large library."""
     for number in range(2):

@@ -38,11 +38,12 @@ def clear(place: Place) -> None:
             path.unlink(missing_ok=True)
 
 
-def drop_gone(place: Place, gone: Collection[int] = ()) -> None:
+def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> None:
     """Delete what holds anything of segments that are not live, or of files that are not listed.
 
     Args:
         gone: ids of files that count as not listed.
+        codes: also the codes of an inverted file, which takes longest to be made anew.
     """
     with place.catalog.read() as tx:
         files = [row for row in tx.tuples(_FILES) if row[0] not in gone]
@@ -53,10 +54,20 @@ def drop_gone(place: Place, gone: Collection[int] = ()) -> None:
             cached = (np.fromfile(path, np.int64) for path in folder.glob("g*.crops"))
             if not (is_made_of(folder, names) and _all_live(cached, live)):
                 _delete(folder, _CACHE)
+        if not codes:
+            continue
         with held(folder / _CODES_LOCK):
             coded = (np.fromfile(path, ROW)["crop_id"] for path in folder.glob("i*.rows"))
             _delete(folder, _HALF if _all_live(coded, live) else (*_CODES, *_HALF))
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
+
+
+def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
+    """Delete what was made of segments that were live when it was begun, where one has gone meanwhile."""
+    with place.catalog.read() as tx:
+        live = [segment for (segment,) in tx.tuples(_LIVE)]
+    if not np.isin(segments, live).all():
+        drop_gone(place)
 
 
 def _folders(place: Place) -> list[Path]:

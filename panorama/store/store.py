@@ -17,6 +17,7 @@ from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, Us
 from panorama.store import (
     album,
     crops,
+    index_files,
     lost,
     priority,
     recorded,
@@ -328,12 +329,7 @@ class Store:
         album.drop_entity(self._changing, entity)
 
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
-        """Erase an entity, its bytes too.
-
-        Args:
-            track_ids: also the crops and vectors of these tracks, be there none, and all that is left of what
-                videos were that were removed or indexed anew.
-        """
+        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live."""
         with self._place.catalog.read() as tx:
             album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
         detail = "exemplars"
@@ -439,6 +435,10 @@ class Store:
         """Delete what crashed writers left, and replaced files that no reader can hold."""
         self._snapshots.forget()
         return sweep.sweep(self._place, grace_seconds)
+
+    def drop_outdated(self, snapshot: Snapshot) -> None:
+        """Delete what was made of a snapshot in index/, where a video was removed meanwhile."""
+        index_files.drop_outdated(self._place, snapshot.live_segments)
 
     def compact(
         self,
