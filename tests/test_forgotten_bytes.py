@@ -141,6 +141,29 @@ def test_whatever_changes_the_library_sweeps(store, change) -> None:
     assert traces(store, 1) == set()
 
 
+def test_what_cannot_be_deleted_hinders_no_change_and_is_told_by_compact(store, monkeypatch) -> None:
+    for number in range(3):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    store.remove_videos(["1.mp4"])
+    later(store)
+    unlink = Path.unlink
+
+    def denied(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".parquet":
+            raise PermissionError(13, "Permission denied")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", denied)
+    store.rename_entity("cat", "tom")
+    assert store.entities() == ["tom"] and traces(store, 1) == {"data"}
+    with pytest.raises(LibraryWriteError, match="Permission denied; check the permissions"):
+        store.compact()
+    monkeypatch.undo()
+    store.compact()
+    assert traces(store, 1) == set()
+
+
 def test_who_reads_meanwhile_keeps_a_removed_video_and_not_a_forgotten_one(store) -> None:
     for number in range(3):
         index(store, f"{number}.mp4", seed=number)

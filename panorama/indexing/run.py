@@ -106,7 +106,6 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
         closing(store.marks()) as marks,
         PauseGate(marks) as gate,
     ):
-        store.sweep()
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
         # Large libraries search through an index: made here, so that no query has to wait for it.
         snapshot = store.snapshot()

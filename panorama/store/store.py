@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
+from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, LibraryWriteError, UsageError
 from panorama.store import (
     album,
     crops,
@@ -152,7 +152,8 @@ class Store:
         """The library, about to be changed: what was taken out before goes first, if its time has come."""
         if self._place.catalog.writable and sweep.is_due(self._place):
             self._snapshots.forget()
-            sweep.sweep_retired(self._place)
+            with contextlib.suppress(LibraryWriteError):  # the next one tries again, and `compact` tells it
+                sweep.sweep_retired(self._place)
         return self._place
 
     def close(self) -> None:
@@ -446,12 +447,13 @@ class Store:
         least_files: int = 1,
         wait: Callable[[], None] = lambda: None,
     ) -> int:
-        """Merge small data files into large ones, `least_files` or more at a time; how many were replaced.
+        """Sweep, and merge small data files into large ones, `least_files` or more at a time; how many.
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
         """
-        return rewrite.compact(self._changing, target_bytes, least_files, wait)
+        self.sweep()
+        return rewrite.compact(self._place, target_bytes, least_files, wait)
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
