@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from panorama.examples import views_of
 from panorama.json_text import parsed_json
 from panorama.models.base import Embedder
 from panorama.query.decide import Calibration
-from panorama.store.layout import whole_file
+from panorama.store.outputs import JSON, check_output, whole_file
 
 SETTING = "calibration:"
 """Key of a library's own calibration, followed by what it was `measured_with`."""
@@ -89,8 +89,17 @@ def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
     return _of_rows(embedder, rows, f"mend or remove {path}")
 
 
+def check_calibration(path: Path, videos: Collection[str] = ()) -> None:
+    """Refuse a file for calibrations that has another's name or place; see `check_output`."""
+    check_output(path, JSON, what="a calibration", videos=videos)
+
+
 def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write calibrations as a model's folder holds them, whole or not at all; LibraryWriteError where not."""
+    """Write calibrations as a model's folder holds them, whole or not at all; LibraryWriteError where not.
+
+    UsageError where it is not called .json, or is a library's own file.
+    """
+    check_calibration(path)
     text = json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)
     with whole_file(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")

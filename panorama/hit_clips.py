@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from panorama.errors import LibraryWriteError, UnknownVideo, VideoError
+from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError
 from panorama.hit_frames import file_of_hit
 from panorama.hits import CLIP_MARGIN_SECONDS, Drawn, Hit, sifted
+from panorama.store.outputs import check_output, refuse_own_files
 from panorama.track_boxes import Box, TrackBoxes
 
 MERGE_GAP_SECONDS = 2.0
@@ -31,8 +32,10 @@ def write_clips(
         tracks: tells where a track is in every frame, for hits that are a stretch of one.
 
     Raises:
+        UsageError: the folder lies among a library's own files.
         LibraryWriteError: the folder or a clip cannot be written.
     """
+    refuse_own_files(folder)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +61,13 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
             stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
             name = _clip_name(video, entity, start, taken)
             try:
+                check_output(folder / name, (".mp4",), what="a clip", videos=set(paths.values()))
                 path = file_of_hit(video, paths)
                 boxes = _boxes_of(stretch, tracks)
                 known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
                 stamps = {frame: pts for (_, frame), pts in known.items()}
                 write_clip(path, start, stop, folder / name, boxes=boxes, stamps=stamps)
-            except (UnknownVideo, VideoError) as exc:
+            except (UnknownVideo, UsageError, VideoError) as exc:
                 report.failed.append(f"{name}: {exc}")
             else:
                 report.drawn += 1

@@ -17,6 +17,7 @@ from panorama.arguments import File, Ids, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, unknown
+from panorama.forgetting import Seen, seen_of
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
@@ -338,13 +339,11 @@ class Library(HeldOpen):
         """Unregister an entity; UnknownEntity with near names."""
         self._store.drop_entity(name)
 
-    def forget(self, name: str, *, with_sightings: bool = False) -> None:
-        """Erase an entity so that its bytes are gone; with its sightings, also the crops matched to it."""
-        tracks = None
-        if with_sightings:
-            found = self.query("SELECT track_id FROM sightings WHERE entity = ?", [name])
-            tracks = np.array([row[0] for row in found.fetchall()], np.int64)
-        self._store.forget_entity(name, tracks)
+    def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
+        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns."""
+        seen = seen_of(self, name) if with_sightings else None
+        self._store.forget_entity(name, None if seen is None else seen.accepted)
+        return seen
 
     @property
     def zones(self) -> Zones:

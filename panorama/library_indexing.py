@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from panorama.errors import VideoError
 from panorama.models.base import Embedder, Proposer
 from panorama.store import Store
+from panorama.store.layout import own_files
 from panorama.video import Found, file_state, find_videos
 from panorama.worker.client import beside
 
@@ -36,7 +37,7 @@ def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -
             return store is not None and store.known_file(str(folder.resolve())) is not None
         return False
 
-    return find_videos(paths, library, known, Store.own_files)
+    return find_videos(paths, library, known, own_files)
 
 
 def index_found(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
-from panorama.store.layout import whole_file
+from panorama.store.outputs import check_output, whole_file
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 
 
-def check_picture_suffix(out: Path) -> None:
-    """Raise UsageError where no picture format goes with the file's suffix."""
-    if out.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"a picture is written as {', '.join(SUFFIXES)}, got {out.name!r}")
+def check_picture(out: Path, videos: Collection[str] = ()) -> None:
+    """Raise UsageError where no picture format goes with the file's suffix, or where something else lies.
+
+    Args:
+        videos: uris of the library's videos.
+    """
+    check_output(out, SUFFIXES, what="a picture", videos=videos)
 
 
 def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:

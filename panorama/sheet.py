@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from panorama.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.hits import Drawn, Hit, sifted
 from panorama.lines import clock, counted, one_line
-from panorama.picture_files import check_picture_suffix, write_picture
+from panorama.picture_files import check_picture, write_picture
 from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
@@ -69,10 +69,10 @@ def write_sheet(
             number means in a damaged file.
 
     Raises:
-        UsageError: its suffix is that of no picture format.
+        UsageError: its suffix is that of no picture format, or it is a video or a library's own file.
         LibraryWriteError: the file cannot be written.
     """
-    check_picture_suffix(out)
+    check_picture(out, set(paths.values()))
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)

@@ -14,7 +14,8 @@ from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
-from panorama.store import Store
+from panorama.store.layout import own_files
+from panorama.store.outputs import refuse_own_files
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
@@ -131,11 +132,10 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
     Raises:
         UsageError: it is, or lies in one.
     """
+    refuse_own_files(out)
     place = out.resolve()
-    for folder in (place, *place.parents):
-        own = Store.own_files(folder)
-        if own and (folder == place or place.relative_to(folder).parts[0] in own):
-            raise UsageError(f"{out} belongs to the library {folder}; name a folder of its own for the model")
+    if own_files(place):
+        raise UsageError(f"{out} is a library; name a folder of its own for the model")
     for given in folders:
         if place.is_relative_to(given.resolve()):
             raise UsageError(

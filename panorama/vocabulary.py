@@ -91,8 +91,8 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
                 return _told("was not there", name)
             return _told("dropped", name)
         case ForgetEntity(name, with_sightings):
-            library.forget(name, with_sightings=with_sightings)
-            return _told("forgot", "")
+            seen = library.forget(name, with_sightings=with_sightings)
+            return _told("forgot", "", () if seen is None else tuple(seen.after()))
         case DescribeEntity(name):
             return describe(library, name)
     raise QueryError(f"no way to execute {type(statement).__name__}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import clock, one_line
-from panorama.picture_files import check_picture_suffix, write_picture
+from panorama.picture_files import check_picture, write_picture
 from panorama.why import Likeness, Step, Why
 
 Rgb = NDArray[np.uint8]
@@ -46,7 +46,7 @@ def write_why(why: Why, out: Path) -> None:
         UsageError: the suffix is that of no picture format.
         LibraryWriteError: the file cannot be written.
     """
-    check_picture_suffix(out)
+    check_picture(out)
     write_picture(draw_why(why), out)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from panorama.arguments import checked
 from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
-from panorama.picture_files import check_picture_suffix, write_picture
+from panorama.picture_files import check_picture, write_picture
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.zones import Point, of_camera
 from panorama.video import is_gone, open_video
@@ -115,10 +115,10 @@ class Zones:
             The shapes drawn.
 
         Raises:
-            UsageError: the file's suffix is that of no picture format.
+            UsageError: the file's suffix is that of no picture format, or it is a video or a library's own.
             LibraryWriteError: it cannot be written; what was there stays.
         """
-        check_picture_suffix(Path(out))
+        check_picture(Path(out), set(self._videos().column("uri").to_pylist()))
         row = self._row(camera, video)
         shown = holding(tuple(self), row["camera"])
         with open_video(Path(row["uri"])) as reader:

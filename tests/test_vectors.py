@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_samples import MODEL, index, table_of, unit_vectors
 
-from panorama.store import Store, pack_ids, vector_cache
+from panorama.store import Store, pack_ids, rewrite, vector_cache
 from panorama.store.lost import ListedFile
 from panorama.store.vector_table import VectorTable, read_crop_ids
 from panorama.store.vectors import VectorIndex
@@ -161,8 +161,11 @@ def test_rows_of_before_an_older_catalog_was_put_back_do_not_count(store, tmp_pa
         assert all(file.name in manifest.read_text() for file in files)
 
 
-def test_the_inverted_file_of_before_an_older_catalog_was_put_back_finds_what_there_is(store, tmp_path):
+def test_the_inverted_file_of_before_an_older_catalog_was_put_back_finds_what_there_is(
+    store, tmp_path, monkeypatch
+):
     """Also where a video was removed between, so that no two files of one number were ever compared."""
+    monkeypatch.setattr(rewrite, "drop_dead", lambda place: None)  # killed before it came to index/
     for k in range(3):
         index(store, f"{k}.mp4", seed=k, tracks=300)
     path = store.path
@@ -220,7 +223,7 @@ def test_rows_of_dead_segments_in_compacted_files_are_left_out(store):
         index(store, f"{k}.mp4", seed=k)
     store.compact()
     loaded(store)
-    store.remove_videos(["1.mp4"])
+    index(store, "1.mp4", content="changed", seed=1, tracks=0, exits=())
     assert store.snapshot().has_dead_rows
     expected = np.concatenate([unit_vectors(3, 0), unit_vectors(3, 2)])
     np.testing.assert_array_equal(loaded(store).vectors, expected)

@@ -10,6 +10,7 @@ import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.entities import Entity
+from panorama.forgetting import seen_of
 from panorama.lines import counted
 from panorama.store import Exemplar
 
@@ -214,10 +215,22 @@ def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: bool) -> None:
-    """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays."""
+    """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays.
+
+    With its sightings go the stored crops of tracks that are matched to it for sure. Those that are uncertain
+    stay; how many they are is said, and how to see them.
+    """
     library = opened(ctx)
     library.entity(name)
-    if not yes and not confirmed(f"Erase {name} for good?", "nothing was erased", "erases"):
-        ctx.exit(1)
-    library.forget(name, with_sightings=with_sightings)
-    say(f"forgot {name}")
+    if not yes:
+        for line in seen_of(library, name).before() if with_sightings else ():
+            say(line)
+        if not confirmed(f"Erase {name} for good?", "nothing was erased", "erases"):
+            ctx.exit(1)
+    seen = library.forget(name, with_sightings=with_sightings)
+    if seen is None:
+        say(f"forgot {name}")
+        return
+    say(f"forgot {name}, and the stored pictures of {counted(len(seen.accepted), 'track')}")
+    for line in seen.after():
+        say(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -12,16 +12,17 @@ from pathlib import Path
 import click
 
 from panorama.answer_pictures import AnswerPictures
-from panorama.cli.common import confirmed, opened, say, size
+from panorama.cli.common import confirmed, opened, say, size, uris_of
 from panorama.cli.limits import kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError
 from panorama.library import Library
 from panorama.lines import counted, one_line
-from panorama.page.document import MOST, check_page_suffix, write_page
-from panorama.picture_files import check_picture_suffix
+from panorama.page.document import MOST, check_page, write_page
+from panorama.picture_files import check_picture
 from panorama.query.relations import Limits
 from panorama.query.result import Result
+from panorama.store.outputs import check_output, refuse_own_files
 
 
 class SqlCommand(click.Command):
@@ -95,12 +96,11 @@ def query_command(
         raise click.UsageError(f"--json and --format {form} are two things; give one of them")
     out = None if out == "-" else out
     form = _format("json" if as_json else form, out)
-    if sheet is not None:
-        check_picture_suffix(Path(sheet))
-    if page is not None:
-        check_page_suffix(Path(page))
     limits = Limits(seconds=timeout, memory=memory)
+    _check_outputs(out, sheet, page, clips)
     library = opened(ctx)
+    if out or sheet or page:
+        _check_outputs(out, sheet, page, clips, uris_of(library))
     if not (yes or _may_erase(asked)):
         ctx.exit(1)
     for number, result in enumerate(answers(library, asked, limits)):
@@ -122,6 +122,20 @@ def _may_erase(asked: Sequence[Statement]) -> bool:
     names = dict.fromkeys(name for statement in asked if (name := statement.erases) is not None)
     question = f"Erase {', '.join(map(one_line, names))} for good?"
     return not names or confirmed(question, "nothing was done", "erases")
+
+
+def _check_outputs(
+    out: str | None, sheet: str | None, page: str | None, clips: str | None, videos: Collection[str] = ()
+) -> None:
+    """Refuse, before a query runs, what would be written over something else; see `check_output`."""
+    if out is not None:
+        check_output(Path(out), what="rows", videos=videos)
+    if sheet is not None:
+        check_picture(Path(sheet), videos)
+    if page is not None:
+        check_page(Path(page), videos)
+    if clips is not None:
+        refuse_own_files(Path(clips))
 
 
 _OF_SEVERAL = r"\b(NOT[\s(]+entity|entity[\s)]+IS\s+NULL|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"

@@ -49,6 +49,11 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     return library
 
 
+def uris_of(library: Library) -> set[str]:
+    """Where the videos of a library lie, that nothing is written over them."""
+    return set(library.videos().column("uri").to_pylist())
+
+
 def say(text: str) -> None:
     """A line for people, on stderr."""
     click.echo(one_line(text), err=True)

@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from panorama.calibrate import PRECISION, calibrate, reset_calibration
-from panorama.calibration import write_calibration
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.calibration import check_calibration, write_calibration
+from panorama.cli.common import json_option, opened, print_rows, say, uris_of
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.models.base import Embedder, Proposer, network_facts
@@ -77,6 +77,8 @@ def calibrate_command(
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("one target sets the border: --precision or --recall")
+    if out is not None:
+        check_calibration(Path(out), uris_of(library))
     reports = calibrate(library, precision, slack, recall)
     for line in dict.fromkeys(line for r in reports for line in r.warnings):
         say(line)

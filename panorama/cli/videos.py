@@ -118,6 +118,9 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], yes: bool) -> No
     A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
     they are is said, and asked for a yes.
 
+    What was found in them leaves the disk with the first command that changes the library after ten minutes,
+    as `panorama compact`: until then queries may read it that began before.
+
     \b
     panorama remove gate/a.mp4 gate/b.mp4
     panorama remove "gate/*-night.mp4"

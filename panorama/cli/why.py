@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_rows, say
+from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
 from panorama.lines import clock, one_line
-from panorama.picture_files import check_picture_suffix
+from panorama.picture_files import check_picture
 from panorama.why import Why
 from panorama.why_picture import write_why
 
@@ -48,9 +48,10 @@ def why_command(
             "say in one way which track: VIDEO --at SECONDS or VIDEO --frame N, --track or --crop with"
             " the track_id or crop_id of a row"
         )
+    library = opened(ctx)
     if out is not None:
-        check_picture_suffix(Path(out))
-    why = opened(ctx).why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
+        check_picture(Path(out), uris_of(library))
+    why = library.why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
     if out is not None:  # first: who reads the text may leave early (`| head`)
         write_why(why, Path(out))
     if as_json:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_rows, say
+from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
 from panorama.store import EVERY_CAMERA, Zone
-from panorama.store.layout import whole_file
+from panorama.store.outputs import JSON, check_output, whole_file
 
 _camera_option = click.option("--camera", help="The camera. Default: every camera.")
 
@@ -106,10 +106,12 @@ def drop_command(ctx: click.Context, name: str, camera: str | None) -> None:
 @click.pass_context
 def export_command(ctx: click.Context, file: str | None) -> None:
     """Write all shapes as JSON, to FILE or to stdout; points are shares of the frame, 0 to 1."""
-    text = json.dumps(opened(ctx).zones.to_json(), indent=1, ensure_ascii=False)
+    library = opened(ctx)
+    text = json.dumps(library.zones.to_json(), indent=1, ensure_ascii=False)
     if file is None:
         click.echo(text)
         return
+    check_output(Path(file), JSON, what="a file of shapes", videos=uris_of(library))
     with whole_file(Path(file)) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
 

@@ -106,10 +106,11 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
         closing(store.marks()) as marks,
         PauseGate(marks) as gate,
     ):
-        store.sweep()
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
         # Large libraries search through an index: made here, so that no query has to wait for it.
-        SnapshotVectors(store, store.snapshot(), embedder).prepare(gate.wait)
+        snapshot = store.snapshot()
+        SnapshotVectors(store, snapshot, embedder).prepare(gate.wait)
+        store.drop_outdated(snapshot)
 
 
 @dataclass(frozen=True, slots=True)

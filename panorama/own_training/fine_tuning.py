@@ -117,8 +117,8 @@ def fine_tune(
         was held back, and model, None where the data did not help and none was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `split`, `start` cannot be trained, or what is to
-            be resumed was made of something else.
+        UsageError: there is too little to learn from, see `split`, `start` cannot be trained, what is to be
+            resumed was made of something else, or `out` lies among a library's own files.
     """
     out, start = Path(out), None if start is None else os.fspath(start)
     recipe = out / RECIPE_NAME

@@ -8,20 +8,19 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panorama.errors import UsageError
 from panorama.hit_frames import NoFrame, stamps_of
 from panorama.lines import clock, counted, one_line, shell_line, shell_word
 from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
-from panorama.store.layout import whole_file
+from panorama.store.outputs import check_output, whole_file
 from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:
@@ -66,10 +65,13 @@ class PageReport:
     warnings: tuple[str, ...] = ()
 
 
-def check_page_suffix(out: Path) -> None:
-    """Raise UsageError where the file's suffix is not that of a page."""
-    if out.suffix.lower() not in PAGE_SUFFIXES:
-        raise UsageError(f"a page is written as {', '.join(PAGE_SUFFIXES)}, got {out.name!r}")
+def check_page(out: Path, videos: Collection[str] = ()) -> None:
+    """Raise UsageError where the file's suffix is not that of a page, or where something else lies.
+
+    Args:
+        videos: uris of the library's videos.
+    """
+    check_output(out, PAGE_SUFFIXES, what="a page", videos=videos)
 
 
 def write_page(
@@ -92,14 +94,14 @@ def write_page(
         command: the words that call the command line on this library.
 
     Raises:
-        UsageError: its suffix is another.
+        UsageError: its suffix is another, or it is a video or a library's own file.
         QueryError: the answer has no video and time.
         LibraryWriteError: the file cannot be written.
     """
-    check_page_suffix(out)
-    tiles, hits, left_out = tiles_of(library, result, entity, most)
     videos = library.videos()
     paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
+    check_page(out, set(paths.values()))
+    tiles, hits, left_out = tiles_of(library, result, entity, most)
     warnings = replaced_remarks({tile.hit.video for tile in tiles}, videos)
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))

@@ -16,7 +16,7 @@ from panorama.lines import cells, counted, padded
 from panorama.query.beyond import to_pandas, with_durations
 from panorama.query.rows import Row, rows_of
 from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_value, shortener, shown_text
-from panorama.store.layout import whole_file
+from panorama.store.outputs import check_output, whole_file
 
 SHOWN_ROWS = 20
 
@@ -133,7 +133,7 @@ class Result:
             form: the format instead of that: csv, json, parquet, or table for text as it is printed.
 
         Raises:
-            UsageError: another suffix or format, or no such folder.
+            UsageError: another suffix or format, or no such folder; or it is a library's own file.
             LibraryWriteError: the disk is full, or it may not be written there.
         """
         path = Path(path)
@@ -146,6 +146,7 @@ class Result:
         writer = (writers | {"table": self._write_table}).get(form or suffix)
         if writer is None:
             raise UsageError(f"a result is written as {', '.join(writers)} or table, got {form!r}")
+        check_output(path, what="rows")
         with whole_file(path) as partial:
             writer(partial)
         return path

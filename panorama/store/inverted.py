@@ -23,6 +23,7 @@ from panorama.store.inverted_codes import Codes
 from panorama.store.inverted_training import PIECE_ROWS, nearest_lists, trained
 from panorama.store.layout import write_atomically
 from panorama.store.locks import held
+from panorama.store.vector_cache import ROW
 from panorama.store.vector_table import VectorTable
 
 PQ_ROWS = 16_000_000
@@ -45,9 +46,6 @@ FIRST_LISTS = 4
 
 FIRST_SHARE = 0.1
 """It gives up where this share of the lists holds fewer."""
-
-ROW = np.dtype([("crop_id", np.int64), ("print", np.uint64)])
-"""What a code is known by: the crop, and the vector (see `prints_of`)."""
 
 SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64

@@ -1,15 +1,13 @@
-"""Where a library's files lie: a directory enters, paths and lock names leave; and files written whole."""
+"""Where a library's files lie: a directory enters, paths and lock names leave."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from panorama.errors import LibraryWriteError
-from panorama.store.catalog import Catalog
+from panorama.store.catalog import CATALOG_NAME, Catalog
 from panorama.store.schema import TABLES
 
 FOLDERS = DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
@@ -49,6 +47,14 @@ class Place:
             folder.mkdir(parents=True, exist_ok=True)
 
 
+def own_files(path: Path) -> tuple[str, ...]:
+    """The names in a folder that are a library's, none where there is no library."""
+    with suppress(OSError):
+        if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
+            return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
+    return ()
+
+
 def token_of(file_name: str) -> str:
     """The writer that a data file, finished or not, belongs to."""
     return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
@@ -84,31 +90,3 @@ def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = T
         raise
     if durable:
         sync_folder(path.parent)
-
-
-@contextmanager
-def whole_file(out: Path) -> Iterator[Path]:
-    """Where to write what becomes `out`, a file for users; until all of it is there what was there stays.
-
-    Its folder is made. Nobody waits for the disk.
-
-    Raises:
-        LibraryWriteError: the file cannot be written.
-    """
-    if out.name == "":
-        raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
-    if out.is_symlink():
-        out = out.resolve()  # as the shell does: what the link leads to is written, and the link stays
-    partial = out.with_name(f".{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if out.exists() and not (out.is_file() or out.is_dir()):
-            yield out  # a device or a pipe: a file in its place would be the end of it
-            return
-        yield partial
-        partial.replace(out)
-    except OSError as exc:
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
-    finally:
-        with suppress(OSError):  # the folder may be none
-            partial.unlink(missing_ok=True)

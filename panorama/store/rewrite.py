@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.store import sightings
+from panorama.errors import LibraryDamaged, LibraryWriteError
+from panorama.store import index_files, sightings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
@@ -40,7 +41,9 @@ _RETIRE = "UPDATE files SET retired_version = :version, retired_at = :at WHERE f
 _ERASE_RETIRED = f"""
 UPDATE files SET retired_at = {ERASED}
 WHERE retired_version IS NOT NULL
-AND file_id IN (SELECT file_id FROM file_segments WHERE segment_id IN :segments)
+AND file_id IN (
+    SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
+    WHERE s.state <> 'live' OR fs.segment_id IN :segments)
 """
 _UNLIST = "DELETE FROM files WHERE file_id IN :files"
 _RECOUNT = """
@@ -100,27 +103,51 @@ def compact(
     return replaced
 
 
-def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
-    """Rewrite files without the crops and embeddings of some tracks.
+def drop_dead(place: Place) -> None:
+    """Rewrite files without rows of segments that are not live, so that no query reads them any more.
 
-    The old files are deleted at once, whoever reads them, and so is everything in index/.
+    The old files go when no reader can hold them (see `sweep`); what index/ holds of such rows goes at once.
+
+    Raises:
+        LibraryWriteError: a file cannot be written, or not be read, so that it keeps such rows.
+    """
+    try:
+        with write_errors(place.root), held(place.locks / "maintenance.lock"):
+            index_files.drop_gone(place)
+            for source in _sources(place):
+                if source.dead:
+                    _swap(place, [source], None, erase=False)
+    except (LibraryDamaged, LibraryWriteError) as exc:
+        raise LibraryWriteError(
+            f"the videos are taken out, but files that also hold others keep their rows: {exc};"
+            " then: panorama compact"
+        ) from exc
+
+
+def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
+    """Rewrite files without the crops and embeddings of some tracks, and without rows that are not live.
+
+    Nobody can tell any more what is to be seen in segments that are not live: where a thing is forgotten, all
+    of them go. The old files are deleted at once, whoever reads them, and so is everything in index/.
     """
     tracks = np.unique(track_ids)
     holders = {int(s) for s in (tracks >> 32)}
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
         for source in _sources(place):
-            if source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live):
-                while not _swap(place, [source], tracks, erase=True):
-                    current = [s for s in _sources(place) if s.file_id == source.file_id]
-                    if not current:  # replaced meanwhile by a commit, which retired it
-                        break
-                    source = current[0]
-        # What compaction retired, and no sweep has deleted yet, holds the same rows.
+            seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
+            if not seen and not source.dead:
+                continue
+            while not _swap(place, [source], tracks if seen else None, erase=True):
+                current = [s for s in _sources(place) if s.file_id == source.file_id]
+                if not current:  # replaced meanwhile by a commit, which retired it
+                    break
+                source = current[0]
+        # What was retired, and no sweep has deleted yet, holds the same rows or those of before.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders))
             sightings.clear(tx)  # they name tracks that are gone
         sweep(place)
-        _clear_index(place)
+        index_files.clear(place)
 
 
 def _sources(place: Place) -> list[Source]:
@@ -254,11 +281,3 @@ class _Reader:
         if self._file is not None:
             self._file.close()
             self._file, self._group = None, None
-
-
-def _clear_index(place: Place) -> None:
-    for path in sorted(place.index.rglob("*"), reverse=True):
-        if path.is_dir():
-            path.rmdir()
-        else:
-            path.unlink(missing_ok=True)

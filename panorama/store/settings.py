@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,11 @@ ON CONFLICT (hash) DO UPDATE SET name = excluded.name
 """
 _MODELS = "SELECT hash, name, kind, dim, exits FROM models ORDER BY name, hash"
 _AUDIT = "INSERT INTO audit (at, action, subject_hash, detail) VALUES (:at, :action, :subject, :detail)"
+_SALTED = "salted:"
+_SALT_OLD = f"""
+UPDATE audit SET subject_hash = '{_SALTED}' || lower(hex(randomblob(32)))
+WHERE subject_hash NOT LIKE '{_SALTED}%'
+"""
 _AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
 
 
@@ -39,7 +45,7 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """What was erased, when; the name only as its SHA-256."""
+    """What was erased, when; of the name a hash that tells rows apart and that no guess can be tested by."""
 
     at_unix: float
     action: str
@@ -78,9 +84,13 @@ def models(tx: Transaction) -> list[ModelRow]:
 
 
 def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
-    """Record an erasure; of the subject only a hash is kept."""
-    digest = hashlib.sha256(subject.encode()).hexdigest()
-    tx.run(_AUDIT, at=time.time(), action=action, subject=digest, detail=detail)
+    """Record an erasure; of the subject only a hash with a salt that is kept nowhere.
+
+    Without the salt, whoever has the library could try names. Rows of earlier versions have none and get it.
+    """
+    tx.run(_SALT_OLD)
+    digest = hashlib.sha256(os.urandom(32) + subject.encode()).hexdigest()
+    tx.run(_AUDIT, at=time.time(), action=action, subject=f"{_SALTED}{digest}", detail=detail)
 
 
 def audit_rows(tx: Transaction) -> list[AuditRow]:

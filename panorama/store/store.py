@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
+from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, LibraryWriteError, UsageError
 from panorama.lines import shell_word
 from panorama.store import (
     album,
     crops,
+    index_files,
     lost,
     priority,
     recorded,
@@ -132,14 +133,6 @@ class Store:
         return True  # one that may not be looked into: opening it says so
 
     @staticmethod
-    def own_files(path: Path) -> tuple[str, ...]:
-        """The names in a folder that are a library's, none where there is no library."""
-        with contextlib.suppress(PermissionError):
-            if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
-                return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
-        return ()
-
-    @staticmethod
     def is_taken(path: Path) -> bool:
         """Whether something other than a library is at `path`, so that none can be made there.
 
@@ -152,6 +145,15 @@ class Store:
     def path(self) -> Path:
         """The library's directory."""
         return self._place.root
+
+    @property
+    def _changing(self) -> Place:
+        """The library, about to be changed: what was taken out before goes first, if its time has come."""
+        if self._place.catalog.writable and sweep.is_due(self._place):
+            self._snapshots.forget()
+            with contextlib.suppress(LibraryWriteError):  # the next one tries again, and `compact` tells it
+                sweep.sweep_retired(self._place)
+        return self._place
 
     def close(self) -> None:
         """Let go of the library; snapshots already taken stay usable."""
@@ -242,7 +244,7 @@ class Store:
         """
         if not changes:
             return 0
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             return recorded.put(tx, changes, known)
 
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
@@ -250,18 +252,19 @@ class Store:
         return SegmentWriter(self._place, content_hash, settings_hash)
 
     def remove_videos(self, names: Sequence[str]) -> None:
-        """Take videos out, all or none; their bytes go with a later sweep.
+        """Take videos out, all or none; their bytes go with the first change after `sweep.GRACE_SECONDS`.
 
         Raises:
             UnknownVideo: there is none of one of these names.
         """
         if not names:
             return
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             for name in names:
                 videos.delete_video(tx, name)
             videos.retire_unused(tx, tx.bump("data"))
             sightings.clear(tx)
+        rewrite.drop_dead(self._place)
 
     # -- reading
 
@@ -286,13 +289,13 @@ class Store:
 
     def add_exemplars(self, entity: str, items: Sequence[NewExemplar]) -> list[int]:
         """Register pictures, creating the entity if it is new; their ids."""
-        return album.add_exemplars(self._place, entity, items)
+        return album.add_exemplars(self._changing, entity, items)
 
     def add_album(
         self, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
     ) -> list[list[int]]:
         """Register pictures of several entities, all or none; their ids."""
-        return album.add_album(self._place, entries, category)
+        return album.add_album(self._changing, entries, category)
 
     def entities(self) -> list[str]:
         """All names, sorted."""
@@ -311,29 +314,29 @@ class Store:
 
     def rename_entity(self, entity: str, new: str) -> None:
         """Give an entity another name."""
-        album.rename_entity(self._place, entity, new)
+        album.rename_entity(self._changing, entity, new)
 
     def set_category(self, entity: str, category: bool) -> None:
         """Say whether an entity stands for any of its kind, or for one individual."""
-        album.set_category(self._place, entity, category)
+        album.set_category(self._changing, entity, category)
 
     def remove_exemplar(self, exemplar_id: int) -> None:
         """Unregister one picture."""
-        album.remove_exemplar(self._place, exemplar_id)
+        album.remove_exemplar(self._changing, exemplar_id)
 
     def drop_entity(self, entity: str) -> None:
         """Unregister an entity."""
-        album.drop_entity(self._place, entity)
+        album.drop_entity(self._changing, entity)
 
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
-        """Erase an entity, its bytes too; with `track_ids` also the crops and vectors of those tracks."""
+        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live."""
         with self._place.catalog.read() as tx:
             album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
         detail = "exemplars"
-        if track_ids is not None and len(track_ids):
+        if track_ids is not None:
             rewrite.erase_tracks(self._place, track_ids)
             detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
-        album.forget_entity(self._place, entity, detail)
+        album.forget_entity(self._changing, entity, detail)
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
         """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
@@ -384,7 +387,7 @@ class Store:
 
     def put_zones(self, zones: Sequence[Zone]) -> None:
         """Store or replace named shapes of cameras, all or none."""
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             shapes.put_zones(tx, zones)
 
     def zones(self) -> tuple[Zone, ...]:
@@ -394,12 +397,12 @@ class Store:
 
     def drop_zone(self, camera: str, name: str) -> None:
         """Remove a named shape."""
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             shapes.drop_zone(tx, camera, name)
 
     def rename_zone(self, camera: str, name: str, new: str) -> None:
         """Give a named shape another name."""
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             shapes.rename_zone(tx, camera, name, new)
 
     def audit(self) -> list[AuditRow]:
@@ -433,17 +436,22 @@ class Store:
         self._snapshots.forget()
         return sweep.sweep(self._place, grace_seconds)
 
+    def drop_outdated(self, snapshot: Snapshot) -> None:
+        """Delete what was made of a snapshot in index/, where a video was removed meanwhile."""
+        index_files.drop_outdated(self._place, snapshot.live_segments)
+
     def compact(
         self,
         target_bytes: int = rewrite.TARGET_BYTES,
         least_files: int = 1,
         wait: Callable[[], None] = lambda: None,
     ) -> int:
-        """Merge small data files into large ones, `least_files` or more at a time; how many were replaced.
+        """Sweep, and merge small data files into large ones, `least_files` or more at a time; how many.
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
         """
+        self.sweep()
         return rewrite.compact(self._place, target_bytes, least_files, wait)
 
     def info(self) -> LibraryInfo:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from panorama.store import album
+from panorama.store import album, index_files
 from panorama.store.catalog import write_errors
 from panorama.store.layout import Place, token_of
 from panorama.store.locks import is_held, remove_dead
@@ -26,6 +26,7 @@ _START_SECONDS = 60.0
 
 _ALL_FILES = "SELECT path FROM files"
 _RETIRED = "SELECT file_id, path, retired_version, retired_at FROM files WHERE retired_version IS NOT NULL"
+_OVERDUE = "SELECT 1 FROM files WHERE retired_version IS NOT NULL AND retired_at <= :before LIMIT 1"
 _UNLIST = "DELETE FROM files WHERE file_id IN :files"
 _WRITING = "SELECT segment_id FROM segments WHERE state = 'writing' AND created_at < :before"
 _GIVE_UP = "UPDATE segments SET state = 'retired' WHERE state = 'writing' AND segment_id IN :segments"
@@ -57,6 +58,18 @@ def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
     return Swept(unlisted, retired, pictures)
 
 
+def is_due(place: Place) -> bool:
+    """Whether a file was retired so long ago that it may go; costs little, to be asked before each change."""
+    with place.catalog.read() as tx:
+        return tx.row(_OVERDUE, before=time.time() - GRACE_SECONDS) is not None
+
+
+def sweep_retired(place: Place, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete replaced files that no reader can hold, and what index/ holds of them; how many."""
+    with write_errors(place.root):
+        return _sweep_retired(place, grace_seconds)
+
+
 def _sweep_unlisted(place: Place) -> int:
     found = [path for table in TABLES for path in (place.data / table).iterdir()]
     # In this order: a writer that is alive when asked may commit later, one that is dead can not, and what it
@@ -83,6 +96,9 @@ def _sweep_retired(place: Place, grace_seconds: float) -> int:
     ]
     for row in ready:
         (place.root / row.path).unlink(missing_ok=True)
+    if ready:  # before they are unlisted: a sweep that is killed here is done again
+        # Codes stay: queries make none, and to make them for each video that is indexed anew takes long.
+        index_files.drop_gone(place, gone={row.file_id for row in ready}, codes=False)
     with place.catalog.write() as tx:
         if ready:
             tx.run(_UNLIST, files=[row.file_id for row in ready])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,8 @@ from panorama.store.snapshot import DataFile, Snapshot
 FORMAT = 4
 MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "prints", "vectors")
+ROW = np.dtype([("crop_id", np.int64), ("print", np.uint64)])
+"""What a vector is known by: the crop, and a number that is made of it (see `prints_of`)."""
 _COLUMNS = ["crop_id", "track_id", "vector"]
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
@@ -255,10 +257,8 @@ def _open(
     folder: Path, model_hash: str, exit: int, dim: int, seen: tuple[Manifest, Rows] | None = None
 ) -> tuple[Manifest, Rows] | None:
     """The cache, or None where there is none that can be trusted; `seen` where that is it still."""
-    try:
-        raw = json.loads((folder / MANIFEST).read_text())
-        manifest = Manifest(**{**raw, "parts": tuple(Part(**part) for part in raw["parts"])})
-    except (OSError, ValueError, TypeError, KeyError):
+    manifest = _manifest(folder)
+    if manifest is None:
         return None
     if seen is not None and seen[0] == manifest:
         return seen
@@ -269,6 +269,25 @@ def _open(
     except (OSError, ValueError):
         return None
     return (manifest, rows) if _checksum(rows) == manifest.check else None
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    try:
+        raw = json.loads((folder / MANIFEST).read_text())
+        return Manifest(**{**raw, "parts": tuple(Part(**part) for part in raw["parts"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_made_of(folder: Path, files: Collection[str]) -> bool:
+    """Whether all that a cache's files hold was taken from some data files, by name."""
+    held = {path.name: path.stat().st_size for path in folder.glob("g*.*")}
+    manifest = _manifest(folder)
+    if manifest is None:
+        return not held
+    widths = zip(_KINDS, (8, 8, 8, 4 * manifest.dim), strict=True)
+    counted = {f"g{manifest.generation}.{kind}": manifest.rows * width for kind, width in widths}
+    return held == counted and all(part.file in files for part in manifest.parts)
 
 
 def _map(folder: Path, manifest: Manifest) -> Rows:

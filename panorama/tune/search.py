@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -46,6 +45,7 @@ from panorama.tune.sample import (
     index_sample,
     loss_between,
 )
+from panorama.tune.scratch import scratch_folder
 from panorama.video import find_videos
 from panorama.worker.client import beside
 
@@ -104,12 +104,12 @@ def tune(
         tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
         embedder = library.embedder if library.exists else late_embedder()
         with (
-            tempfile.TemporaryDirectory(prefix="panorama-tune-") as folder,
+            scratch_folder() as folder,
             beside(library.proposer, embedder) as (proposer, embedder),
         ):
             networks = time_networks(proposer, embedder, decoded.pictures)
             review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
-            bench = _Bench(Path(folder), stretches, decoded, embedder, proposer, networks, review, tell)
+            bench = _Bench(folder, stretches, decoded, embedder, proposer, networks, review, tell)
             profile = bench.confirm(bench.choose(most_loss, least_speed))
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(

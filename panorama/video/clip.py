@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -55,10 +56,12 @@ def write_clip(
     path_out = Path(path_out)
     by_index = dict(boxes or {})
     by_pts = {pts: by_index.pop(index) for index, pts in (stamps or {}).items() if index in by_index}
-    partial = path_out.with_name(path_out.name + ".part")
+    # Of a name that nobody can foresee, and made for it: no link of others is followed.
+    partial = path_out.with_name(f".{uuid.uuid4().hex}.part")
     with open_video(path_in) as reader:
         first = reader.frame_at(start_seconds)
         try:
+            partial.touch(exist_ok=False)
             with av.open(f"file:{partial}", "w", format="mp4") as container:
                 count = _encode(reader, first, stop_seconds, container, by_index, by_pts)
             partial.replace(path_out)

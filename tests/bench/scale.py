@@ -36,7 +36,7 @@ from panorama.models.registry import late_embedder
 from panorama.query.decide import cohort_level, least_similarity
 from panorama.source import SnapshotVectors
 from panorama.store import Store
-from panorama.store.inverted import ROW
+from panorama.store.vector_cache import ROW
 
 RUNS = 15
 RANKS = {"rare": 5000, "usual": 500, "common": 0, "nobody": None}

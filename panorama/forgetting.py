@@ -1,0 +1,88 @@
+"""An entity that is to be forgotten enters; which tracks go with it, and which stay and what to do, leave."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.lines import counted
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+SHOWN_TRACKS = 20
+"""Of more tracks that stay, those that are most alike are named."""
+
+_ACCEPTED = "SELECT track_id FROM sightings WHERE entity = ?"
+_UNCERTAIN = "SELECT tracks WHERE entity = {name} AND band = 'uncertain'"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The tracks that were matched to an entity.
+
+    Attributes:
+        accepted: (A,) int64 ids of the tracks whose crops and vectors go with its sightings.
+        uncertain: (U,) int64 ids of those that may show it and stay, the most alike first.
+    """
+
+    name: str
+    accepted: NDArray[np.int64]
+    uncertain: NDArray[np.int64]
+
+    def before(self) -> list[str]:
+        """What is to be known before it is forgotten: which stay can still be asked by its name."""
+        lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} go with it"]
+        if len(self.uncertain):
+            register = shlex.join(["panorama", "register", self.name, "--track"])
+            lines.append(
+                f"{_of_uncertain(len(self.uncertain))}; see: {_asked(_uncertain_of(self.name))}. Where that"
+                f" shows it, say so first, {register} ID, and it goes, too"
+            )
+        return lines
+
+    def after(self) -> list[str]:
+        """What stays when it is forgotten, by numbers: its name means nothing any more."""
+        if not len(self.uncertain):
+            return []
+        shown = self.uncertain[:SHOWN_TRACKS]
+        most = "" if len(shown) == len(self.uncertain) else f", the {len(shown)} most alike"
+        ids = ", ".join(map(str, shown))
+        return [
+            f"{_of_uncertain(len(self.uncertain))}; see{most}:"
+            f" {_asked(f'SELECT * FROM tracks WHERE track_id IN ({ids})')}. Where that shows it, remove the"
+            " video (panorama remove VIDEO), or register the track (panorama register NAME --track ID) and"
+            " forget that with its sightings"
+        ]
+
+
+def seen_of(library: Library, name: str) -> Seen:
+    """The tracks that are matched to an entity, accepted and uncertain; UnknownEntity where there is none."""
+    entity = library.entity(name).name
+    accepted = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
+    found = library.query(_uncertain_of(entity))
+    uncertain = sorted(found, key=lambda row: -row["score"])
+    return Seen(
+        entity,
+        np.array(accepted, np.int64),
+        np.array([row["track_id"] for row in uncertain], np.int64),
+    )
+
+
+def _uncertain_of(name: str) -> str:
+    quoted = name.replace("'", "''")
+    return _UNCERTAIN.format(name=f"'{quoted}'")
+
+
+def _of_uncertain(number: int) -> str:
+    return counted(
+        number, "track is uncertain and keeps its pictures", "tracks are uncertain and keep their pictures"
+    )
+
+
+def _asked(sql: str) -> str:
+    return shlex.join(["panorama", "query", sql, "--sheet", "uncertain.jpg"])

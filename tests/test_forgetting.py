@@ -1,0 +1,86 @@
+"""What is said of the tracks that go with a thing, and of the uncertain ones that stay."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Ran
+from fakes import thing_picture, write_picture
+
+from panorama.forgetting import SHOWN_TRACKS, Seen
+from panorama.opening import open_library
+
+
+@pytest.fixture
+def doubtful(run: Callable[..., Ran], asked: Path) -> list[int]:
+    """An entity "Erika's car", mostly red with a green stripe: what is red is like it, but not for sure."""
+    mixed = thing_picture("red")
+    mixed[:, 51:] = thing_picture("green")[:, 51:]
+    run("register", "Erika's car", write_picture(asked / "mixed.png", mixed))
+    rows = run("query", "SELECT tracks WHERE entity = 'Erika''s car' AND band = 'uncertain'", "--json").json
+    return [row["track_id"] for row in sorted(rows, key=lambda row: -row["score"])]
+
+
+def said_query(text: str) -> str:
+    """The SQL of the one command that a text names."""
+    (command,) = re.findall(r"panorama query .*? --sheet uncertain\.jpg", text)
+    return shlex.split(command)[2]
+
+
+def test_forget_says_which_tracks_stay_and_how_they_are_seen(run, asked, doubtful, monkeypatch) -> None:
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    before = run("forget", "Erika's car", "--with-sightings")
+    count = len(doubtful)
+    assert before.status == 1 and "the stored pictures of 0 tracks go with it" in before.err
+    assert f"{count} tracks are uncertain and keep their pictures" in before.err
+    command = shlex.join(["panorama", "register", "Erika's car", "--track"])
+    assert f"{command} ID, and it goes, too" in before.err
+    shown = run("query", said_query(before.err), "--json").json
+    assert sorted(row["track_id"] for row in shown) == sorted(doubtful)
+
+    run("register", "Erika's car", "--track", doubtful[0])
+    done = run("forget", "Erika's car", "--with-sightings", "--yes")
+    sure = re.search(r"forgot Erika's car, and the stored pictures of (\d) tracks?\n", done.err)
+    assert done.status == 0 and sure is not None and int(sure[1]) >= 1
+    crops = run("query", f"SELECT count(*) AS n FROM crops WHERE track_id = {doubtful[0]}", "--json").json
+    assert crops == [{"n": 0}]
+
+
+def test_afterwards_the_tracks_that_stay_are_asked_for_by_number(run, asked, doubtful) -> None:
+    done = run("forget", "Erika's car", "--with-sightings", "--yes")
+    assert "forgot Erika's car, and the stored pictures of 0 tracks\n" in done.err
+    shown = run("query", said_query(done.err), "--json").json
+    assert sorted(row["track_id"] for row in shown) == sorted(doubtful)
+    assert "panorama remove VIDEO" in done.err
+    assert run("query", said_query(done.err), "--sheet", "uncertain.jpg").status == 0
+    assert (asked / "uncertain.jpg").exists()
+
+
+def test_forgetting_without_sightings_speaks_of_no_track(run, asked, doubtful) -> None:
+    assert run("forget", "Erika's car", "--yes").err == "forgot Erika's car\n"
+
+
+def test_the_statement_and_the_library_say_it_too(run, asked, doubtful) -> None:
+    with open_library(asked / "panorama-library") as library:
+        told = library.query("FORGET ENTITY 'Erika''s car' WITH SIGHTINGS").warnings
+        assert len(told) == 1 and f"{len(doubtful)} tracks are uncertain" in told[0]
+        seen = library.forget("red", with_sightings=True)
+        assert seen is not None and len(seen.accepted) > 0
+        assert library.forget("blue") is None
+
+
+def test_of_many_tracks_the_likeliest_are_named() -> None:
+    seen = Seen("cat", np.zeros(0, np.int64), np.arange(100, 100 + SHOWN_TRACKS + 5))
+    (text,) = seen.after()
+    assert text.startswith(
+        f"25 tracks are uncertain and keep their pictures; see, the {SHOWN_TRACKS} most alike:"
+    )
+    assert said_query(text).endswith("118, 119)")
+    (one,) = Seen("cat", np.zeros(0, np.int64), np.array([7])).after()
+    assert one.startswith("1 track is uncertain and keeps its pictures; see: panorama query")
+    assert Seen("cat", np.arange(3), np.zeros(0, np.int64)).after() == []
