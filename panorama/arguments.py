@@ -286,6 +286,7 @@ KINDS: dict[str, Kind] = {
     "find": _flag("find"),
     "category": _flag("category"),
     "look_alike": _flag("look_alike"),
+    "skip_gone": _flag("skip_gone"),
     "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", _are_ids),
     "seconds": Kind("a time is a finite number of seconds", _is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", _is_count, plain=int),

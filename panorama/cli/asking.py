@@ -110,7 +110,7 @@ def query_command(
             say(f"{uncertain} uncertain; see with: {shows_uncertain(asked[number].sql)}")
         told = _pictures(library, result, sheet, clips) if sheet or clips else ()
         if page:
-            _page(ctx, library, result, Path(page), page_hits, told)
+            _page(library, result, Path(page), page_hits, told)
 
 
 _OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
@@ -215,13 +215,9 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
     return pictures.warnings
 
 
-def _page(
-    ctx: click.Context, library: Library, result: Result, out: Path, most: int, told: Sequence[str]
-) -> None:
+def _page(library: Library, result: Result, out: Path, most: int, told: Sequence[str]) -> None:
     """Write a page; what was told before of its videos is not told twice."""
-    given = ctx.find_root().obj["library"]
-    command = ("panorama",) if given is None else ("panorama", "--library", str(given))
-    report = write_page(library, result, out, most=most, command=command)
+    report = write_page(library, result, out, most=most)
     for warning in report.warnings:
         if warning not in told:
             say(warning)
