@@ -305,6 +305,7 @@ KINDS: dict[str, Kind] = {
     "key": Kind("a setting's name is text", is_text),
     "value": Kind("a setting is what JSON can hold", _is_json),
     "camera": Kind("a camera is its name as text, see panorama videos", is_text),
+    "to": Kind("a camera is its name as text, see panorama videos", is_text),
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
@@ -325,6 +326,7 @@ KINDS |= {
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,
     "Zones.rename.new": SHAPE,
+    "Zones.move.name": SHAPE,
     "Zones.drop.name": SHAPE,
 }
 

@@ -25,7 +25,7 @@ from panorama.listed_videos import file_of, gone_remarks, names_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
-from panorama.zones import Zones
+from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
@@ -139,14 +139,15 @@ class Library(HeldOpen):
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
         self._forget_answers()  # they hold files that the sweep may want to delete
+        lost = self.zones.orphaned()
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
         report = index_found(
             self._store, proposer, self.embedder, found, settings, depth, recording, redo, hooks
         )
-        warnings = (*report.warnings, *gone_remarks(named, self.videos()))
-        return replace(report, embedded=report.embedded + embedded, warnings=warnings)
+        warnings = (*gone_remarks(named, self.videos()), *orphan_remarks(self.zones, lost))
+        return replace(report, embedded=report.embedded + embedded, warnings=(*report.warnings, *warnings))
 
     @property
     def recording(self) -> RecordingRule:

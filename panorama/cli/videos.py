@@ -12,6 +12,7 @@ from panorama.cli.recording import recording_options, recording_rule
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.listed_videos import GONE, Meant, meant, missing, replaced
+from panorama.zones import orphan_remarks
 
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""
@@ -79,10 +80,13 @@ def clock_command(
     rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
     if rule is not None or by_hand:
         chosen = _names(_meant(videos, library)) if videos else None
+        lost = library.zones.orphaned()
         report = library.date(chosen, recording=rule, start=at, zone=zone, first_start=first_at)
         for text in report.lines():
             say(text)
         say(f"{counted(report.changed, 'video')} changed")
+        for text in orphan_remarks(library.zones, lost):
+            say(text)
         return
     names = ["video", "camera", "start_clock", "time_zone", "time_from"]
     wanted = set(_names(_meant(videos, library)))
@@ -134,5 +138,8 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], yes: bool) -> No
         question = f"Take {counted(len(names), 'video')} out of the library?"
         if not confirmed(question, "nothing was taken out", "takes out"):
             ctx.exit(1)
+    lost = library.zones.orphaned()
     for name in library.remove_videos(names):
         say(f"removed {name}")
+    for text in orphan_remarks(library.zones, lost):
+        say(text)
