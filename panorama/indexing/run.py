@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -30,10 +30,12 @@ from panorama.video import (
     file_state,
     open_video,
 )
+from panorama.video.own_clips import is_own_clip
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""
+OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 KNOWN_CONTENT = "the same content is indexed already"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
@@ -92,7 +94,18 @@ def index_paths(
         outcomes = _Run(store, indexer, found, hooks, gate, claims, kept or Kept()).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
+    told = (*_clip_remarks(outcomes), *told)
     return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
+
+
+def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
+    """One line about the clips of Panorama's own that were found in folders: hits are no footage."""
+    clips = [outcome.path for outcome in outcomes if outcome.note == OWN_CLIP]
+    if not clips:
+        return ()
+    which = f"{clips[0]}{', ...' if clips[1:] else ''}"
+    many = counted(len(clips), "clip that Panorama wrote was", "clips that Panorama wrote were")
+    return (f"{many} passed over, {which}: to index one, name the file itself",)
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
@@ -220,6 +233,8 @@ class _Run:
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+        if not video.named and is_own_clip(video.path):
+            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import PanoramaError, UsageError
 from panorama.video.opening import open_video
+from panorama.video.own_clips import TAG
 from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
@@ -59,6 +60,7 @@ def write_clip(
         first = reader.frame_at(start_seconds)
         try:
             with av.open(f"file:{partial}", "w", format="mp4") as container:
+                container.metadata.update(TAG)
                 count = _encode(reader, first, stop_seconds, container, by_index, by_pts)
             partial.replace(path_out)
         except (OSError, av.FFmpegError) as exc:
