@@ -44,7 +44,7 @@ def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
     show = ("query", "SELECT moments WHERE entity = 'red' AND score >= 0", "--sheet", "hits.png")
     told = "the file of walk has changed since it was indexed"
     assert "changed" not in run(*show).err
-    assert "unchanged since it was indexed" in index(run, "v").err
+    assert "unchanged since they were indexed: 1 file," in index(run, "v").err
     (folder / "0.png").rename(folder / "aside")
     (folder / "2.png").rename(folder / "0.png")
     (folder / "aside").rename(folder / "2.png")
@@ -75,7 +75,7 @@ def test_a_folder_that_was_indexed_before_names_counted_is_looked_at_once_more(r
     assert "changed" not in run("videos").err
     assert "0 indexed, 1 skipped" in (first := index(run, "v").err)
     assert "the same content is indexed already" in first
-    assert "unchanged since it was indexed" in index(run, "v").err
+    assert "unchanged since they were indexed: 1 file," in index(run, "v").err
 
 
 def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):

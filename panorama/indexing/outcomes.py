@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from panorama.indexing.parcels import Progress
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
+UNCHANGED = "unchanged since it was indexed"
+OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
 @dataclass(frozen=True, slots=True)

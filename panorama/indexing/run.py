@@ -8,7 +8,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from panorama.errors import VideoError
-from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.indexing.outcomes import (
+    FAILED,
+    INDEXED,
+    OWN_CLIP,
+    SKIPPED,
+    UNCHANGED,
+    FileOutcome,
+    Hooks,
+    IndexReport,
+)
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.renames import follow_renames, row_of
@@ -35,7 +44,6 @@ from panorama.video.own_clips import is_own_clip
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""
-OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 KNOWN_CONTENT = "the same content is indexed already"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
@@ -222,7 +230,7 @@ class _Run:
         if known is not None and self._is_unchanged(known, state, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             if deeper or self._kept.holds(known.settings_hash, self._settings_hash, known.is_older):
-                note = KNOWN_CONTENT if uri in self._moved else "unchanged since it was indexed"
+                note = KNOWN_CONTENT if uri in self._moved else UNCHANGED
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
