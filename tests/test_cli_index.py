@@ -142,8 +142,8 @@ def test_index_tells_of_videos_that_are_gone_from_the_folder(run, tmp_path, monk
         one = "1 video that was indexed there is missing now, 1.mp4"
         assert f"{others if words == (tmp_path,) else one}: queries answer as before" in told
         assert (
-            told.count("missing") == 1
-            and "index a moved file where it is now, or `panorama remove` it" in told
+            told.count(" missing now, ") == 1
+            and "index a moved file where it is now, or take it out: `panorama remove --missing`" in told
         )
     assert "missing" not in run("index", "2.mp4").err
     for number in (0, 2, 3, 4, 5):
