@@ -399,9 +399,12 @@ def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tm
     (tmp_path / "v" / "gate" / "a.mp4").unlink()
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
     assert done.status == 0
-    assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clip written" in done.err
+    assert done.err.count("frame: gate/a.mp4") == 1 and "1 clip written" in done.err
     gone = "gate/a.mp4 is gone; if it was moved, index it where it is now\n"
-    assert f"  not drawn: {gone}" in done.err
+    assert f"  drawn without its frame: {gone}" in done.err and "not drawn" not in done.err
+    # What names nothing that the library has a picture of is left out, as before.
+    bare = run("query", "SELECT 'gate/a.mp4' AS video, 1.0 AS time", "--sheet", "hits.jpg")
+    assert f"0 of 1 hit drawn in hits.jpg\n  not drawn: {gone}" in bare.err
     (clip,) = [line for line in done.err.splitlines() if "not written: gate-a.mp4" in line]
     assert clip.endswith(f": {gone.strip()}")
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")

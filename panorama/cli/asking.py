@@ -207,6 +207,8 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
+        for failure in report.without_frame:
+            say(f"  drawn without its frame: {failure}")
     if clips:
         made = pictures.clips(Path(clips))
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
