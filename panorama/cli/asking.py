@@ -106,20 +106,30 @@ def query_command(
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
-            uncertain = counted(result.uncertain, "track is", "tracks are")
-            say(f"{uncertain} uncertain; see with: {shows_uncertain(asked[number].sql)}")
+            say(uncertain_told(result.uncertain, asked[number].sql))
         told = _pictures(library, result, sheet, clips) if sheet or clips else ()
         if page:
             _page(library, result, Path(page), page_hits, told)
 
 
+def uncertain_told(tracks: int, sql: str) -> str:
+    """How many tracks a statement left uncertain, and what shows them."""
+    advice = shows_uncertain(sql)
+    asks = _ASKS.search(re.sub(r"'[^']*'", "''", sql))
+    # What is counted are tracks, and whoever follows the advice may get fewer rows.
+    joined = advice.startswith("AND") and asks is not None and asks[1].lower() == "moments" and tracks > 1
+    fewer = ", and moments may join several of them" if joined else ""
+    return f"{counted(tracks, 'track is', 'tracks are')} uncertain{fewer}; see with: {advice}"
+
+
+_ASKS = re.compile(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", re.IGNORECASE)
 _OF_SEVERAL = r"\b(NOT[\s(]+entity|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 
 
 def shows_uncertain(sql: str) -> str:
     """What shows the tracks that a statement left uncertain."""
     words = re.sub(r"'[^']*'", "''", sql)
-    asks = re.search(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", words, re.IGNORECASE)
+    asks = _ASKS.search(words)
     alone = re.search(r"\bentity\b", words, re.IGNORECASE) and not re.search(
         _OF_SEVERAL, words, re.IGNORECASE
     )
