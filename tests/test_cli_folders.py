@@ -205,3 +205,8 @@ def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypat
     assert "1 indexed, 0 skipped" in index(run, clips[0]).err
     assert "2 clips that Panorama wrote" in index(run, "v").err
     assert len(run("videos", "--json").json) == 3
+    # Also where it is written anew, so that no row is left of a file that is no more.
+    run("query", sql.replace("red", "blue"), "--clips", "v/other")
+    (written,) = (asked / "v" / "other").iterdir()
+    written.replace(asked / clips[0])
+    assert "1 indexed" in index(run, "v").err and not run("videos").err

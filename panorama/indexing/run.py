@@ -241,7 +241,7 @@ class _Run:
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
-        if not video.named and is_own_clip(video.path):
+        if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
         ticket = _Ticket(number, video, row, started)

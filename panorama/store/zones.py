@@ -187,8 +187,9 @@ def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str
     """What to say of a shape whose cameras have no video; `known`: those that have one."""
     whose = ", ".join(map(repr, cameras))
     of = "camera" if len(cameras) == 1 else "cameras"
+    others = ", ".join(known) or "none"
     return (
-        f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {', '.join(known)};"
+        f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
         " to give it to another: panorama zones move --help"
     )
 
