@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from panorama.hit_clips import write_clips
 from panorama.hits import Drawn, Hit, hits_of
 from panorama.listed_videos import replaced_remarks
 from panorama.query.result import Result
+from panorama.registering import crops_taken
 from panorama.sheet import MOST, write_sheet
 from panorama.track_boxes import TrackBoxes
 
@@ -31,6 +36,8 @@ class AnswerPictures:
     warnings: tuple[str, ...]
     _paths: Mapping[str, str]
     _tracks: TrackBoxes
+    _started: Mapping[str, datetime]
+    _library: Library
 
     @classmethod
     def of(cls, library: Library, result: Result) -> AnswerPictures:
@@ -41,13 +48,25 @@ class AnswerPictures:
         """
         hits = hits_of(result.columns, result.arrow().to_pylist())
         videos = library.videos()
-        paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
+        rows = videos.to_pylist()
+        paths = {row["video"]: row["uri"] for row in rows}
+        started = {row["video"]: row["start_clock"] for row in rows if row["start_clock"] is not None}
         changed = replaced_remarks({hit.video for hit in hits}, videos)
-        return cls(hits, changed, paths, TrackBoxes.of(library))
+        return cls(hits, changed, paths, TrackBoxes.of(library), started, library)
 
     def sheet(self, out: Path, most: int | None = None) -> Drawn:
         """Write a contact sheet; see `panorama.sheet.write_sheet`."""
-        return self._told(write_sheet(self.hits, self._paths, out, most or MOST, self._tracks))
+        made = write_sheet(
+            self.hits, self._paths, out, most or MOST, self._tracks, self._started, self._stored
+        )
+        return self._told(made)
+
+    def _stored(self, hit: Hit) -> NDArray[np.uint8] | None:
+        """The picture that the library keeps of a hit, the best of its track; None where there is none."""
+        for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
+            if isinstance(number, int) and (row := crops_taken(self._library, kind, [number]).get(number)):
+                return self._library.crop(row["crop_id"])
+        return None
 
     def clips(self, folder: Path) -> Drawn:
         """Write clips; see `panorama.hit_clips.write_clips`."""

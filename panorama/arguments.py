@@ -292,6 +292,7 @@ KINDS: dict[str, Kind] = {
     "find": _flag("find"),
     "category": _flag("category"),
     "look_alike": _flag("look_alike"),
+    "skip_gone": _flag("skip_gone"),
     "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", _are_ids),
     "seconds": Kind("a time is a finite number of seconds", _is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", _is_count, plain=int),
@@ -311,6 +312,7 @@ KINDS: dict[str, Kind] = {
     "key": Kind("a setting's name is text", is_text),
     "value": Kind("a setting is what JSON can hold", _is_json),
     "camera": Kind("a camera is its name as text, see panorama videos", is_text),
+    "to": Kind("a camera is its name as text, see panorama videos", is_text),
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
@@ -331,6 +333,7 @@ KINDS |= {
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,
     "Zones.rename.new": SHAPE,
+    "Zones.move.name": SHAPE,
     "Zones.drop.name": SHAPE,
 }
 

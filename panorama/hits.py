@@ -138,9 +138,11 @@ class Drawn:
     Attributes:
         drawn: hits on a contact sheet, or clips.
         failed: what could not be shown, and why.
+        without_frame: why some are shown by a stored picture instead of their frame.
         warnings: remarks for people: whose files are no longer what was indexed.
     """
 
     drawn: int = 0
     failed: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
+    without_frame: list[str] = field(default_factory=list)

@@ -26,7 +26,7 @@ from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
-from panorama.zones import Zones
+from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
@@ -134,14 +134,15 @@ class Library(HeldOpen):
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
         self._forget_answers()  # they hold files that the sweep may want to delete
+        lost = self.zones.orphaned()
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
         report = index_found(
             self._store, proposer, self.embedder, found, settings, depth, recording, redo, hooks
         )
-        warnings = (*report.warnings, *gone_remarks(named, self.videos()))
-        return replace(report, embedded=report.embedded + embedded, warnings=warnings)
+        warnings = (*gone_remarks(named, self.videos()), *orphan_remarks(self.zones, lost))
+        return replace(report, embedded=report.embedded + embedded, warnings=(*report.warnings, *warnings))
 
     @property
     def recording(self) -> RecordingRule:
@@ -247,19 +248,20 @@ class Library(HeldOpen):
 
     def register_seen(
         self, name: str, *, track_ids: Ids = (), crop_ids: Ids = (),
-        look_alike: bool = False, category: bool | None = None,
+        look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
 
         Args:
             look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what
                 only resembles it is decided as before, unlike with look-alikes that are given as pictures.
+            skip_gone: leave out what is indexed anew or removed since, and say so in `Entity.warnings`.
 
         Raises:
-            UsageError: the library has no such track or crop.
+            UsageError: the library has no such track or crop; all of them are named.
         """
-        seen = registering.seen_pictures(self, track_ids, crop_ids)
-        given = registering.Given((), (), denied=seen) if look_alike else registering.Given(seen, ())
+        seen, told = registering.seen_pictures(self, track_ids, crop_ids, skip_gone)
+        given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
         return self._add({name: given}, category)[0]
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
@@ -274,12 +276,7 @@ class Library(HeldOpen):
             if not given.pictures and composed(name).strip() not in self._store.entities():
                 raise UsageError(f"{name!r} is new: give an example of it, not only what it is not")
         self._models.remember()
-        ready = {
-            name: registering.exemplars(given.pictures, self.embedder)
-            + registering.exemplars(given.rivals, self.embedder, negative=True)
-            + registering.exemplars(given.denied, self.embedder, denied=True)
-            for name, given in album.items()
-        }
+        ready = registering.ready_for(album, self.embedder)
         self._store.add_album(ready, category)
         unlike = vetting.remarks(self, ready)
         return [
@@ -428,8 +425,7 @@ class Library(HeldOpen):
         """
         from panorama.page.document import MOST, write_page
 
-        call = ("panorama", "--library", str(self.path))
-        return write_page(self, result, Path(out), entity=entity, most=most or MOST, command=call)
+        return write_page(self, result, Path(out), entity=entity, most=most or MOST)
 
     def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
         """Draw hits of an answer as a contact sheet, 24 if not told; of more, those that show the most.

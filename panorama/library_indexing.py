@@ -14,6 +14,7 @@ from panorama.models.base import Embedder, Proposer
 from panorama.store import Store
 from panorama.store.layout import own_files
 from panorama.video import Found, file_state, find_videos
+from panorama.video.own_clips import is_own_clip
 from panorama.worker.client import beside
 
 if TYPE_CHECKING:
@@ -78,12 +79,15 @@ def index_found(
 def _holds_new(store: Store, found: Found) -> bool:
     """Whether one of the first files is not as it was indexed, by its name, size and time.
 
-    It may be a copy, or no video after all: what becomes of it is decided by who reads it.
+    It may be a copy, or no video after all: what becomes of it is decided by who reads it. Clips that
+    Panorama wrote stay new, and no networks are loaded for them.
     """
     for video in found.videos[:LOOKED_AT]:
         with contextlib.suppress(VideoError, OSError, UnicodeError):
             known = store.known_file(str(video.path.resolve()))
             if known is None or (known.size, known.mtime_ns) != file_state(video.path):
+                if known is None and not video.named and is_own_clip(video.path):
+                    continue
                 return True
     return False
 

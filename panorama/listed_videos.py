@@ -18,7 +18,7 @@ from panorama.video import content_sample, file_state, is_gone
 
 GONE = (
     "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
-    " `panorama remove` it"
+    " take it out: `panorama remove --missing`"
 )
 """What it means that the file of a video is missing, and what to do."""
 BELOW = ("**", "*")
@@ -179,6 +179,42 @@ def missing(videos: pa.Table) -> list[bool]:
         videos: with the column uri.
     """
     return [is_gone(Path(uri)) for uri in videos.column("uri").to_pylist()]
+
+
+@dataclass(frozen=True, slots=True)
+class GoneRoot:
+    """A folder that was indexed and lacks files.
+
+    Attributes:
+        root: the folder; of a file that was named itself, the one that it lay in.
+        gone: the names of the videos whose files are missing.
+        left: how many other videos of it there are.
+    """
+
+    root: str
+    gone: tuple[str, ...]
+    left: int
+
+
+def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
+    """The videos whose files are gone, by the folders that were indexed.
+
+    Args:
+        videos: with the columns video and uri.
+    """
+    names, uris = (videos.column(name).to_pylist() for name in ("video", "uri"))
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for name, uri, absent in zip(names, uris, missing(videos), strict=True):
+        gone, left = found.setdefault(_root_of(name, uri), ([], []))
+        (gone if absent else left).append(name)
+    return [GoneRoot(root, tuple(gone), len(left)) for root, (gone, left) in found.items() if gone]
+
+
+def _root_of(name: str, uri: str) -> str:
+    """The folder that a video's name is told from; the file's own where names do not tell."""
+    path, depth = PurePath(uri), len(PurePath(name).parts)
+    told = path.parts[-depth:] == PurePath(name).parts and len(path.parts) > depth
+    return str(path.parents[depth - 1] if told else path.parent)
 
 
 def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:

@@ -198,23 +198,33 @@ def held_segment(store: Store, file: Path) -> int | None:
     return known.segment
 
 
-def seen_pictures(library: Library, track_ids: Ids, crop_ids: Ids) -> list[Picture]:
+def seen_pictures(
+    library: Library, track_ids: Ids, crop_ids: Ids, skip_gone: bool = False
+) -> tuple[list[Picture], tuple[str, ...]]:
     """The best stored crop of each track, and stored crops, in the order given.
 
+    Args:
+        skip_gone: leave out those that the library does not have, as long as one is left.
+
+    Returns:
+        The pictures, and a remark on what was left out.
+
     Raises:
-        UsageError: none is named, or the library has not one of them, or no crop of a track.
+        UsageError: none is named, or the library has not one of them, or no crop of a track; all are named.
     """
     if not len(track_ids) and not len(crop_ids):
         raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
-    chosen = []
+    chosen, gone = [], []
     for kind, ids in (("track", track_ids), ("crop", crop_ids)):
         rows = crops_taken(library, kind, [int(number) for number in ids])
-        for number in ids:
-            if int(number) not in rows:
-                stored = " with a stored crop" if kind == "track" else ""  # forgotten ones leave their track
-                raise UsageError(f"no {kind} {number}{stored}; a query over crops lists them")
-            chosen.append(rows[int(number)])
-    return [
+        chosen += [rows[int(number)] for number in ids if int(number) in rows]
+        gone += [(kind, int(number)) for number in ids if int(number) not in rows]
+    told = _told_of(library, gone)
+    if gone and not (skip_gone and chosen):
+        some = f"{len(chosen)} of {len(gone) + len(chosen)}"
+        rest = f"; --skip-gone (skip_gone=True) registers the rest, {some}" if chosen else ""
+        raise UsageError(told + rest)
+    pictures = [
         Picture(
             library.crop(row["crop_id"]),
             f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}",
@@ -222,6 +232,27 @@ def seen_pictures(library: Library, track_ids: Ids, crop_ids: Ids) -> list[Pictu
         )
         for row in chosen
     ]
+    return pictures, ((f"skipped {len(gone)} of {len(gone) + len(chosen)}: {told}",) if gone else ())
+
+
+def _told_of(library: Library, gone: Sequence[tuple[str, int]]) -> str:
+    """All of what the library does not have, and why; an older page names what was indexed anew since."""
+    live = set(library.snapshot().live_segments.tolist())
+    older = [(kind, number) for kind, number in gone if 0 < int(segment_of(number)) not in live]
+    others = [each for each in gone if each not in older]
+    told = [f"{_named(older)}: indexed anew or removed since; write the page, or ask, again"] if older else []
+    told += [f"{_named(others)}; a query over crops lists them"] if others else []
+    return "; ".join(told)
+
+
+def _named(ids: Sequence[tuple[str, int]]) -> str:
+    parts = []
+    # What is forgotten leaves its track without crops.
+    for kind, stored in (("track", " with a stored crop"), ("crop", "")):
+        numbers = [str(number) for of, number in ids if of == kind]
+        if numbers:
+            parts.append(f"no {kind}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}{stored}")
+    return " and ".join(parts)
 
 
 def _seen_at(row: Mapping[str, Any]) -> SeenAt:
@@ -267,6 +298,16 @@ def exemplars(
         )
         for i, (picture, jpeg) in enumerate(zip(pictures, jpegs, strict=True))
     ]
+
+
+def ready_for(album: Mapping[str, Given], embedder: Embedder) -> dict[str, list[NewExemplar]]:
+    """All exemplars of each entity, ready for the store."""
+    return {
+        name: exemplars(given.pictures, embedder)
+        + exemplars(given.rivals, embedder, negative=True)
+        + exemplars(given.denied, embedder, denied=True)
+        for name, given in album.items()
+    }
 
 
 def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import cv2
@@ -18,6 +19,8 @@ from panorama.picture_files import check_picture, write_picture
 from panorama.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
+CLOCK_HEIGHT = 15
+"""So much higher are captions where a time of day is known of one of the hits."""
 ACROSS = 4
 """Tiles in a row."""
 MOST = 24
@@ -58,6 +61,8 @@ def write_sheet(
     out: Path,
     limit: int = MOST,
     tracks: TrackBoxes | None = None,
+    started: Mapping[str, datetime] | None = None,
+    stored: Callable[[Hit], NDArray[np.uint8] | None] = lambda hit: None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
 
@@ -67,6 +72,8 @@ def write_sheet(
         out: picture file; its suffix says the format.
         tracks: tells the best view of a track, for hits that name one and bring no box, and which frame a
             number means in a damaged file.
+        started: video name -> local time of its first frame, where that is known.
+        stored: gives the picture that the library keeps of a hit whose frame cannot be read.
 
     Raises:
         UsageError: its suffix is that of no picture format, or it is a video or a library's own file.
@@ -78,24 +85,54 @@ def write_sheet(
     shown = _boxed(choose(timed, limit), tracks)
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
-    made = [found[number] for number in range(len(shown))]
-    tiles = [tile for tile in made if isinstance(tile, _Tile)]
-    report.drawn = len(tiles)
-    report.failed += dict.fromkeys(why.error for why in made if isinstance(why, NoFrame))
+    tiles = _tiles([(shown[n], found[n]) for n in range(len(shown))], stored, report)
     rows = max(1, -(-len(tiles) // ACROSS))
     used = min(ACROSS, max(1, len(tiles)))
     gap = 6
-    cell_height = TILE_HEIGHT + CAPTION_HEIGHT
+    clocks = [clocked(tile.hit, started or {}) for tile in tiles]
+    cell_height = TILE_HEIGHT + CAPTION_HEIGHT + (CLOCK_HEIGHT if any(clocks) else 0)
     sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
     for i, tile in enumerate(tiles):
         y, x = gap + (i // ACROSS) * (cell_height + gap), gap + (i % ACROSS) * (TILE_WIDTH + gap)
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
-        _caption(sheet, tile.hit, x, y + TILE_HEIGHT)
+        _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
     if not tiles:
         told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
         cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
     write_picture(sheet, out)
     return report
+
+
+def _tiles(
+    made: Sequence[tuple[Hit, _Tile | NoFrame]],
+    stored: Callable[[Hit], NDArray[np.uint8] | None],
+    report: Drawn,
+) -> list[_Tile]:
+    """The tiles, in order; of hits without a frame the stored picture, if there is one. All is reported."""
+    tiles = []
+    for hit, one in made:
+        kept = stored(hit) if isinstance(one, NoFrame) else None
+        if isinstance(one, _Tile):
+            tiles.append(one)
+        elif kept is not None:
+            tiles.append(_tile(replace(hit, box_xyxy=None), kept))
+            report.without_frame.append(one.error)
+        else:
+            report.failed.append(one.error)
+    report.drawn = len(tiles)
+    report.failed = list(dict.fromkeys(report.failed))
+    report.without_frame = list(dict.fromkeys(report.without_frame))
+    return tiles
+
+
+def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
+    """The local time of a hit, from its start to its end; '' where it is not known."""
+    if hit.video not in started:
+        return ""
+    first, last = (started[hit.video] + timedelta(seconds=s) for s in (hit.time_seconds, hit.last_seconds))
+    form = "%H:%M:%S" if first.date() == last.date() else "%Y-%m-%d %H:%M:%S"
+    end = "" if hit.end_seconds is None else f" - {last:{form}}"
+    return f"{first:%Y-%m-%d %H:%M:%S}{end}"
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
@@ -127,11 +164,12 @@ def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
     return _Tile(hit, tile)
 
 
-def _caption(sheet: NDArray[np.uint8], hit: Hit, x: int, y: int) -> None:
+def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int) -> None:
     end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
     lines = (
         (hit.entity, hit.sure(), 1 / 3, 14, 0.45, _INK),
         (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
+        ("", clock_text, 1.0, 29 + CLOCK_HEIGHT, 0.38, _DIM),
     )
     for name, facts, end_share, down, size, ink in lines:
         text = beside(one_line(name), facts, TILE_WIDTH - 8, size, end_share)

@@ -16,7 +16,7 @@ from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
 from panorama.picture_files import check_picture, write_picture
 from panorama.store import EVERY_CAMERA, Zone
-from panorama.store.zones import Point, of_camera
+from panorama.store.zones import Point, lost_shape, of_camera
 from panorama.video import is_gone, open_video
 
 if TYPE_CHECKING:
@@ -73,6 +73,29 @@ class Zones:
         """Give a shape another name; without a camera, that shape of all cameras that have it."""
         for where in self._cameras_of(name, camera):
             self._store.rename_zone(where, name, new)
+
+    def move(self, name: str, to: str, camera: str | None = None) -> None:
+        """Give a shape to another camera, as when a camera got another name.
+
+        Args:
+            to: a camera of the library, or EVERY_CAMERA.
+            camera: whose it is; needed where several have a shape of that name.
+
+        Raises:
+            UsageError: no such shape or camera, several shapes, or the camera has one of that name.
+        """
+        self._check_camera(to)
+        cameras = self._cameras_of(name, camera)
+        if len(cameras) > 1:
+            listed = ", ".join(of_camera(where) for where in cameras)
+            raise UsageError(f"{name!r} is a shape of {listed}; say with --camera which one is meant")
+        self._store.move_zone(cameras[0], name, to)
+
+    def orphaned(self) -> list[Zone]:
+        """The shapes of cameras of which the library holds no video."""
+        shapes = [zone for zone in self if zone.camera != EVERY_CAMERA]
+        cameras = self.cameras() if shapes else []
+        return [zone for zone in shapes if zone.camera not in cameras]
 
     def drop(self, name: str, camera: str | None = None) -> None:
         """Remove a shape; without a camera, from all cameras that have it."""
@@ -144,16 +167,17 @@ class Zones:
         if not chosen:
             raise UsageError(f"no video {video or ''} of {of_camera(camera or '')}; see panorama videos")
         if len({row["camera"] for row in chosen}) > 1 and camera is None:
-            cameras = ", ".join(repr(name) for name in self._cameras())
+            cameras = ", ".join(repr(name) for name in self.cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
         # Those whose files are gone are passed over where another one of the camera is there.
         return dict(next((row for row in chosen if not is_gone(Path(row["uri"]))), chosen[0]))
 
-    def _cameras(self) -> list[str]:
+    def cameras(self) -> list[str]:
+        """The cameras of the library's videos, sorted."""
         return sorted(set(self._videos().column("camera").to_pylist()))
 
     def _check_camera(self, camera: str) -> None:
-        cameras = self._cameras()
+        cameras = self.cameras()
         if camera != EVERY_CAMERA and camera not in cameras:
             raise UsageError(unknown("camera", camera, cameras, "panorama videos"))
 
@@ -173,6 +197,13 @@ class Zones:
                 "count in with --size WIDTHxHEIGHT, or give percentages: '10%,50% ...'"
             )
         return int(sizes[0][0]), int(sizes[0][1])
+
+
+def orphan_remarks(zones: Zones, before: Sequence[Zone] = ()) -> tuple[str, ...]:
+    """A line for each shape whose camera has no video, but for those that were so before."""
+    lost = [zone for zone in zones.orphaned() if zone not in before]
+    known = zones.cameras() if lost else []
+    return tuple(lost_shape(zone.kind, zone.name, [zone.camera], known) for zone in lost)
 
 
 def holding(shapes: Sequence[Zone], camera: str) -> list[Zone]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import cv2
@@ -10,6 +12,8 @@ from fakes import Thing, write_film
 
 import panorama
 from panorama.errors import QueryError, UsageError
+from panorama.hits import Hit
+from panorama.sheet import CLOCK_HEIGHT, clocked
 
 
 @pytest.fixture
@@ -39,6 +43,42 @@ def test_of_a_file_that_is_another_by_now_it_is_said(library: panorama.Library, 
         (warning,) = made.warnings
         assert warning.startswith("the file of yard/b.mp4 has changed since it was indexed")
         assert made.drawn == 2
+
+
+def test_of_a_file_that_is_gone_the_stored_picture_is_drawn(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Its hits were left out, though pages showed the picture that the library keeps of them."""
+    (tmp_path / "v" / "gate" / "a.mp4").unlink()
+    for sql in ("SELECT moments WHERE entity = 'red'", "SELECT crops WHERE entity = 'red'"):
+        answer = library.query(sql)
+        made = library.sheet(answer, tmp_path / "hits.png")
+        assert (made.drawn, made.failed) == (len(answer), [])
+        (told,) = made.without_frame
+        assert told.startswith("gate/a.mp4 is gone")
+        first = cv2.imread(str(tmp_path / "hits.png"))[6:206, 6:326]  # BGR
+        # Red all over, not a frame of it: that is grey around the thing.
+        assert first[90:110, 150:170, 2].min() > 150 > first[90:110, 150:170, 0].max()
+        assert not (first[..., 1] > 180).any()
+
+
+def test_captions_tell_the_time_of_day_where_it_is_known(library: panorama.Library, tmp_path: Path) -> None:
+    """Pages did, and sheets only the seconds since the start of a file."""
+    answer = library.query("SELECT moments WHERE entity = 'red'")
+    library.sheet(answer, tmp_path / "hits.png")
+    without = cv2.imread(str(tmp_path / "hits.png"))
+    library.date(["gate/a.mp4"], start="2026-03-01 23:59:59", zone="Europe/Berlin")
+    library.sheet(answer, tmp_path / "hits.png")
+    sheet = cv2.imread(str(tmp_path / "hits.png"))
+    assert sheet.shape[0] == without.shape[0] + CLOCK_HEIGHT
+    below = [sheet[206 + 33 : 206 + 33 + CLOCK_HEIGHT, x : x + 320].max() for x in (6, 332)]
+    assert [bright > 100 for bright in below] == [row.video == "gate/a.mp4" for row in answer]
+    started = {"a": datetime(2026, 3, 1, 23, 59, 58)}
+    hit = Hit("a", 1.0, "red", None, None)
+    assert clocked(hit, started) == "2026-03-01 23:59:59"
+    assert clocked(replace(hit, end_seconds=1.5), started) == "2026-03-01 23:59:59 - 23:59:59"
+    assert clocked(replace(hit, end_seconds=3.0), started) == "2026-03-01 23:59:59 - 2026-03-02 00:00:01"
+    assert clocked(replace(hit, video="b"), started) == ""
 
 
 def test_what_cannot_be_drawn_is_refused(library: panorama.Library, tmp_path: Path) -> None:

@@ -299,8 +299,10 @@ def kinds(run):
 
 
 def test_the_command_line_says_which_kind_an_entity_is_and_changes_it(run, reds) -> None:
-    assert run("register", "paint", "red.png", "--category").err == "paint, a category: 1 example\n"
-    assert run("register", "van", "red.png").err == "van: 1 example\n"
+    assert (
+        run("register", "paint", "red.png", "--category").err == "new entity paint, a category: 1 example\n"
+    )
+    assert run("register", "van", "red.png").err == "new entity van: 1 example\n"
     assert kinds(run) == {"paint": True, "van": False}
     assert run("entities").out.splitlines() == [
         "entity  exemplars  negatives  category",
@@ -321,7 +323,7 @@ def test_the_command_line_says_which_kind_an_entity_is_and_changes_it(run, reds)
     assert unknown.status == 1 and "Did you mean 'van'" in unknown.err
     (reds / "album" / "sky").mkdir(parents=True)
     (reds / "blue.png").rename(reds / "album" / "sky" / "1.png")
-    assert run("register", "--album", "album", "--category").err == "sky, a category: 1 example\n"
+    assert run("register", "--album", "album", "--category").err == "new entity sky, a category: 1 example\n"
 
 
 def test_sql_says_it_too_and_answers_change_with_it(run, reds) -> None:

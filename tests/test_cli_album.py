@@ -43,9 +43,9 @@ def test_files_folders_and_globs_are_examples_and_the_same_picture_counts_once(r
     write_album(indexed / "album", "red", "blue")
     done = run("register", "thing", "red.png", "album/blue", "gr*.png", "album/red/one.png")
     assert done.status == 0
-    assert done.err == "thing: 3 examples\n"
+    assert done.err == "new entity thing: 3 examples\n"
     assert (done.out, entities(run)) == ("", {"thing": (3, 0)})
-    run("register", "thing", "red.png")
+    assert run("register", "thing", "red.png").err == "thing: 3 examples\n"
     assert entities(run) == {"thing": (3, 0)}
 
 
@@ -62,13 +62,15 @@ def test_what_is_left_out_of_a_folder_is_said_with_why(run, indexed):
     )
     done = run("register", "van", "phone/red", "--not", "phone/blue")
     more = "1 subfolder (name it as well, if it is meant)"
-    assert done.err == f"van: 1 example and 1 look-alike\nleft out of phone/red: {why}, {more}\n"
+    assert done.err == f"new entity van: 1 example and 1 look-alike\nleft out of phone/red: {why}, {more}\n"
     told = run("query", "ALTER ENTITY 'van' ADD 'phone/red'").err
     assert "left out of" in told and f"phone/red: {why}, {more}" in told
     (indexed / "phone" / "red" / "more").rename(indexed / "phone" / "red" / "not")
     (indexed / "phone" / "red" / "not" / "x.dng").write_bytes(b"")
     told = run("register", "--album", "phone").err
-    assert told.startswith("blue: 1 example\nred: 1 example\nleft out of phone/red: " + why + "\nleft out of")
+    assert told.startswith(
+        f"new entity blue: 1 example\nnew entity red: 1 example\nleft out of phone/red: {why}\nleft out of"
+    )
     assert told.endswith("phone/red/not: 1 .dng (cannot be read: save as JPEG or PNG)\n")
     (indexed / "phone" / "red" / "one.png").unlink()
     assert "holds no image" in run("register", "van", "phone/red").err
@@ -80,7 +82,7 @@ def test_kinds_of_pictures_that_browsers_save_count_in_a_folder(run, indexed):
     (indexed / "saved").mkdir()
     (indexed / "red.png").rename(indexed / "saved" / "a.gif")  # what a file is its bytes say
     (indexed / "blue.png").rename(indexed / "saved" / "b.jfif")
-    assert run("register", "thing", "saved").err == "thing: 2 examples\n"
+    assert run("register", "thing", "saved").err == "new entity thing: 2 examples\n"
 
 
 def test_not_takes_all_images_that_follow_it(run, indexed):
@@ -157,7 +159,7 @@ def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
     track = "SELECT track_id FROM sightings WHERE entity = '{}'"
     red, blue = (run("query", track.format(name), "--json").json[0]["track_id"] for name in ("red", "blue"))
     crop = run("query", f"SELECT crop_id FROM crops WHERE track_id = {blue}", "--json").json[0]["crop_id"]
-    assert run("register", "van", "--track", str(red)).err == "van: 1 example\n"
+    assert run("register", "van", "--track", str(red)).err == "new entity van: 1 example\n"
     assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 denied\n"
     assert 28 <= seen(run, "van") <= 36
     yes, no = run("exemplars", "van", "--json").json
@@ -171,6 +173,9 @@ def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
         (["--crop", "5"], "no crop 5"),
         (["--track", str(red), "red.png"], "register images separately"),
         (["--track", str(red), "--box", "0,0,9,9"], "register images separately"),
+        (["--track", str(red), "--known"], "no entity 'x'."),
+        (["red.png", "--known"], "no entity 'x'."),
+        (["red.png", "--skip-gone"], "--skip-gone goes with --track and --crop"),
     ):
         done = run("register", "x", *words)
         assert done.status in (1, 2) and told in done.err

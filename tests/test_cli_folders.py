@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import sqlite3
 
+import av
 from fakes import Thing, scene, thing_picture, write_film, write_picture
 
+from panorama.indexing import run as run_module
 from panorama.store.migrations import CATEGORY
+from panorama.video.own_clips import is_own_clip
 
 FILM = [Thing("red", 5, 35)]
 
@@ -41,7 +44,7 @@ def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
     show = ("query", "SELECT moments WHERE entity = 'red' AND score >= 0", "--sheet", "hits.png")
     told = "the file of walk has changed since it was indexed"
     assert "changed" not in run(*show).err
-    assert "unchanged since it was indexed" in index(run, "v").err
+    assert "unchanged since they were indexed: 1 file," in index(run, "v").err
     (folder / "0.png").rename(folder / "aside")
     (folder / "2.png").rename(folder / "0.png")
     (folder / "aside").rename(folder / "2.png")
@@ -72,7 +75,7 @@ def test_a_folder_that_was_indexed_before_names_counted_is_looked_at_once_more(r
     assert "changed" not in run("videos").err
     assert "0 indexed, 1 skipped" in (first := index(run, "v").err)
     assert "the same content is indexed already" in first
-    assert "unchanged since it was indexed" in index(run, "v").err
+    assert "unchanged since they were indexed: 1 file," in index(run, "v").err
 
 
 def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
@@ -173,3 +176,37 @@ def test_another_library_in_a_folder_is_called_what_it_is(run, tmp_path):
     assert videos(run) == ["b.mp4"]
     shutil.rmtree(tmp_path / "old")
     assert "of Panorama" not in index(run, ".").err  # its own lies there
+
+
+def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypatch):
+    """Hits of a hit were found, at the camera 'hits' and at times that no camera had recorded."""
+    sql = "SELECT moments WHERE entity = 'red'"
+    told = run("query", sql, "--clips", "v/hits").err
+    clips = sorted(path.relative_to(asked).as_posix() for path in (asked / "v" / "hits").iterdir())
+    assert f"{len(clips)} clips written" in told and len(clips) == 2
+    with av.open(str(asked / clips[0])) as clip, av.open("v/hits/again.mp4", "w") as copy:
+        copy.metadata.update(clip.metadata)
+        stream = copy.add_stream_from_template(clip.streams.video[0])
+        for packet in clip.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                copy.mux(packet)
+    opened = []
+    monkeypatch.setattr(run_module, "is_own_clip", lambda path: opened.append(path) or is_own_clip(path))
+    done = index(run, "v")
+    assert "0 indexed, 5 skipped, 0 failed" in done.err and done.status == 0
+    assert (
+        "3 clips that Panorama wrote were passed over, v/hits/again.mp4, ...: to index one, name" in done.err
+    )
+    # What is known is not opened for it.
+    assert {path.parent.name for path in opened} == {"hits"}
+    assert {row["camera"] for row in run("videos", "--json").json} == {"gate", "yard"}
+    # A file that is named is meant, and stays when its folder is searched.
+    assert "1 indexed, 0 skipped" in index(run, clips[0]).err
+    assert "2 clips that Panorama wrote" in index(run, "v").err
+    assert len(run("videos", "--json").json) == 3
+    # Also where it is written anew, so that no row is left of a file that is no more.
+    run("query", sql.replace("red", "blue"), "--clips", "v/other")
+    (written,) = (asked / "v" / "other").iterdir()
+    written.replace(asked / clips[0])
+    assert "1 indexed" in index(run, "v").err and not run("videos").err

@@ -142,8 +142,8 @@ def test_index_tells_of_videos_that_are_gone_from_the_folder(run, tmp_path, monk
         one = "1 video that was indexed there is missing now, 1.mp4"
         assert f"{others if words == (tmp_path,) else one}: queries answer as before" in told
         assert (
-            told.count("missing") == 1
-            and "index a moved file where it is now, or `panorama remove` it" in told
+            told.count(" missing now, ") == 1
+            and "index a moved file where it is now, or take it out: `panorama remove --missing`" in told
         )
     assert "missing" not in run("index", "2.mp4").err
     for number in (0, 2, 3, 4, 5):
@@ -195,7 +195,7 @@ def test_nothing_to_index_makes_no_library(run, tmp_path):
 def test_indexing_again_skips_and_a_changed_file_is_replaced(run, tmp_path):
     film = write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
-    again = index(run, "a.mp4").err
+    again = index(run, "a.mp4", "-v").err
     assert "skipped  a.mp4: unchanged since it was indexed\n" in again
     assert "0 indexed, 1 skipped" in again and "real time" not in again
     write_film(film, FILM, frames=25)
@@ -269,6 +269,28 @@ def test_speed_is_told_of_all_files_together(run, tmp_path):
     ]  # fmt: skip
     found = re.fullmatch(r"80 frames in (\S+) s: (\d+) frames/s, (\S+)x real time", told[-1])
     assert found and float(found[1]) > 0 and float(found[3]) > 0
+
+
+def test_unchanged_files_are_counted_and_others_told_each(run, tmp_path):
+    """A cron job that indexes an archive every night wrote a line for each of its thousands of files."""
+    for name, color in (("a", "red"), ("b", "blue"), ("c", "green")):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing(color, 5, 35)])
+    index(run, "v")
+    again = "0 indexed, 3 skipped, 0 failed\nunchanged since they were indexed: 3 files, which -v lists\n"
+    assert index(run, "v").err == again
+    assert index(run, "v", "-v").err.count("skipped  ") == 3
+    assert len(index(run, "v", "--json").out.splitlines()) == 3
+    # What there is to say of one is said.
+    index(run, "v/b.mp4", "--fps", "9")
+    shutil.copy(tmp_path / "v" / "a.mp4", tmp_path / "v" / "d.mp4")
+    told = index(run, "v").err
+    assert told.startswith(
+        "skipped  b.mp4: unchanged since it was indexed with other settings; --redo indexes it with those of"
+        " now\nskipped  d.mp4: the same content is indexed already\n0 indexed, 4 skipped, 0 failed\n"
+        "unchanged since they were indexed: 2 files"
+    )
+    (tmp_path / "v" / "c.mp4").write_bytes(b"no film")
+    assert "failed   " in index(run, "v").err
 
 
 def test_a_file_that_was_indexed_without_its_folder_is_told_to_keep_its_name(run, tmp_path):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
-from panorama.cli.asking import shows_uncertain
+from panorama.cli.asking import shows_uncertain, uncertain_told
 from panorama.query.result import Result
 from panorama.video import open_video
 
@@ -153,6 +153,17 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     assert told.endswith("see with: AND band = 'uncertain'\n")
     shown = run("query", "SELECT tracks WHERE band = 'uncertain'", "--json").json
     assert len([row for row in shown if row["entity"] == "mixed"]) == count
+
+
+def test_uncertain_tracks_are_not_taken_for_as_many_moments() -> None:
+    """36 tracks were told to be uncertain, and what was advised showed 11 rows."""
+    moments = "SELECT moments WHERE entity = 'SELECT tracks'"
+    joined = "3 tracks are uncertain, and moments may join several of them; see with: AND band = 'uncertain'"
+    assert uncertain_told(3, moments) == joined
+    assert uncertain_told(1, moments) == "1 track is uncertain; see with: AND band = 'uncertain'"
+    of_tracks = "3 tracks are uncertain; see with: SELECT tracks WHERE band = 'uncertain'"
+    assert uncertain_told(3, f"{moments} FOLLOWED BY entity = 'dog'") == of_tracks
+    assert "join" not in uncertain_told(3, "SELECT frames WHERE entity = 'SELECT moments'")
 
 
 def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
@@ -434,9 +445,12 @@ def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tm
     (tmp_path / "v" / "gate" / "a.mp4").unlink()
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
     assert done.status == 0
-    assert done.err.count("not drawn: gate/a.mp4") == 1 and "1 clip written" in done.err
+    assert done.err.count("frame: gate/a.mp4") == 1 and "1 clip written" in done.err
     gone = "gate/a.mp4 is gone; if it was moved, index it where it is now\n"
-    assert f"  not drawn: {gone}" in done.err
+    assert f"  drawn without its frame: {gone}" in done.err and "not drawn" not in done.err
+    # What names nothing that the library has a picture of is left out, as before.
+    bare = run("query", "SELECT 'gate/a.mp4' AS video, 1.0 AS time", "--sheet", "hits.jpg")
+    assert f"0 of 1 hit drawn in hits.jpg\n  not drawn: {gone}" in bare.err
     (clip,) = [line for line in done.err.splitlines() if "not written: gate-a.mp4" in line]
     assert clip.endswith(f": {gone.strip()}")
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")

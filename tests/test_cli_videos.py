@@ -63,6 +63,37 @@ def test_remove_says_what_a_pattern_takes_away_and_asks(
     assert (indexed / "x" / "gate" / "a.mp4").exists()
 
 
+def test_remove_missing_takes_out_what_is_gone_but_not_a_disk_that_is_not_mounted(
+    run: Callable[..., Any], indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder deletes its oldest files every night; each row had to be named."""
+    write_film(indexed / "disk" / "c.mp4", [Thing("blue", 0, 12)], frames=12)
+    run("index", "disk", "--model", "color-bands")
+    asked = answer(monkeypatch, "n")
+    assert run("remove", "--missing").err == "no file is missing; nothing was taken out\n"
+    for name in ("gate/a.mp4", "yard.mp4"):
+        (indexed / "x" / name).unlink()
+    kept = run("remove", "--missing")
+    assert kept.err == (
+        f"missing of {indexed / 'x'}: 2 of 4 videos\nto be taken out, with all that was found in them:\n"
+        "  gate/a.mp4\n  yard.mp4\nnothing was taken out\n"
+    )
+    assert (kept.status, len(asked), len(videos(run))) == (1, 1, 5)
+    (indexed / "disk").rename(indexed / "away")
+    (indexed / "disk").mkdir()  # where a disk is mounted there is an empty folder without it
+    answer(monkeypatch, "y")
+    refused = run("remove", "--missing")
+    assert refused.status == 2 and len(videos(run)) == 5
+    assert f"no video that was indexed from {indexed / 'disk'} is there: is its disk mounted?" in refused.err
+    # Those of one folder can be named, and only what is missing of it goes.
+    assert run("remove", "--missing", "x").err.endswith("removed gate/a.mp4\nremoved yard.mp4\n")
+    assert videos(run) == ["c.mp4", "gate/b.mp4", "shed.mp4"]
+    done = run("remove", "--missing", "--yes")
+    assert f"missing of {indexed / 'disk'}: 1 of 1 video; all of its videos are missing\n" in done.err
+    assert (done.status, videos(run)) == (0, ["gate/b.mp4", "shed.mp4"])
+    assert run("remove").status == 2
+
+
 def test_remove_takes_nothing_where_one_word_means_nothing(run: Callable[..., Any], indexed: Path) -> None:
     for wrong in ("yrad.*", "", "nowhere/"):
         done = run("remove", "gate", "yard.mp4", wrong, "--yes")

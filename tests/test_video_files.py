@@ -14,7 +14,7 @@ import pytest
 from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
-from panorama.store import Store
+from panorama.store.layout import own_files
 from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
@@ -184,7 +184,7 @@ def test_the_own_files_of_a_library_are_passed_over_and_footage_beside_them_is_n
     touch(tmp_path / "x" / "album" / "owl.jpg")  # of no library
 
     def find(path: Path) -> tuple[list[str], dict[str, int], dict[str, int], list[str]]:
-        found = find_videos([path, path], library_parts=Store.own_files)
+        found = find_videos([path, path], library_parts=own_files)
         return [v.name for v in found.videos], found.ignored, found.pictures, found.libraries
 
     library, album = str(tmp_path / "x" / "lib"), str(tmp_path / "x" / "album")
@@ -317,6 +317,58 @@ def test_clip_holds_the_interval_with_its_times(tmp_path: Path) -> None:
         assert reader.info.codec == "h264"
         assert [number_in(f.luma()) for f in frames] == [2, 3, 4, 5, 6]
         assert np.allclose([f.time_seconds for f in frames], np.array([0, 3, 4, 8, 9]) / 25, atol=1e-3)
+
+
+def sounding(path: Path, codec: str, rate: int) -> Path:
+    """Two seconds of numbered pictures, the second one with a tone."""
+    pictures = write_video(path.with_stem("pictures"), "libx264", frames=50)
+    with av.open(str(pictures.path)) as read, av.open(str(path), "w") as written:
+        video = written.add_stream_from_template(read.streams.video[0])
+        audio = written.add_stream(codec, rate=rate)
+        audio.codec_context.layout = "mono"
+        for packet in read.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = video
+                written.mux(packet)
+        times = np.arange(2 * rate) / rate
+        wave = (np.sin(times * 2000) * 9000 * (times >= 1)).astype(np.int16)[None]
+        frame = av.AudioFrame.from_ndarray(wave, format="s16", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
+        for part in av.AudioResampler(
+            audio.format, "mono", rate, frame_size=audio.frame_size or 800
+        ).resample(frame):
+            written.mux(audio.encode(part))
+        written.mux(audio.encode(None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "rate"),
+    [("a.mp4", "aac", 44_100), ("a.mkv", "pcm_s16le", 8_000), ("a.ts", "mp2", 48_000)],
+)
+def test_the_sound_of_a_clip_is_in_step_with_its_pictures(
+    tmp_path: Path, name: str, codec: str, rate: int
+) -> None:
+    """Clips were silent."""
+    source = sounding(tmp_path / name, codec, rate)
+    assert write_clip(source, 0.6, 1.6, tmp_path / "clip.mp4") == 25
+    with open_video(tmp_path / "clip.mp4") as reader:
+        assert [number_in(f.luma()) for f in reader.frames()] == list(range(15, 40))
+    loud = []
+    with av.open(str(tmp_path / "clip.mp4")) as clip:
+        for frame in clip.decode(audio=0):
+            heard = np.abs(frame.to_ndarray()[0]) > 0.1
+            loud += list(frame.time + np.flatnonzero(heard) / frame.sample_rate)
+    assert loud[0] == pytest.approx(0.4, abs=0.02) and loud[-1] == pytest.approx(1.0, abs=0.05)
+
+
+def test_what_is_silent_gives_a_clip_without_sound(tmp_path: Path) -> None:
+    folder = write_picture_folder(tmp_path / "walk", frames=4).path
+    short = write_video(tmp_path / "a.mp4", "libx264", frames=50, with_audio=True, audio_seconds=0.5).path
+    for source, start in ((folder, 0), (write_video(tmp_path / "b.mp4", "libx264").path, 0), (short, 1)):
+        write_clip(source, start, start + 0.5, tmp_path / "clip.mp4")
+        with av.open(str(tmp_path / "clip.mp4")) as clip:
+            assert [stream.type for stream in clip.streams] == ["video"]
 
 
 def test_clip_between_two_frames_shows_the_one_before(tmp_path: Path) -> None:

@@ -133,6 +133,46 @@ def test_a_name_that_is_taken_is_not_taken_twice(run: Any, indexed: Path) -> Non
     assert (done.status, "camera 'gate' has a zone 'door' already" in done.err) == (2, True)
 
 
+def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
+    run: Any, indexed: Path
+) -> None:
+    """It held for no video, and a query said that none satisfies _panorama.has_shape."""
+    write_picture(indexed / "red.png", thing_picture("red"))
+    run("register", "red", "red.png")
+    run("zones", "add", "till", "--camera", "gate", "--points", "0%,0% 100%,0% 100%,100% 0%,100%")
+    asked = "SELECT tracks WHERE entity = 'red' AND inside('till')"
+    assert len(run("query", asked, "--json").json) == 2
+    elsewhere = run("query", f"{asked} AND camera = 'yard'")
+    said = (
+        "satisfies camera = 'yard' AND 'till' is drawn for its camera; see: panorama videos, panorama zones"
+    )
+    assert said in elsewhere.err and "_panorama" not in elsewhere.err
+    told = "zone 'till' is of camera 'gate', of which no video is left; cameras: a, b, c"
+    assert told in run("clock", "--camera-from", "{camera}").err
+    assert told in run("zones").err and run("zones", "list", "--json").json[0]["name"] == "till"
+    in_vain = run("query", asked)
+    assert told in in_vain.err and "_panorama" not in in_vain.err and "(0 rows)" in in_vain.out
+    # Told once where it comes about, not in every night after that.
+    assert told not in run("index", ".").err + run("clock", "--camera-from", "{camera}").err
+
+    assert "no camera 'd'" in run("zones", "move", "till", "--to", "d").err
+    assert run("zones", "move", "till", "--to", "b").err == "till is now of camera 'b'\n"
+    assert len(run("query", asked, "--json").json) == 1
+    run("zones", "add", "till", "--camera", "c", "--points", "0,0 9,0 9,9")
+    several = run("zones", "move", "till", "--to", "a")
+    assert several.status == 2 and "camera 'b', camera 'c'; say with --camera" in several.err
+    taken = run("zones", "move", "till", "--to", "c", "--camera", "b")
+    assert taken.status == 2 and "camera 'c' has a zone 'till' already" in taken.err
+    assert run("zones", "move", "till", "--to", "", "--camera", "b").status == 0
+    assert {(z["camera"], z["name"]) for z in run("zones", "list", "--json").json} == {
+        ("", "till"),
+        ("c", "till"),
+    }
+    # One of every camera is nobody's.
+    gone = run("remove", "yard/c.mp4", "gate/a.mp4", "gate/b.mp4").err
+    assert "zone 'till' is of camera 'c'" in gone and gone.count("of which no video is left") == 1
+
+
 def test_an_export_comes_in_again_as_it_was(run: Any, indexed: Path) -> None:
     run("zones", "add", "lawn", "--camera", "gate", "--points", "0,60 160,60 160,119.5")
     run("zones", "add", "kerb", "--line", "--points", "0%,50% 33.3%,50%")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.entities import Entity
+from panorama.errors import UnknownEntity
 from panorama.forgetting import seen_of
+from panorama.library import Library
 from panorama.lines import counted
 from panorama.store import Exemplar
 
@@ -57,6 +59,8 @@ def described(entity: Entity) -> str:
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
 @click.option("--track", "tracks", type=int, multiple=True, help="Take what was seen: the track_id of a row.")
 @click.option("--crop", "crops", type=int, multiple=True, help="Take a stored crop: the crop_id of a row.")
+@click.option("--known", is_flag=True, help="Add to an entity that there is; make none.")
+@click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that the library no longer has.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
 @click.option(
     "--category/--instance", default=None, help="Any of a kind (a species), or one individual (the default)."
@@ -73,6 +77,8 @@ def register_command(
     seconds: float | None,
     tracks: tuple[int, ...],
     crops: tuple[int, ...],
+    known: bool,
+    skip_gone: bool,
     album: str | None,
     category: bool | None,
 ) -> None:
@@ -88,20 +94,24 @@ def register_command(
     panorama register zebra zebras/ --category
 
     Of --video, --not without an image makes a look-alike. Of --track and --crop it keeps out the track and
-    what could be a picture of it. --category says that the examples stand for any of their kind, so that what
+    what could be a picture of it. Pages name their entity with --known: where it was renamed or forgotten
+    since, it is not made anew. --category says that the examples stand for any of their kind, so that what
     is less alike counts, and many at once; without images it says so of an entity that there is.
     """
     denied = ctx.meta[NOT_THIS]
     _check_together(ctx.params, denied)
     library = opened(ctx)
+    there = {entity.name for entity in library.entities()}
     if album is not None:
         for entity in library.register_album(album, category=category):
-            _report(entity)
+            _report(entity, there)
         return
     assert name is not None
+    if known:
+        _check_known(library, name)
     if tracks or crops:
         entity = library.register_seen(
-            name, track_ids=tracks, crop_ids=crops, look_alike=denied, category=category
+            name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, category=category
         )
     elif video is not None and seconds is not None:
         entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=category)
@@ -109,7 +119,7 @@ def register_command(
         entity = library.set_category(name, category)
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find, category=category)
-    _report(entity)
+    _report(entity, there)
 
 
 def _check_together(given: Mapping[str, Any], denied: bool) -> None:
@@ -123,7 +133,7 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
     seen = given["tracks"] or given["crops"]
     pictures = given["images"] or given["unlike"] or given["find"]
     if given["album"] is not None:
-        if name or pictures or given["box"] or video or seen or denied:
+        if name or pictures or given["box"] or video or seen or denied or given["known"]:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         return
     if name is None:
@@ -136,14 +146,28 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         )
     if denied and not (video or seen):
         raise click.UsageError("--not needs at least one image, or --video, --track or --crop")
+    if given["skip_gone"] and not seen:
+        raise click.UsageError("--skip-gone goes with --track and --crop")
     if seen and (pictures or video or given["box"]):
         raise click.UsageError("--track and --crop take what was seen; register images separately")
     if video is not None and pictures:
         raise click.UsageError("--video takes one example from one frame; register images separately")
 
 
-def _report(entity: Entity) -> None:
-    say(described(entity))
+def _check_known(library: Library, name: str) -> None:
+    """UnknownEntity where there is none of that name, with near names and what may have become of it."""
+    try:
+        library.entity(name)
+    except UnknownEntity as exc:
+        raise UnknownEntity(
+            f"{exc}; it was renamed, dropped or forgotten since, and with --known none is made:"
+            " give its new name, or leave --known out"
+        ) from exc
+
+
+def _report(entity: Entity, there: Container[str]) -> None:
+    """Say what an entity has now, and whether it is none of those that were there before."""
+    say(described(entity) if entity.name in there else f"new entity {described(entity)}")
     for warning in entity.warnings:
         say(warning)
 

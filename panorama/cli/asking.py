@@ -110,11 +110,10 @@ def query_command(
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
-            uncertain = counted(result.uncertain, "track is", "tracks are")
-            say(f"{uncertain} uncertain; see with: {shows_uncertain(asked[number].sql)}")
+            say(uncertain_told(result.uncertain, asked[number].sql))
         told = _pictures(library, result, sheet, clips) if sheet or clips else ()
         if page:
-            _page(ctx, library, result, Path(page), page_hits, told)
+            _page(library, result, Path(page), page_hits, told)
 
 
 def _may_erase(asked: Sequence[Statement]) -> bool:
@@ -138,13 +137,24 @@ def _check_outputs(
         refuse_own_files(Path(clips))
 
 
+def uncertain_told(tracks: int, sql: str) -> str:
+    """How many tracks a statement left uncertain, and what shows them."""
+    advice = shows_uncertain(sql)
+    asks = _ASKS.search(re.sub(r"'[^']*'", "''", sql))
+    # What is counted are tracks, and whoever follows the advice may get fewer rows.
+    joined = advice.startswith("AND") and asks is not None and asks[1].lower() == "moments" and tracks > 1
+    fewer = ", and moments may join several of them" if joined else ""
+    return f"{counted(tracks, 'track is', 'tracks are')} uncertain{fewer}; see with: {advice}"
+
+
+_ASKS = re.compile(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", re.IGNORECASE)
 _OF_SEVERAL = r"\b(NOT[\s(]+entity|entity[\s)]+IS\s+NULL|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
 
 
 def shows_uncertain(sql: str) -> str:
     """What shows the tracks that a statement left uncertain."""
     words = re.sub(r"'[^']*'", "''", sql)
-    asks = re.search(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", words, re.IGNORECASE)
+    asks = _ASKS.search(words)
     alone = re.search(r"\bentity\b", words, re.IGNORECASE) and not re.search(
         _OF_SEVERAL, words, re.IGNORECASE
     )
@@ -232,6 +242,8 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
+        for failure in report.without_frame:
+            say(f"  drawn without its frame: {failure}")
     if clips:
         made = pictures.clips(Path(clips))
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
@@ -240,13 +252,9 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
     return pictures.warnings
 
 
-def _page(
-    ctx: click.Context, library: Library, result: Result, out: Path, most: int, told: Sequence[str]
-) -> None:
+def _page(library: Library, result: Result, out: Path, most: int, told: Sequence[str]) -> None:
     """Write a page; what was told before of its videos is not told twice."""
-    given = ctx.find_root().obj["library"]
-    command = ("panorama",) if given is None else ("panorama", "--library", str(given))
-    report = write_page(library, result, out, most=most, command=command)
+    report = write_page(library, result, out, most=most)
     for warning in report.warnings:
         if warning not in told:
             say(warning)

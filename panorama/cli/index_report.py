@@ -11,7 +11,16 @@ import click
 
 from panorama.cli.common import say
 from panorama.cli.progress import ProgressLine
-from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.indexing.outcomes import (
+    FAILED,
+    INDEXED,
+    OWN_CLIP,
+    SKIPPED,
+    UNCHANGED,
+    FileOutcome,
+    Hooks,
+    IndexReport,
+)
 from panorama.lines import counted, shell_word
 from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 
@@ -38,11 +47,16 @@ class JsonLines:
 
 
 class IndexTold:
-    """What one run of `index` says: lines on stderr; where asked for, outcomes as JSON on stdout."""
+    """What one run of `index` says: lines on stderr; where asked for, outcomes as JSON on stdout.
 
-    def __init__(self, as_json: bool) -> None:
+    Args:
+        verbose: a line also for each file of which there is nothing to say.
+    """
+
+    def __init__(self, as_json: bool, verbose: bool) -> None:
         self._line = ProgressLine(quiet=as_json)
         self._json = JsonLines(as_json)
+        self._verbose = verbose
         self._kept = 0
 
     @property
@@ -57,7 +71,9 @@ class IndexTold:
     def _file(self, outcome: FileOutcome) -> None:
         self._kept += outcome.status != FAILED
         self._json(outcome)
-        self._line.done(outcome)
+        # An archive that is indexed every night has thousands of them.
+        if self._verbose or outcome.status != SKIPPED or outcome.note not in (UNCHANGED, OWN_CLIP):
+            self._line.done(outcome)
 
     def _wait(self, what: str) -> None:
         self._line.clear()
@@ -69,7 +85,7 @@ class IndexTold:
         done = counted(self._kept, "video is", "videos are")
         say(f"{done} done and kept; the same command goes on with the others")
 
-    def ended(self, report: IndexReport, seconds: float, verbose: bool) -> None:
+    def ended(self, report: IndexReport, seconds: float) -> None:
         """Tell paths that gave nothing as files are told, then all of it in short."""
         nothing = [
             *((path, NO_FILE) for path in report.missing),
@@ -77,15 +93,18 @@ class IndexTold:
         ]
         for path, note in nothing:
             self._json(FileOutcome(path, "", FAILED, note=note))
-        _summary(report, nothing, seconds)
-        for text in (*_networks(report, verbose), *(_stages(report) if verbose else ())):
+        _summary(report, nothing, seconds, self._verbose)
+        for text in (*_networks(report, self._verbose), *(_stages(report) if self._verbose else ())):
             say(text)
 
 
-def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float) -> None:
+def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float, verbose: bool) -> None:
     counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
     counts[FAILED] += len(nothing)
     say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    unchanged = sum(file.note == UNCHANGED for file in report.of(SKIPPED))
+    if unchanged and not verbose:
+        say(f"unchanged since they were indexed: {counted(unchanged, 'file')}, which -v lists")
     if report.of(INDEXED):
         # Files are worked on side by side: only all of them together have a speed.
         frames = sum(file.frames for file in report.of(INDEXED))

@@ -46,7 +46,12 @@ INCOMPLETE = 3
 @click.option(
     "--redo", is_flag=True, help="Index anew what was indexed with other settings, or by an earlier version."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say what the networks ran in, and what each stage took.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="List unchanged files too; say what networks ran in and stages took.",
+)
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
 @recording_options
 @json_option
@@ -75,7 +80,7 @@ def index_command(
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
-    told = IndexTold(as_json)
+    told = IndexTold(as_json, verbose)
     library = opened(ctx, may_be_new=True)
     settings = named(_profile(library), fps, every, quick, zoom)
     recording = recording_rule(library, time_from, zone, camera_from)
@@ -93,7 +98,7 @@ def index_command(
     except KeyboardInterrupt:
         told.interrupted()
         raise
-    told.ended(report, time.perf_counter() - started, verbose)
+    told.ended(report, time.perf_counter() - started)
     if not report.complete:
         ctx.exit(INCOMPLETE)
     if told.reader_gone is not None:

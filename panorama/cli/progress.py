@@ -110,7 +110,7 @@ def describe(outcome: FileOutcome) -> str:
     if outcome.status == FAILED:
         return f"failed   {outcome.note}"
     if outcome.status == SKIPPED:
-        return f"skipped  {outcome.video}: {outcome.note}"
+        return f"skipped  {outcome.video or outcome.path}: {outcome.note}"
     found = ", ".join(
         counted(number, one)
         for number, one in ((outcome.frames, "frame"), (outcome.tracks, "track"), (outcome.crops, "crop"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +10,11 @@ import click
 
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.recording import recording_options, recording_rule
+from panorama.errors import UsageError
 from panorama.library import Library
 from panorama.lines import counted
-from panorama.listed_videos import GONE, Meant, meant, missing, replaced
+from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
+from panorama.zones import orphan_remarks
 
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""
@@ -79,10 +82,13 @@ def clock_command(
     rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
     if rule is not None or by_hand:
         chosen = _names(_meant(videos, library)) if videos else None
+        lost = library.zones.orphaned()
         report = library.date(chosen, recording=rule, start=at, zone=zone, first_start=first_at)
         for text in report.lines():
             say(text)
         say(f"{counted(report.changed, 'video')} changed")
+        for text in orphan_remarks(library.zones, lost):
+            say(text)
         return
     names = ["video", "camera", "start_clock", "time_zone", "time_from"]
     wanted = set(_names(_meant(videos, library)))
@@ -109,14 +115,18 @@ def _plain(value: Any) -> Any:
 
 
 @click.command("remove")
-@click.argument("videos", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask where a folder or a pattern is given.")
+@click.argument("videos", nargs=-1)
+@click.option(
+    "--missing", "gone", is_flag=True, help="Those whose files are gone; of VIDEOS, if they are named."
+)
+@click.option("--yes", is_flag=True, help="Do not ask where a folder, a pattern or --missing is given.")
 @click.pass_context
-def remove_command(ctx: click.Context, videos: tuple[str, ...], yes: bool) -> None:
+def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes: bool) -> None:
     """Take videos out of the library, all or none; the files are not touched.
 
     A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
-    they are is said, and asked for a yes.
+    they are is said, and asked for a yes. --missing takes out those whose files are gone; where nothing is
+    left of a folder that was indexed, as of a disk that is not mounted, only with --yes.
 
     What was found in them leaves the disk with the first command that changes the library after ten minutes,
     as `panorama compact`: until then queries may read it that began before.
@@ -124,18 +134,53 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], yes: bool) -> No
     \b
     panorama remove gate/a.mp4 gate/b.mp4
     panorama remove "gate/*-night.mp4"
+    panorama remove --missing
     """
+    if not videos and not gone:
+        raise click.UsageError("name the videos: panorama remove VIDEO..., or --missing")
     library = opened(ctx)
     found = _meant(videos, library)
-    names = _names(found)
+    names = _missing(library, _names(found) if videos else None, yes) if gone else _names(found)
+    if not names:
+        say("no file is missing; nothing was taken out")
+        return
     say(f"to be taken out, with all that was found in {'it' if len(names) == 1 else 'them'}:")
     for name in names[:SHOWN_NAMES]:
         say(f"  {name}")
     if len(names) > SHOWN_NAMES:
         say(f"  and {len(names) - SHOWN_NAMES} more, which `panorama clock` lists")
-    if any(part.several for part in found) and not yes:
+    if (gone or any(part.several for part in found)) and not yes:
         question = f"Take {counted(len(names), 'video')} out of the library?"
         if not confirmed(question, "nothing was taken out", "takes out"):
             ctx.exit(1)
+    lost = library.zones.orphaned()
     for name in library.remove_videos(names):
         say(f"removed {name}")
+    for text in orphan_remarks(library.zones, lost):
+        say(text)
+
+
+def _missing(library: Library, among: Sequence[str] | None, yes: bool) -> list[str]:
+    """The videos whose files are gone; said by the folders that were indexed.
+
+    Args:
+        among: of these alone, None for all.
+
+    Raises:
+        UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody said yes.
+    """
+    names = []
+    for folder in gone_by_root(library.videos()):
+        gone = [name for name in folder.gone if among is None or name in among]
+        if not gone:
+            continue
+        total = counted(len(folder.gone) + folder.left, "video")
+        whole = "" if folder.left else "; all of its videos are missing"
+        say(f"missing of {folder.root}: {len(gone)} of {total}{whole}")
+        if whole and not yes:
+            raise UsageError(
+                f"no video that was indexed from {folder.root} is there: is its disk mounted? Nothing was"
+                " taken out. If its files are gone for good, say so with --yes"
+            )
+        names += gone
+    return names

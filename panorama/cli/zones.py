@@ -11,6 +11,8 @@ import click
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.outputs import JSON, check_output, whole_file
+from panorama.store.zones import of_camera
+from panorama.zones import orphan_remarks
 
 _camera_option = click.option("--camera", help="The camera. Default: every camera.")
 
@@ -62,10 +64,13 @@ def add_command(
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """List the shapes; points are percent of the frame."""
     rows = []
-    for zone in opened(ctx).zones:
+    zones = opened(ctx).zones
+    for zone in zones:
         points = " ".join(f"{x:.4g}%,{y:.4g}%" for x, y in ((100 * x, 100 * y) for x, y in zone.points_xy))
         rows.append([zone.camera, zone.name, zone.kind, points])
     print_rows(["camera", "name", "kind", "points"], rows, as_json)
+    for text in orphan_remarks(zones):
+        say(text)
 
 
 @zones_command.command("show", short_help="Draw the shapes of a camera on a frame of it.")
@@ -89,6 +94,17 @@ def rename_command(ctx: click.Context, name: str, new: str, camera: str | None) 
     """Give a shape another name."""
     opened(ctx).zones.rename(name, new, camera)
     say(f"{name} is now {new}")
+
+
+@zones_command.command("move")
+@click.argument("name")
+@click.option("--to", required=True, help="The camera that is to have it; '' for every camera.")
+@click.option("--camera", help="Whose it is; needed where several have one of that name.")
+@click.pass_context
+def move_command(ctx: click.Context, name: str, to: str, camera: str | None) -> None:
+    """Give a shape to another camera, as when a camera got another name."""
+    opened(ctx).zones.move(name, to, camera)
+    say(f"{name} is now of {of_camera(to)}")
 
 
 @zones_command.command("drop")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from panorama.indexing.parcels import Progress
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
+UNCHANGED = "unchanged since it was indexed"
+OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class FileOutcome:
 
     Attributes:
         path: the file as found.
-        video: its name in the library, '' where it failed.
-        status: 'indexed', 'skipped' (nothing had changed) or 'failed'.
+        video: its name in the library, '' where it has none.
+        status: 'indexed', 'skipped' (nothing had changed, or it is a clip of Panorama's own) or 'failed'.
         frames, tracks, crops: counts of the new segment.
         video_seconds, seconds: length of the video and time spent on it.
         stage_seconds: time at work on it by stage; stages work at the same time.

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from panorama.errors import VideoError
-from panorama.indexing.outcomes import FAILED, INDEXED, SKIPPED, FileOutcome, Hooks, IndexReport
+from panorama.indexing.outcomes import (
+    FAILED,
+    INDEXED,
+    OWN_CLIP,
+    SKIPPED,
+    UNCHANGED,
+    FileOutcome,
+    Hooks,
+    IndexReport,
+)
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.renames import follow_renames, row_of
@@ -30,6 +39,7 @@ from panorama.video import (
     file_state,
     open_video,
 )
+from panorama.video.own_clips import is_own_clip
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
@@ -92,7 +102,18 @@ def index_paths(
         outcomes = _Run(store, indexer, found, hooks, gate, claims, kept or Kept()).run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
+    told = (*_clip_remarks(outcomes), *told)
     return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
+
+
+def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
+    """One line about the clips of Panorama's own that were found in folders: hits are no footage."""
+    clips = [outcome.path for outcome in outcomes if outcome.note == OWN_CLIP]
+    if not clips:
+        return ()
+    which = f"{clips[0]}{', ...' if clips[1:] else ''}"
+    many = counted(len(clips), "clip that Panorama wrote was", "clips that Panorama wrote were")
+    return (f"{many} passed over, {which}: to index one, name the file itself",)
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
@@ -210,7 +231,7 @@ class _Run:
         if known is not None and self._is_unchanged(known, state, sample):
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
             if deeper or self._kept.holds(known.settings_hash, self._settings_hash, known.is_older):
-                note = KNOWN_CONTENT if uri in self._moved else "unchanged since it was indexed"
+                note = KNOWN_CONTENT if uri in self._moved else UNCHANGED
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
@@ -221,6 +242,8 @@ class _Run:
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+        if known is None and not video.named and is_own_clip(video.path):
+            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:

@@ -19,7 +19,7 @@ from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
-from panorama.store import Store
+from panorama.store.layout import own_files
 from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 
@@ -192,7 +192,7 @@ def _gathered(
         parts.append(from_library(asked, out, own.query, say))
         _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
     if own.videos:
-        found = find_videos(own.videos, out, library_parts=Store.own_files)
+        found = find_videos(own.videos, out, library_parts=own_files)
         for line in library_remarks(found.libraries):
             say(line)
         if found.missing or found.empty:
@@ -230,7 +230,7 @@ def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
     Raises:
         UsageError: there is one.
     """
-    found = find_videos(videos, library_parts=Store.own_files).videos
+    found = find_videos(videos, library_parts=own_files).videos
     files = {video.path.resolve() for video in found}
     for row in asked.query("SELECT video, uri FROM videos").fetchall():
         if row["video"] not in clips:

@@ -81,7 +81,6 @@ def write_page(
     *,
     entity: str | None = None,
     most: int = MOST,
-    command: Sequence[str] = ("panorama",),
 ) -> PageReport:
     """Write an answer as a page, whole or not at all.
 
@@ -91,7 +90,6 @@ def write_page(
         out: an .html file.
         entity: what rows that name no entity are about; None to take the only one that the SQL names.
         most: hits on the page; of more, the first of the answer.
-        command: the words that call the command line on this library.
 
     Raises:
         UsageError: its suffix is another, or it is a video or a library's own file.
@@ -107,7 +105,10 @@ def write_page(
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     remarks = [*_remarks(result, hits, tiles), *warnings]
-    text = _document(result, remarks, tiles, frames, crops, command)
+    # With the whole path, since a page is looked at days later and elsewhere.
+    command = ("panorama", "--library", str(library.path))
+    album = library.snapshot().entity_names
+    text = _document(result, remarks, tiles, frames, crops, command, album)
     data = text.encode("utf-8")
     with whole_file(out) as partial:
         partial.write_bytes(data)
@@ -122,6 +123,7 @@ def _document(
     frames: Sequence[Frame | NoFrame],
     crops: Mapping[int, bytes],
     command: Sequence[str],
+    album: Sequence[str],
 ) -> str:
     shown = [
         _tile(number, tile, frame, crops.get(tile.crop_id or 0))
@@ -133,7 +135,7 @@ def _document(
     data = {
         "call": shell_line(command),
         "digest": _digest(result.sql, *shown),
-        "entities": [{"name": name, **_register(command, name)} for name in names],
+        "entities": [{"name": name, **_register(command, name, name in album)} for name in names],
     }
     return _filled(
         _part("page.html"),
@@ -184,9 +186,13 @@ def _digest(*texts: str) -> str:
     return found.hexdigest()[:16]
 
 
-def _register(command: Sequence[str], name: str) -> dict[str, str]:
-    """The command that registers an entity, before and behind what it names of tracks and crops."""
-    head = [*command, "register"]
+def _register(command: Sequence[str], name: str, known: bool) -> dict[str, str]:
+    """The command that registers an entity, before and behind what it names of tracks and crops.
+
+    Args:
+        known: whether there is such an entity; one that has another name by then is not made anew.
+    """
+    head = [*command, "register", *(["--known"] if known else [])]
     if name.startswith("-"):
         return {"head": shell_line(head), "tail": f" -- {shell_word(name)}"}
     return {"head": shell_line([*head, name]), "tail": ""}

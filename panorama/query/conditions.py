@@ -57,6 +57,7 @@ class Leaf:
         clock: what it asks of the wall clock, None where that is nothing, or nothing that a rule understands.
         times: when it holds; none where it asks for no seconds.
         other_times: when its opposite holds.
+        told: what people read for it, '' for its text.
     """
 
     start: int = field(compare=False)
@@ -68,6 +69,7 @@ class Leaf:
     clock: ClockTest | None = None
     times: Times = field(default=(), compare=False)
     other_times: Times = field(default=(), compare=False)
+    told: str = field(default="", compare=False)
 
     @property
     def may_select(self) -> bool:

@@ -8,7 +8,7 @@ answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
@@ -22,6 +22,7 @@ from panorama.lines import counted, shell_word
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
 from panorama.query.run import Run
+from panorama.store.zones import lost_shape
 
 NEAR_AMONG = 2_000
 """Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
@@ -45,6 +46,12 @@ _MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
 _TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
 _ZONED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*?\s?(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
 
+_LOST_SHAPES = f"""
+SELECT zone, any_value(kind), list(DISTINCT camera ORDER BY camera),
+    (SELECT list(DISTINCT camera ORDER BY camera) FROM {SCHEMA}.videos)
+FROM {SCHEMA}.zones WHERE list_contains(?, zone) GROUP BY zone
+HAVING NOT bool_or(camera = '' OR camera IN (SELECT camera FROM {SCHEMA}.videos)) ORDER BY zone
+"""
 _CLOCKS = f"SELECT count(*), count(start_clock) FROM {SCHEMA}.videos{{where}}"
 
 
@@ -199,8 +206,20 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
     if not videos and not named:
         run.warnings.append("no video is indexed in this library; see: panorama index --help")
     if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
-        said = " AND ".join(leaf.text for leaf in query.shared)
-        run.warnings.append(f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos")
+        lost = _lost_shapes(query.shapes, run)
+        if not lost:
+            said = " AND ".join(leaf.told or leaf.text for leaf in query.shared)
+            zones = ", panorama zones" if query.shapes else ""
+            told = f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos{zones}"
+        run.warnings += lost or [told]
+
+
+def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
+    """A remark on each shape whose cameras have no video, as after a camera got another name."""
+    if not names:
+        return []
+    rows = run.cursor.execute(_LOST_SHAPES, [list(names)]).fetchall()
+    return [lost_shape(kind, name, cameras, known) for name, kind, cameras, known in rows]
 
 
 def remark_examples(looked_for: Collection[str], without: Collection[str], run: Run) -> None:

@@ -238,7 +238,8 @@ def limit_to_shapes(query: Query, context: Context) -> Query:
     shared = query.shared
     if all(branch.seen or branch.sequences for branch in query.branches):
         has = " OR ".join(f"_panorama.has_shape({quote_text(name)}, video)" for name in names)
-        shared = (*shared, Leaf(query.start, query.start, has, frozenset({"video"})))
+        told = f"{' or '.join(map(quote_text, names))} is drawn for its camera"
+        shared = (*shared, Leaf(query.start, query.start, has, frozenset({"video"}), told=told))
     return replace(query, shared=shared, shapes=names, crossed=tuple(n for n in names if n not in inside))
 
 

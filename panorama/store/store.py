@@ -405,6 +405,11 @@ class Store:
         with self._changing.catalog.write() as tx:
             shapes.rename_zone(tx, camera, name, new)
 
+    def move_zone(self, camera: str, name: str, to: str) -> None:
+        """Give a named shape to another camera."""
+        with self._place.catalog.write() as tx:
+            shapes.move_zone(tx, camera, name, to)
+
     def audit(self) -> list[AuditRow]:
         """What was erased."""
         with self._place.catalog.read() as tx:

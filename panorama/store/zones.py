@@ -22,6 +22,7 @@ ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded
 """
 _ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
 _DROP = "DELETE FROM zones WHERE camera = :camera AND name = :name"
+_MOVE = "UPDATE zones SET camera = :to WHERE camera = :camera AND name = :name"
 _RENAME = "UPDATE zones SET name = :new WHERE camera = :camera AND name = :name"
 
 Point = tuple[float, float]
@@ -161,9 +162,36 @@ def rename_zone(tx: Transaction, camera: str, name: str, new: str) -> None:
     tx.bump("settings")
 
 
+def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
+    """Give a shape to another camera.
+
+    Raises:
+        UsageError: there is none of that name, or the other has one of it.
+    """
+    shapes = {(zone.camera, zone.name): zone for zone in zones(tx)}
+    if (camera, name) not in shapes:
+        _refuse_unknown(tx, camera, name)
+    if (to, name) in shapes:
+        kind = shapes[to, name].kind
+        raise UsageError(f"{of_camera(to)} has a {kind} {name!r} already; rename or drop one of them first")
+    tx.run(_MOVE, camera=camera, name=name, to=to)
+    tx.bump("settings")
+
+
 def of_camera(camera: str) -> str:
     """A camera as messages name it."""
     return "every camera" if camera == EVERY_CAMERA else f"camera {camera!r}"
+
+
+def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str]) -> str:
+    """What to say of a shape whose cameras have no video; `known`: those that have one."""
+    whose = ", ".join(map(repr, cameras))
+    of = "camera" if len(cameras) == 1 else "cameras"
+    others = ", ".join(known) or "none"
+    return (
+        f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
+        " to give it to another: panorama zones move --help"
+    )
 
 
 def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:

@@ -18,7 +18,8 @@ from panorama.indexing.stages import Indexer
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
-from panorama.store import NewExemplar, Store
+from panorama.store import NewExemplar
+from panorama.store.layout import own_files
 from panorama.threads import Threads
 from panorama.tune.choice import (
     DENSEST,
@@ -94,7 +95,7 @@ def tune(
     found = find_videos(
         [paths] if isinstance(paths, (str, Path)) else list(paths),
         library.path,
-        library_parts=Store.own_files,
+        library_parts=own_files,
     )
     for line in library_remarks(found.libraries):
         tell(line)

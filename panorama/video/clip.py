@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from panorama.errors import PanoramaError, UsageError
 from panorama.video.opening import open_video
+from panorama.video.own_clips import TAG
 from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
+from panorama.video.sound import Sound
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
 BOX_COLOR_RGB = (255, 64, 32)
@@ -37,6 +39,8 @@ def write_clip(
     stamps: Mapping[int, int] | None = None,
 ) -> int:
     """Re-encodes the frames of [start, stop), keeping their times, as an H.264 MP4; returns how many.
+
+    Sound that decodes comes with them, where the container's times tell what belongs together.
 
     The frame shown at `start_seconds` is the first, so that a short interval is never empty. The file appears
     under its name only when it is whole.
@@ -63,6 +67,7 @@ def write_clip(
         try:
             partial.touch(exist_ok=False)
             with av.open(f"file:{partial}", "w", format="mp4") as container:
+                container.metadata.update(TAG)
                 count = _encode(reader, first, stop_seconds, container, by_index, by_pts)
             partial.replace(path_out)
         except (OSError, av.FFmpegError) as exc:
@@ -89,6 +94,7 @@ def _encode(
     stream.width, stream.height = (max(2, side // 2 * 2) for side in (reader.info.width, reader.info.height))
     stream.pix_fmt = "yuv420p"
     stream.codec_context.time_base = CLIP_TIME_BASE
+    sound = _sound_of(reader, first, stop_seconds, container)
     count = 0
     last_pts = -1
     for frame in reader.frames_from(first.pts):
@@ -101,9 +107,19 @@ def _encode(
         last_pts = max(last_pts + 1, round((frame.time_seconds - first.time_seconds) / CLIP_TIME_BASE))
         picture.pts, picture.time_base = last_pts, CLIP_TIME_BASE
         container.mux(stream.encode(picture))
+        sound.mux_until(last_pts * CLIP_TIME_BASE)
         count += 1
     container.mux(stream.encode(None))
+    sound.mux_until(stop_seconds - first.time_seconds)
     return count
+
+
+def _sound_of(
+    reader: VideoReader, first: VideoFrame, stop_seconds: float, container: OutputContainer
+) -> Sound:
+    start = float(first.pts * reader.info.time_base)
+    stop = start + stop_seconds - first.time_seconds if reader.keeps_stamps else start
+    return Sound(Path(reader.info.path), start, stop, container)
 
 
 def draw_box(rgb: NDArray[np.uint8], box_xyxy: Sequence[float]) -> None:

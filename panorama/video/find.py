@@ -34,11 +34,13 @@ class FoundVideo:
         path: the file, or the folder of pictures.
         root: the folder that was named; for a file named directly, its folder.
         name: path relative to `root`, with '/' separators.
+        named: whether the file itself was named, not a folder that it lies in.
     """
 
     path: Path
     root: Path
     name: str
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _videos_at(
     library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
     if not path.is_dir():
-        yield FoundVideo(path, path.parent, path.name)
+        yield FoundVideo(path, path.parent, path.name, named=True)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
     among = Found()

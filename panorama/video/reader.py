@@ -245,6 +245,12 @@ class VideoReader(ABC):
         """All frames; a reader that cannot leave any out decodes them."""
         return self._decode(0, False, report)
 
+    @property
+    def keeps_stamps(self) -> bool:
+        """Whether pts are those of the container, which its other streams share."""
+        self._check_open()
+        return self._scan().seekable
+
     def frames_from(self, pts: int) -> Iterator[VideoFrame]:
         """Frames from the one with this pts on, or from the first that is later.
 

@@ -1,0 +1,103 @@
+"""A stretch of a video's time enters; its sound leaves, encoded anew beside the pictures of a clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.container import OutputContainer
+
+from panorama.video.probing import open_container
+
+SOUND_RATE = 48_000
+AAC_SAMPLES = 1024
+"""Of an encoded frame."""
+
+
+class Sound:
+    """The sound of [start, stop), muxed as far as the pictures are; silent where there is none to decode.
+
+    Args:
+        path: the video, or a folder of pictures.
+        start_seconds, stop_seconds: in the container's own time, as pts x time base tell it; silent where
+            nothing lies between.
+        container: gets a stream where there is sound; its pictures have one already.
+    """
+
+    def __init__(
+        self, path: Path, start_seconds: float, stop_seconds: float, container: OutputContainer
+    ) -> None:
+        self._container = container
+        self._packets = _packets(path, start_seconds, stop_seconds, container)
+        # Streams are made before anything is written.
+        self._waiting = next(self._packets, None)
+
+    def mux_until(self, seconds: float | Fraction) -> None:
+        """Write what is heard before a time, in seconds since the start."""
+        while self._waiting is not None and self._waiting[0] < seconds:
+            self._container.mux(self._waiting[1])
+            self._waiting = next(self._packets, None)
+
+
+def _packets(
+    path: Path, start: float, stop: float, container: OutputContainer
+) -> Iterator[tuple[float, av.Packet]]:
+    """Encoded sound, with the seconds since the start at which it is heard."""
+    stream, last = None, -1
+    for seconds, frame in _resampled(path, start, stop):
+        if not start <= seconds < stop:
+            continue
+        if stream is None:
+            stream = container.add_stream("aac", rate=SOUND_RATE)
+            stream.codec_context.layout = frame.layout
+        # Rounded stamps must not go back.
+        last = max(last + 1, round((seconds - start) * SOUND_RATE))
+        frame.pts, frame.time_base = last, Fraction(1, SOUND_RATE)
+        for packet in stream.encode(frame):
+            yield last / SOUND_RATE, packet
+    if stream is not None:
+        for packet in stream.encode(None):
+            yield last / SOUND_RATE, packet
+
+
+def _resampled(path: Path, start: float, stop: float) -> Iterator[tuple[float, av.AudioFrame]]:
+    """The sound as the encoder takes it, with its times: mono or stereo, in frames of its size."""
+    resampler = None
+    for frame in _decoded(path, start, stop):
+        if resampler is None:
+            layout = "mono" if len(frame.layout.channels) == 1 else "stereo"
+            resampler = av.AudioResampler("fltp", layout, SOUND_RATE, frame_size=AAC_SAMPLES)
+        try:
+            found = resampler.resample(frame)
+        except ValueError:  # its form changes on the way
+            break
+        yield from ((part.time, part) for part in found if part.time is not None)
+    if resampler is not None:
+        yield from ((part.time, part) for part in resampler.resample(None) if part.time is not None)
+
+
+def _decoded(path: Path, start: float, stop: float) -> Iterator[av.AudioFrame]:
+    """The frames of sound that reach into a stretch; what does not decode is left out."""
+    if not (start < stop and path.is_file()):
+        return
+    with closing(open_container(path)) as container, suppress(av.FFmpegError):
+        stream = container.streams.best("audio")
+        if stream is None or stream.codec_context is None:
+            return
+        with suppress(av.FFmpegError):  # read from the beginning then
+            container.seek(int(start * av.time_base))
+        for packet in container.demux(stream):
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                continue
+            for frame in frames:
+                if not isinstance(frame, av.AudioFrame) or frame.time is None:
+                    continue
+                if frame.time >= stop:
+                    return
+                if frame.time + frame.samples / frame.sample_rate > start:
+                    yield frame
