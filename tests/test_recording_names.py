@@ -11,7 +11,7 @@ import pytest
 from clips import write_taken
 from fakes import write_film
 
-from panorama.errors import UsageError
+from panorama.errors import UsageError, VideoOpenError
 from panorama.exif import exif_of_jpeg, taken_at
 from panorama.naming import NamePattern, usual_stamp
 from panorama.recording import RecordingRule, local_zone
@@ -139,7 +139,10 @@ def test_the_container_tells_when_it_was_made(tmp_path: Path) -> None:
     )
     assert recorded_at(with_tag(tmp_path / "c.mp4", creation_time="1970-01-01T00:00:00Z")) is None
     assert recorded_at(with_tag(tmp_path / "d.mp4")) is None
-    assert recorded_at(tmp_path) is None and recorded_at(tmp_path / "missing.mp4") is None
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    for unreadable in (tmp_path, tmp_path / "missing.mp4", tmp_path / "broken.mp4"):
+        with pytest.raises(VideoOpenError, match=str(unreadable)):  # what it would tell is unknown
+            recorded_at(unreadable)
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
