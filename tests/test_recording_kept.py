@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,3 +87,56 @@ def test_times_are_told_anew_only_where_that_was_asked(run: Callable[..., Ran], 
     }
     run("clock", *METADATA)
     assert clocks(run)["1.mp4"] == ("1", "10:15", "Europe/Berlin", "metadata")
+
+
+def test_a_time_set_by_hand_stays_while_a_file_goes_on(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """A file that was still being written and pictures that came into a folder: the time went, unsaid."""
+    whole = write_film(tmp_path / "live.ts", [Thing("red", 0, 30)], frames=40).read_bytes()
+    live, trap = tmp_path / "v" / "live_20260301-0900.ts", tmp_path / "v" / "trap"
+    live.parent.mkdir()
+    live.write_bytes(whole[: len(whole) // 188 // 2 * 188])
+    for k in (8, 9):
+        write_taken(trap / f"{k}.png", "2026:03:01 09:00:00")
+    names = ("live_20260301-0900.ts", "trap")
+    rule = ("--time-from", "name", "--timezone", "UTC")
+    run("index", "v", "--model", "color-bands", *rule)
+    run("clock", *names, "--at", "2026-03-01 10:00", "--timezone", "UTC")
+    live.write_bytes(whole)
+    for k in (10, 11):
+        write_taken(trap / f"{k}.png", "2026:03:01 09:00:00")
+    told = run("index", "v").err
+    assert "2 indexed" in told and "forgotten" not in told
+    assert {clocks(run)[name][1:] for name in names} == {("10:00", "UTC", "hand")}
+    (trap / "8.png").unlink()  # the first one is another now
+    live.write_bytes(write_film(tmp_path / "other.ts", [Thing("green", 0, 30)], frames=60).read_bytes())
+    told = run("index", "v").err
+    assert "2 indexed" in told and told.count("set by hand is forgotten") == 2
+    again = (
+        'if it still holds: panorama clock live_20260301-0900.ts --at "2026-03-01 10:00:00" --timezone UTC'
+    )
+    assert again in told
+    assert [clocks(run)[name][1:] for name in names] == [("09:00", "UTC", "name"), (None, None, None)]
+    assert "forgotten" not in run("index", "v").err, "told once"
+
+
+def test_a_file_that_became_unreadable_keeps_the_time_set_by_hand(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "v", "--model", "color-bands")
+    run("clock", "a.mp4", "--at", "2026-03-01 10:00", "--timezone", "UTC")
+    (tmp_path / "v" / "a.mp4").write_bytes(b"no video any more")
+    told = run("index", "v").err
+    assert "1 failed" in told and "forgotten" not in told
+    assert clocks(run)["a.mp4"] == ("v", "10:00", "UTC", "hand")
+
+
+def test_a_copy_keeps_its_own_time(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """Touched, it took that of the other one, also where its own was set by hand."""
+    for name in ("a_20260301-0900", "b_20260301-0900"):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "v", "--model", "color-bands", "--time-from", "name", "--timezone", "UTC")
+    run("clock", "b_20260301-0900.mp4", "--at", "2026-03-01 10:00", "--timezone", "UTC")
+    os.utime(tmp_path / "v" / "b_20260301-0900.mp4", ns=(10**18, 10**18))
+    run("index", "v")
+    assert clocks(run)["b_20260301-0900.mp4"] == ("v", "10:00", "UTC", "hand")
