@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import av
+import pytest
 from clips import write_taken
 from conftest import Ran
 from fakes import Thing, write_film
@@ -140,3 +141,40 @@ def test_a_copy_keeps_its_own_time(run: Callable[..., Ran], tmp_path: Path) -> N
     os.utime(tmp_path / "v" / "b_20260301-0900.mp4", ns=(10**18, 10**18))
     run("index", "v")
     assert clocks(run)["b_20260301-0900.mp4"] == ("v", "10:00", "UTC", "hand")
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "camera"),
+    [
+        (("--time-from", "{camera}_%Y%m%d-%H%M%S"), "{camera}_%Y%m%d-%H%M%S", "door"),
+        (("--time-from", "name", "--camera-from", "{camera}_*"), "name", "door"),
+        (("--time-from", "name"), "name", "evidence"),
+    ],
+)
+def test_a_file_that_was_moved_keeps_what_its_new_path_does_not_tell(
+    run: Callable[..., Ran], tmp_path: Path, rule: tuple[str, ...], source: str, camera: str
+) -> None:
+    """rec/evidence/theft.mp4, known by its content, had no time any more and was of another camera."""
+    for k, name in enumerate(("door_20260301-101500", "door_20260301-101600", "yard_20260301-101500")):
+        write_film(tmp_path / "rec" / name[:4] / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    run("index", "rec", "--model", "color-bands", *rule, "--timezone", "UTC")
+    (tmp_path / "rec" / "evidence").mkdir()
+    moved = tmp_path / "rec" / "evidence" / "theft.mp4"
+    (tmp_path / "rec/door/door_20260301-101500.mp4").rename(moved)
+    for words in ((), (*rule, "--timezone", "UTC")):
+        told = run("index", "rec", *words).err
+        assert "0 indexed, 3 skipped" in told
+        assert "1 video keeps the wall-clock time that was known" in told
+        assert "tells none where the file is now: evidence/theft.mp4" in told
+        assert clocks(run)["evidence/theft.mp4"] == (camera, "10:15", "UTC", source)
+    copy = tmp_path / "rec" / "evidence" / "copy.mp4"
+    copy.write_bytes(moved.read_bytes())
+    run("index", "rec")
+    assert clocks(run)["evidence/copy.mp4"] == ("evidence", "10:15", "UTC", source)
+    copy.unlink()
+    moved = moved.rename(tmp_path / "rec" / "yard" / "yard_20260301-111500.mp4")
+    run("index", "rec")
+    assert clocks(run)["yard/yard_20260301-111500.mp4"] == ("yard", "11:15", "UTC", source)
+    moved.rename(tmp_path / "rec" / "evidence" / "theft.mp4")
+    run("index", "rec", "--time-from", "{camera}_%Y%m%d-%H%M*")  # another rule than that which told it
+    assert clocks(run)["evidence/theft.mp4"] == ("evidence", None, None, None)

@@ -157,14 +157,18 @@ class Hooks:
         take_fields(self)
 
 
-def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
-    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
+def dating(store: Store, rule: RecordingRule, new: bool, hooks: Hooks | None) -> Hooks:
+    """The hooks; before a file is told, the library learns when and by which camera it was recorded.
+
+    Args:
+        new: whether another rule told cameras before.
+    """
     told = hooks or Hooks()
     bare = bare_folders(store, rule)  # once: every file that is indexed now gets its camera at once
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, rule, {outcome.video}, bare=bare)
+            apply_rule(store, rule, {outcome.video}, bare=bare, new=new)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)

@@ -88,7 +88,7 @@ FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from FROM videos
+SELECT start_time_unix, time_zone, time_from, camera FROM videos
 WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
 """
 _SEGMENT_TIMES = """
@@ -215,6 +215,8 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     # Indexed anew with other settings, a recording was still made when it was made; so was a copy.
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
     before = tx.row(_TIMES, **own, continues=video.continues)
+    if before is not None and before.camera:
+        video = replace(video, camera=before.camera)  # told anew by who knows the rule
     for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
         video = video if known is None else _timed(video, known)
     values: dict[str, Any] = {
