@@ -12,7 +12,7 @@ from panorama.lines import natural_key
 from panorama.video.pictures import pictures_in, read_bgr
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
-"""In order of trust: the first tells its offset, the second is UTC by its standard."""
+"""In order of trust: the first tells its offset, the second is UTC by its standard where it ends in Z."""
 
 FIRST_YEAR = 1980
 """Clocks that were never set say 1904, 1970 or the like."""
@@ -25,7 +25,7 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     the time on the camera's clock.
 
     Args:
-        zone: of the cameras' clocks, for pictures that do not tell it.
+        zone: of the cameras' clocks, for stamps that do not tell it, as those of pictures and of AVI.
 
     Raises:
         VideoOpenError: there is no such file, it cannot be opened, or no picture of the folder can be read:
@@ -51,7 +51,7 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     except (av.FFmpegError, OSError) as exc:
         raise VideoOpenError(f"{path} cannot be opened: {exc.strerror or exc}") from exc
     for key in _KEYS:
-        found = _unix(tags.get(key, ""))
+        found = _unix(tags.get(key, ""), zone)
         if found is not None:
             return found
     return None
@@ -80,7 +80,7 @@ def _taken(picture: bytes | None, zone: tzinfo) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
 
 
-def _unix(text: str) -> float | None:
+def _unix(text: str, zone: tzinfo) -> float | None:
     """A date without an hour is no start of a recording."""
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -88,4 +88,4 @@ def _unix(text: str) -> float | None:
         return None
     if moment.year < FIRST_YEAR or len(text.strip()) <= len("2026-03-01"):
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
