@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from panorama.arguments import take_fields
 from panorama.errors import UsageError, VideoError, unknown
 from panorama.lines import counted
-from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
+from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
 from panorama.shared_cameras import shared_cameras, telling_pattern
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date
@@ -476,7 +476,8 @@ def _dated(
     except VideoError:
         return known if known.time_zone is None else replace(known, time_zone=rule.zone), False
     if unix is None or not has_date(unix):
-        return (known, False) if known.time_from == rule.time_from else (Recorded(camera), True)
+        same = without_camera(known.time_from or "") == without_camera(rule.time_from)
+        return (known, False) if same else (Recorded(camera), True)
     return Recorded(camera, unix, rule.zone, rule.time_from), True
 
 

@@ -178,3 +178,26 @@ def test_a_file_that_was_moved_keeps_what_its_new_path_does_not_tell(
     moved.rename(tmp_path / "rec" / "evidence" / "theft.mp4")
     run("index", "rec", "--time-from", "{camera}_%Y%m%d-%H%M*")  # another rule than that which told it
     assert clocks(run)["evidence/theft.mp4"] == ("evidence", None, None, None)
+
+
+def test_folders_asked_for_go_before_a_camera_in_the_pattern_of_times(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """--camera-from folder did nothing where the pattern of times names the camera."""
+    for k, name in enumerate(("door_20260301-101500", "yard_20260301-101500")):
+        write_film(tmp_path / "rec" / "site" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    pattern = "{camera}_%Y%m%d-%H%M%S"
+    run("index", "rec", "--model", "color-bands", "--time-from", pattern, "--timezone", "UTC")
+    assert [row[0] for row in clocks(run).values()] == ["door", "yard"]
+    assert run("clock", "--camera-from", "folder").err == "2 videos changed\n"
+    assert set(clocks(run).values()) == {("site", "10:15", "UTC", pattern)}
+    moved = (tmp_path / "rec/site/yard_20260301-101500.mp4").rename(tmp_path / "rec/site/a.mp4")
+    run("index", "rec")
+    assert {row[:3] for row in clocks(run).values()} == {("site", "10:15", "UTC")}
+    moved.rename(tmp_path / "rec/site/yard_20260301-101500.mp4")
+    run("index", "rec")
+    assert set(clocks(run).values()) == {("site", "10:15", "UTC", "*_%Y%m%d-%H%M%S")}
+    run("clock", "--time-from", pattern)
+    assert [row[0] for row in clocks(run).values()] == ["door", "yard"]
+    run("index", "rec", "--time-from", pattern, "--camera-from", "folder")
+    assert set(clocks(run).values()) == {("site", "10:15", "UTC", "*_%Y%m%d-%H%M%S")}
