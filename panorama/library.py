@@ -163,11 +163,10 @@ class Library(HeldOpen):
 
         Args:
             videos: names or paths, None for all.
-            recording: a rule; given for all videos, the library keeps it. Times set by hand stay.
+            recording: a rule, kept where given for all. Times set by hand stay; all, where not `times`.
             start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
             zone: as `Europe/Berlin`; '' for that of this machine, with `first_start` that of the videos.
             first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
-            times: False where the rule is to tell cameras alone.
         """
         from panorama.recording import date_videos
 

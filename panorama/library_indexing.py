@@ -66,7 +66,7 @@ def index_found(
         if recording is not None:
             remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
-        report = index_paths(store, indexer, found, dating(store, rule, new, hooks), kept=kept)
+        report = index_paths(store, indexer, found, dating(store, rule, hooks, new), kept=kept)
         if elsewhere:
             models[0].give_up()  # its process ends beside what is left to do, also if it is loading still
         finish(store, embedder, hooks)

@@ -157,7 +157,7 @@ class Hooks:
         take_fields(self)
 
 
-def dating(store: Store, rule: RecordingRule, new: bool, hooks: Hooks | None) -> Hooks:
+def dating(store: Store, rule: RecordingRule, hooks: Hooks | None, new: bool = False) -> Hooks:
     """The hooks; before a file is told, the library learns when and by which camera it was recorded.
 
     Args:
