@@ -159,21 +159,21 @@ class Library(HeldOpen):
         start: str | None = None,
         zone: str = "",
         first_start: str | None = None,
+        times: bool = True,
     ) -> RecordingReport:
         """Say when videos were recorded, without reading them again.
 
         Args:
             videos: names or paths, None for all.
-            recording: a rule; given for all videos, the library keeps it. Times set by hand stay.
+            recording: a rule, kept where given for all. Times set by hand stay; all, where not `times`.
             start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
-            zone: of `start`, as `Europe/Berlin`; '' for that of this machine.
-            first_start: the same of the first of the videos; the others stay as far behind it, and '' for
-                `zone` is the zone that they have. For a camera whose clock was wrong.
+            zone: as `Europe/Berlin`; '' for that of this machine, with `first_start` that of the videos.
+            first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
         """
         from panorama.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.videos())
-        return date_videos(self._store, names, recording, start, zone, first_start)
+        return date_videos(self._store, names, recording, start, zone, first_start, times)
 
     def remove_video(self, video: File) -> None:
         """Take a video out, by name or by path; its file stays. UnknownVideo where there is none."""

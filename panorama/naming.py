@@ -145,6 +145,11 @@ class NamePattern:
         )
 
 
+def without_camera(text: str) -> str:
+    """A pattern that fits what this one fits, and tells no camera."""
+    return text.replace("{camera}", "*")
+
+
 def usual_stamp(path: str) -> Told:
     """The first date with a time in a file's own name, such as 2026-03-01_10-15-00 or 20260301T101500Z."""
     found = _STAMP.search(PurePath(path).name)

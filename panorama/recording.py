@@ -10,9 +10,9 @@ from pathlib import Path, PurePath
 from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.arguments import take_fields
-from panorama.errors import UsageError, unknown
+from panorama.errors import UsageError, VideoError, unknown
 from panorama.lines import counted
-from panorama.naming import NamePattern, Told, folder_camera, usual_stamp
+from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
 from panorama.shared_cameras import shared_cameras, telling_pattern
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date
@@ -55,6 +55,11 @@ class RecordingRule:
         """The pattern of times, None where they come from elsewhere."""
         return None if self.time_from in (NONE, METADATA, NAME) else NamePattern(self.time_from)
 
+    @property
+    def names_cameras(self) -> bool:
+        """Whether a pattern tells the camera, not the folder."""
+        return self.camera_from != FOLDER or "{camera}" in self.time_from
+
     def camera_pattern(self) -> NamePattern | None:
         """The pattern of cameras, None where the folder is the camera."""
         if self.camera_from == FOLDER:
@@ -76,6 +81,7 @@ class RecordingReport:
         shared: cameras that are several folders, one of which is new, with those folders.
         remark: what else to say of times that were set by hand, '' for nothing.
         slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
+        kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
     """
 
     rule: RecordingRule
@@ -87,6 +93,7 @@ class RecordingReport:
     shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
     remark: str = ""
     slower: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The account for people; nothing where nothing was asked for."""
@@ -100,6 +107,11 @@ class RecordingReport:
             told.append(
                 f"of {counted(len(self.slower), 'folder')} of pictures it is the time of the first alone, the"
                 f" others were taken farther apart than they are in the video: {_some(self.slower)}"
+            )
+        if self.kept:
+            told.append(
+                f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time that was known,"
+                f" {self._why_kept()}: {_some(self.kept)}"
             )
         if self.undated:
             told.append(
@@ -117,6 +129,11 @@ class RecordingReport:
             for camera, folders in self.shared
         )
         return told
+
+    def _why_kept(self) -> str:
+        if self.rule.time_from == METADATA:
+            return "the file is gone or cannot be read"
+        return f"{_source(self.rule)} tells none where the file is now"
 
 
 def local_zone() -> str:
@@ -157,6 +174,11 @@ def remember(store: Store, rule: RecordingRule) -> None:
     store.put_setting(SETTING, asdict(rule))
 
 
+def tells_anew(rule: RecordingRule, before: RecordingRule) -> bool:
+    """Whether a rule tells cameras in another way than the one before."""
+    return (rule.time_from, rule.camera_from) != (before.time_from, before.camera_from)
+
+
 def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     """Raise where a pattern fits none of many names: better now than after hours of indexing.
 
@@ -190,22 +212,28 @@ def apply_rule(
     videos: Collection[str] | None = None,
     fresh: Collection[str] | None = (),
     bare: dict[PurePath, list[str]] | None = None,
+    times: bool = True,
+    new: bool = False,
 ) -> RecordingReport:
     """Store what a rule tells of some videos, None for all; times set by hand stay.
 
     A video whose time the rule cannot tell has none afterwards, except under 'none', which tells nothing and
-    changes no time. Where the folder is the camera, it becomes that of all its videos that have none. No
-    video is decoded. What it takes goes by the number of `videos`, given `bare` and nothing fresh.
+    changes no time; what would be told by a file that cannot be read stays as it was known, and so does what
+    this rule told of it where it lay before. Where the folder is the camera, it becomes that of all its
+    videos that have none. No video is decoded. What it takes goes by the number of `videos`, given `bare` and
+    nothing fresh.
 
     Args:
         fresh: those that the library did not hold before, None for all: a folder that shares its camera with
             another is told when it comes.
         bare: as `bare_folders` gave them; of a folder that gives its videos their camera, they are taken out.
+        times: False for cameras alone.
+        new: whether another rule told cameras before: of names that do not fit, its cameras go, too.
     """
     rows, joined = store.recorded(videos), []
     if rule.camera_from == FOLDER:
         joined = _of_folders(store, rows, bare_folders(store, rule) if bare is None else bare)
-    while (report := _by_rule(store, rule, rows, joined)) is None:  # another process changed some of them
+    while (report := _by_rule(store, rule, rows, joined, times, new)) is None:  # another process was at it
         rows = store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
     told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
@@ -213,7 +241,12 @@ def apply_rule(
 
 
 def _by_rule(
-    store: Store, rule: RecordingRule, rows: Sequence[RecordedRow], joined: Sequence[RecordedRow]
+    store: Store,
+    rule: RecordingRule,
+    rows: Sequence[RecordedRow],
+    joined: Sequence[RecordedRow],
+    times: bool,
+    new: bool,
 ) -> RecordingReport | None:
     """Store what a rule tells of videos as they were read; None where one of them is no longer so.
 
@@ -225,28 +258,39 @@ def _by_rule(
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera)
-    undated, unnamed, slower, example, dated = [], [], [], "", 0
+    undated, unnamed, slower, kept, example, dated = [], [], [], [], "", 0
     for row in rows:
-        now, fits = _recorded(row, rule, zone)
-        changes[row.name] = now
+        camera, told, fits = _camera(row, rule, new)
+        changes[row.name] = replace(row.recorded, camera=camera)
         if not fits:
             unnamed.append(row.name)
-        if rule.time_from == NONE or now.time_from == BY_HAND:
+        if not times or rule.time_from == NONE or row.recorded.time_from == BY_HAND:
             continue
+        now, asked = _dated(row, camera, told, rule, zone)
+        changes[row.name] = now
         if now.start_time_unix is None:
             undated.append(row.name)
+        elif not asked:
+            kept.append(row.name)
         else:
             dated += 1
             if now.time_from == METADATA and _is_slower(Path(row.uri), zone):
                 slower.append(row.name)
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     # Most videos of a library that is indexed again are as they were: that waits for no other writer.
-    new = {name: now for name, now in changes.items() if now != known[name]}
-    changed = store.put_recorded(new, known)
+    others = {name: now for name, now in changes.items() if now != known[name]}
+    changed = store.put_recorded(others, known)
     if changed is None:
         return None
     return RecordingReport(
-        rule, dated, tuple(undated), tuple(unnamed), example, changed, slower=tuple(slower)
+        rule,
+        dated,
+        tuple(undated),
+        tuple(unnamed),
+        example,
+        changed,
+        slower=tuple(slower),
+        kept=tuple(kept),
     )
 
 
@@ -287,8 +331,12 @@ def date_videos(
     start: str | None,
     zone: str,
     first: str | None = None,
+    times: bool = True,
 ) -> RecordingReport:
     """Say when videos, None for all, were recorded: by a rule, which all of them then keep, or by hand.
+
+    Args:
+        times: False where only cameras are asked of the rule.
 
     Raises:
         UsageError: not one of rule, start and first start is given, a start is no date with a time, or a
@@ -300,19 +348,20 @@ def date_videos(
         return _move(store, videos, first, zone)
     if rule is not None:
         rows = store.recorded(videos)
-        check_fits(rule, [Path(row.uri) for row in rows])
+        check_fits(rule if times else replace(rule, time_from=NONE), [Path(row.uri) for row in rows])
+        new = tells_anew(rule, remembered(store))
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, rule, videos, fresh=None)
+        return apply_rule(store, rule, videos, fresh=None, times=times, new=new)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     rule = RecordingRule(zone=zone)
     unix = _typed_unix(start, zone_of(rule.zone)) if start else None
-    times = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
+    begun = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
     changed = None
     while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
         known = {row.name: row.recorded for row in store.recorded(videos)}
-        changes = {name: Recorded(before.camera, *times) for name, before in known.items()}
+        changes = {name: Recorded(before.camera, *begun) for name, before in known.items()}
         changed = store.put_recorded(changes, known)
     remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
     together = unix is not None and len(changes) > 1
@@ -395,22 +444,41 @@ def _named(path: str, rule: RecordingRule) -> Told:
     return pattern.read(path) or Told()
 
 
-def _recorded(row: RecordedRow, rule: RecordingRule, zone: ZoneInfo) -> tuple[Recorded, bool]:
-    """What the rule makes of one video, and whether its name fits the pattern of cameras."""
+def _camera(row: RecordedRow, rule: RecordingRule, new: bool) -> tuple[str, Told, bool]:
+    """A video's camera, what its name tells of the time, and whether it fits the pattern of cameras.
+
+    A file that was moved to where it fits no pattern keeps the camera that the pattern told before, as its
+    zones go by the camera; where no pattern tells cameras, the folder that it lies in now does.
+    """
     told = _named(row.uri, rule)
     pattern = rule.camera_pattern()
     named = pattern.read(row.uri) if pattern is not None else None
-    fits = pattern is None or named is not None
     camera = named.camera if named is not None else told.camera
-    before = replace(
-        row.recorded, camera=folder_camera(row.uri, row.root, row.name) if camera is None else camera
-    )
-    if rule.time_from == NONE or before.time_from == BY_HAND:
-        return before, fits
-    unix = recorded_at(Path(row.uri), zone) if rule.time_from == METADATA else told.unix(zone)
+    fits = pattern is None or named is not None
+    if camera is not None:
+        return camera, told, fits
+    folder, before = folder_camera(row.uri, row.root, row.name), row.recorded.camera
+    keeps = bool(before) and before != folder and rule.names_cameras and not new
+    return (before, told, True) if keeps else (folder, told, fits)
+
+
+def _dated(
+    row: RecordedRow, camera: str, told: Told, rule: RecordingRule, zone: ZoneInfo
+) -> tuple[Recorded, bool]:
+    """When one video was recorded by a rule of times, and whether what tells it could be asked.
+
+    Where its file cannot be read, the moment is that which was known, on a clock of the rule's zone. Where it
+    was moved and its path tells no time any more, what it told before stays.
+    """
+    known = replace(row.recorded, camera=camera)
+    try:
+        unix = recorded_at(Path(row.uri), zone) if rule.time_from == METADATA else told.unix(zone)
+    except VideoError:
+        return known if known.time_zone is None else replace(known, time_zone=rule.zone), False
     if unix is None or not has_date(unix):
-        return Recorded(before.camera), fits
-    return Recorded(before.camera, unix, rule.zone, rule.time_from), fits
+        same = without_camera(known.time_from or "") == without_camera(rule.time_from)
+        return (known, False) if same else (Recorded(camera), True)
+    return Recorded(camera, unix, rule.zone, rule.time_from), True
 
 
 def _source(rule: RecordingRule) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,8 @@ CLOCKS = {
     "copies/gate-1.mp4": datetime(2026, 3, 2, 9, 59, 56),
 }
 """When the videos begin; of yard.mp4 it is not known."""
+
+UTC = {video: moment - timedelta(hours=1) for video, moment in CLOCKS.items()}
 
 
 @dataclass(frozen=True)
@@ -256,6 +258,7 @@ def _videos() -> pa.Table:
             "frames": pa.array([count for *_, count in VIDEOS], pa.int64()),
             "segment": pa.array([segment for _, _, segment, _ in VIDEOS], pa.int32()),
             "start_clock": pa.array([CLOCKS.get(video) for video, *_ in VIDEOS], pa.timestamp("us")),
+            "start_utc": pa.array([UTC.get(video) for video, *_ in VIDEOS], pa.timestamp("us")),
             "time_zone": [None if video not in CLOCKS else "Europe/Berlin" for video, *_ in VIDEOS],
         }
     )

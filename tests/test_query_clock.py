@@ -263,3 +263,39 @@ def test_the_first_rows_by_the_clock_are_the_first_ones(engine: Engine) -> None:
     tracks = engine.query("SELECT tracks ORDER BY end_clock NULLS LAST LIMIT 1")
     assert (tracks[0]["video"], tracks[0]["track_id"] & 0xFFFFFFFF) == ("gate-1.mp4", 1)
     assert len(engine.query("SELECT crops WHERE hour(clock) = 23")) == 2
+
+
+@pytest.mark.parametrize("target", ["frames", "moments", "tracks", "crops"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "time >= current_date - 1",
+        "time > now() - INTERVAL 1 DAY",
+        "(today() <= time)",
+        "time < TIMESTAMP '2026-03-01 10:00' - INTERVAL 1 HOUR",
+        "NOT time BETWEEN date_trunc('day', now()) AND now()",
+    ],
+)
+def test_a_moment_that_is_computed_is_compared_with_the_clock(
+    engine: Engine, target: str, condition: str
+) -> None:
+    """Time was said to be compared with numbers alone, or DuckDB complained of its types."""
+    column = "start_clock" if target in ("moments", "tracks") else "clock"
+    with pytest.raises(QueryError, match=rf" takes?: {column} >= today\(\) - 7") as caught:
+        engine.query(f"SELECT {target} WHERE entity = 'red-van' AND {condition}")
+    assert caught.value.position is not None
+    advised = f"{column} >= today() - 1000000 AND {column} > TIMESTAMP '2026-03-01 12:00' - INTERVAL 1 DAY"
+    assert len(engine.query(f"SELECT {target} WHERE entity = 'red-van' AND {advised}"))
+
+
+@pytest.mark.parametrize("target", ["frames", "moments", "tracks", "crops"])
+@pytest.mark.parametrize("times", ["1 AND 2", "2 AND 1", "'09:59:58' AND '10:00'"])
+def test_not_between_is_the_opposite_of_between(engine: Engine, target: str, times: str) -> None:
+    """Of moments and tracks it was refused: time was compared with numbers, it said."""
+    asked = f"SELECT {target} WHERE entity = 'red-van' AND"
+    expected = engine.query(f"{asked} NOT time BETWEEN {times}").fetchall()
+    assert engine.query(f"{asked} time NOT BETWEEN {times}").fetchall() == expected
+    assert engine.query(f"{asked} (time NOT BETWEEN {times})").fetchall() == expected
+    inside = engine.query(f"{asked} time BETWEEN {times}").fetchall()
+    assert engine.query(f"{asked} NOT time NOT BETWEEN {times}").fetchall() == inside
+    assert expected != inside

@@ -111,7 +111,8 @@ def test_moments_follow_interval_logic(engine: Engine, condition: str, expected:
 def test_moments_without_condition_are_those_of_all_entities(engine: Engine) -> None:
     shorthand = engine.query("SELECT moments").fetchall()
     relation = engine.query(
-        "SELECT * EXCLUDE (start_clock, end_clock) FROM moments ORDER BY video, start_time, end_time, entity"
+        "SELECT * EXCLUDE (start_clock, end_clock, start_utc, end_utc) FROM moments"
+        " ORDER BY video, start_time, end_time, entity"
     ).fetchall()
     assert shorthand == relation
     assert len(shorthand) == 10

@@ -42,13 +42,17 @@ def plain(tables: Tables, engine: Engine) -> Iterator[duckdb.DuckDBPyConnection]
     connection.execute(
         "CREATE TEMP VIEW sightings AS"
         " SELECT m.entity, t.video, m.track_id, m.score, t.start_time, t.end_time, t.start_clock,"
-        " t.end_clock FROM matches m JOIN tracks t USING (track_id)"
+        " t.end_clock, v.start_utc + t.start_time * INTERVAL 1 SECOND AS start_utc,"
+        " v.start_utc + t.end_time * INTERVAL 1 SECOND AS end_utc"
+        " FROM matches m JOIN tracks t USING (track_id) JOIN videos v USING (video)"
     )
     connection.register("moments_rows", engine.query("SELECT moments").arrow())
     connection.execute(
         "CREATE TEMP VIEW moments AS SELECT m.*,"
         " v.start_clock + m.start_time * INTERVAL 1 SECOND AS start_clock,"
-        " v.start_clock + m.end_time * INTERVAL 1 SECOND AS end_clock"
+        " v.start_clock + m.end_time * INTERVAL 1 SECOND AS end_clock,"
+        " v.start_utc + m.start_time * INTERVAL 1 SECOND AS start_utc,"
+        " v.start_utc + m.end_time * INTERVAL 1 SECOND AS end_utc"
         " FROM moments_rows m JOIN videos v USING (video)"
     )
     yield connection

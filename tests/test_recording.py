@@ -321,8 +321,9 @@ def test_a_wrong_clock_is_put_right_for_all_videos_of_a_camera(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     """--at gave all of them one start, without a word, and there was no other way than one by one."""
-    for name in ("gate/20190101-000300", "gate/20190101-000500", "yard/20260301-0900", "yard/b"):
-        write_film(tmp_path / f"archive/{name}.mp4", [Thing("red", 0, 10)], frames=12)
+    names = ("gate/20190101-000300", "gate/20190101-000500", "yard/20260301-0900", "yard/b")
+    for k, name in enumerate(names):  # of copies, one would have the time of the other
+        write_film(tmp_path / f"archive/{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
     rule = ("--time-from", "name", "--timezone", "Europe/Berlin")
     run("index", "archive", "--model", "color-bands", *rule)
     gate = [f"archive/gate/20190101-000{minute}00.mp4" for minute in (5, 3)]  # whatever their order

@@ -11,7 +11,7 @@ import pytest
 from clips import write_taken
 from fakes import write_film
 
-from panorama.errors import UsageError
+from panorama.errors import UsageError, VideoOpenError
 from panorama.exif import exif_of_jpeg, taken_at
 from panorama.naming import NamePattern, usual_stamp
 from panorama.recording import RecordingRule, local_zone
@@ -139,7 +139,35 @@ def test_the_container_tells_when_it_was_made(tmp_path: Path) -> None:
     )
     assert recorded_at(with_tag(tmp_path / "c.mp4", creation_time="1970-01-01T00:00:00Z")) is None
     assert recorded_at(with_tag(tmp_path / "d.mp4")) is None
-    assert recorded_at(tmp_path) is None and recorded_at(tmp_path / "missing.mp4") is None
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    for unreadable in (tmp_path, tmp_path / "missing.mp4", tmp_path / "broken.mp4"):
+        with pytest.raises(VideoOpenError, match=str(unreadable)):  # what it would tell is unknown
+            recorded_at(unreadable)
+
+
+def avi(path: Path, date: str) -> Path:
+    """An AVI with a stamp as cameras write it, of one picture."""
+    with av.open(str(path), "w") as container:
+        container.metadata["date"] = date
+        stream = container.add_stream("mjpeg", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p"
+        picture = av.VideoFrame(64, 48, "yuvj420p")
+        picture.pts = 0
+        container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    return path
+
+
+def test_a_stamp_without_a_zone_is_of_the_cameras_clock(tmp_path: Path) -> None:
+    """AVI has no zone, and cameras write local time: it was taken for UTC."""
+    local = "2026-03-01 10:15:00"
+    for made in (avi(tmp_path / "a.avi", local), with_tag(tmp_path / "a.mkv", date=local)):
+        assert recorded_at(made, BERLIN) == unix("2026-03-01 09:15")
+        assert recorded_at(made) == unix("2026-03-01 10:15")
+    offset = with_tag(tmp_path / "b.mkv", date="2026-03-01 10:15:00+02:00")
+    assert recorded_at(offset, BERLIN) == unix("2026-03-01 08:15")
+    told = with_tag(tmp_path / "b.mp4", creation_time="2026-03-01T09:15:00Z")
+    assert recorded_at(told, BERLIN) == unix("2026-03-01 09:15"), "UTC, as it says"
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])

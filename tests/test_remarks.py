@@ -273,7 +273,7 @@ def test_of_many_names_that_are_not_there_the_first_are_told_and_how_many_more(e
             "SELECT frames has no column 'nosuch' to order",
         ),
         ("SELECT moments WHERE entity = 'dog' ORDER BY start_tme", "aspect, .*Did you mean 'start_time'"),
-        ("SELECT nosuch FROM sightings", "; sightings has end_clock, end_time, entity, score, "),
+        ("SELECT nosuch FROM sightings", "; sightings has end_clock, end_time, end_utc, entity, score, "),
         (
             "SELECT s.vidoe FROM sightings s JOIN tracks USING (track_id)",
             "; sightings has .*, video; tracks has ",

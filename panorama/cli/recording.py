@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from panorama.library import Library
-from panorama.recording import NONE, RecordingRule
+from panorama.naming import without_camera
+from panorama.recording import FOLDER, NONE, RecordingRule
 
 
 def recording_options(command: Any) -> Any:
@@ -33,10 +34,16 @@ def recording_options(command: Any) -> Any:
 def recording_rule(
     library: Library, time_from: str | None, zone: str, camera_from: str | None
 ) -> RecordingRule | None:
-    """The rule asked for, with what is not asked for as the library keeps it; None where nothing is."""
+    """The rule asked for, with what is not asked for as the library keeps it; None where nothing is.
+
+    Where folders are asked for, a pattern of times tells no camera any more.
+    """
     if not (time_from or zone or camera_from):
         return None
     kept = library.recording
     if not zone and kept.time_from != NONE:
         zone = kept.zone
-    return RecordingRule(time_from or kept.time_from, zone, camera_from or kept.camera_from)
+    time_from = time_from or kept.time_from
+    if camera_from == FOLDER:
+        time_from = without_camera(time_from)
+    return RecordingRule(time_from, zone, camera_from or kept.camera_from)

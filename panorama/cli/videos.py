@@ -83,7 +83,14 @@ def clock_command(
     if rule is not None or by_hand:
         chosen = _names(_meant(videos, library)) if videos else None
         lost = library.zones.orphaned()
-        report = library.date(chosen, recording=rule, start=at, zone=zone, first_start=first_at)
+        report = library.date(
+            chosen,
+            recording=rule,
+            start=at,
+            zone=zone,
+            first_start=first_at,
+            times=bool(time_from or zone or by_hand),
+        )
         for text in report.lines():
             say(text)
         say(f"{counted(report.changed, 'video')} changed")

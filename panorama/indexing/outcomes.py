@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
 from panorama.lines import shell_word
-from panorama.recording import RecordingReport, RecordingRule, apply_rule, bare_folders
-from panorama.store import Store
+from panorama.recording import (
+    BY_HAND,
+    RecordingReport,
+    RecordingRule,
+    apply_rule,
+    bare_folders,
+    shown_time,
+)
+from panorama.store import Recorded, Store
 from panorama.video import Found, FoundVideo, VideoReader
 
 if TYPE_CHECKING:
@@ -84,7 +91,8 @@ class IndexReport:
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
         warnings: remarks for people: registered pictures that have not all vectors of this model, and why;
-            videos that were indexed from a folder that was named, and whose files are gone; libraries in it.
+            videos that were indexed from a folder that was named, and whose files are gone; libraries in it;
+            times set by hand that went with what a file held.
     """
 
     files: tuple[FileOutcome, ...]
@@ -151,14 +159,37 @@ class Hooks:
         take_fields(self)
 
 
-def dating(store: Store, rule: RecordingRule, hooks: Hooks | None) -> Hooks:
-    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
+def dating(store: Store, rule: RecordingRule, hooks: Hooks | None, new: bool = False) -> Hooks:
+    """The hooks; before a file is told, the library learns when and by which camera it was recorded.
+
+    Args:
+        new: whether another rule told cameras before.
+    """
     told = hooks or Hooks()
     bare = bare_folders(store, rule)  # once: every file that is indexed now gets its camera at once
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, rule, {outcome.video}, bare=bare)
+            apply_rule(store, rule, {outcome.video}, bare=bare, new=new)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)
+
+
+def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
+    """A line for each video whose time was set by hand, and is so no more; how to set it again.
+
+    Args:
+        by_hand: what was set, by name, of videos whose file was found to hold something else.
+    """
+    told = []
+    for row in store.recorded(list(by_hand)) if by_hand else ():
+        unix, zone = by_hand[row.name].start_time_unix, by_hand[row.name].time_zone
+        if row.recorded.time_from == BY_HAND or unix is None or zone is None:
+            continue  # as of one that could not be decoded: it stays as it was
+        at = shown_time(unix, zone).removesuffix(f" {zone}")
+        told.append(
+            f"{row.name}: the time that was set by hand is forgotten, the file holds something else now;"
+            f' if it still holds: panorama clock {shell_word(row.name)} --at "{at}" --timezone {zone}'
+        )
+    return tuple(told)

@@ -17,6 +17,7 @@ from panorama.indexing.outcomes import (
     FileOutcome,
     Hooks,
     IndexReport,
+    forgotten,
 )
 from panorama.indexing.parcels import DEFECTS, Job, Parcel
 from panorama.indexing.pipeline import Line
@@ -27,7 +28,8 @@ from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import composed, counted
 from panorama.models.base import Embedder
-from panorama.store import Claims, KnownFile, PauseGate, SegmentWriter, Store, VideoRow
+from panorama.recording import BY_HAND
+from panorama.store import Claims, KnownFile, PauseGate, Recorded, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
 from panorama.video import (
     Found,
@@ -37,6 +39,7 @@ from panorama.video import (
     content_hash,
     content_sample,
     file_state,
+    goes_on,
     open_video,
 )
 from panorama.video.own_clips import is_own_clip
@@ -99,11 +102,12 @@ def index_paths(
         indexer.work.threads.lent(),
         products_alone(),
     ):
-        outcomes = _Run(store, indexer, found, hooks, gate, claims, kept or Kept()).run(side_by_side)
+        run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
+        outcomes = run.run(side_by_side)
         embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
-    told = (*_clip_remarks(outcomes), *told)
-    return replace(nothing, files=files, embedded=embedded, warnings=(*nothing.warnings, *told))
+    told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
+    return replace(nothing, files=files, embedded=embedded, warnings=told)
 
 
 def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
@@ -177,6 +181,7 @@ class _Run:
         self._lost = store.lost_contents()
         self._elsewhere: list[_Elsewhere] = []
         self._moved: frozenset[str] = frozenset()
+        self.by_hand: dict[str, Recorded] = {}
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
         """Everything, in the order in which it was found; what other processes were at comes last."""
@@ -245,6 +250,8 @@ class _Run:
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
+        if known is not None and known.content_hash != row.content_hash:
+            row = self._going_on(row, video, known)
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:
             return _Copy(ticket, self._settings_hash, held=False)
@@ -267,6 +274,17 @@ class _Run:
         # Of what was indexed before samples were taken, size and time have to do.
         same = known.content_sample in (None, sample)
         return same and (known.size, known.mtime_ns) == state and known.content_hash not in self._lost
+
+    def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
+        """The row of a file that holds something else, whose time holds where that is more of the same."""
+        for before in self._store.recorded([known.name]):
+            if before.recorded.time_from is None:
+                continue
+            if goes_on(video.path, known.size, known.content_hash):
+                row = replace(row, continues=known.content_hash)
+            elif before.recorded.time_from == BY_HAND:
+                self.by_hand[known.name] = before.recorded
+        return row
 
     def _held(self, content: str) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""

@@ -25,6 +25,9 @@ FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time
 _DAYTIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,6})?))?")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
+_MOMENTS = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp, exp.TimestampTrunc, exp.DateTrunc)
+_NOW = frozenset(("now", "today", "get_current_timestamp", "transaction_timestamp"))
+
 
 class ClockError(ValueError):
     """A constant is no wall-clock time, or is compared in a way that means nothing."""
@@ -101,6 +104,26 @@ def names_clock(node: exp.Expr) -> bool:
         if any(map(is_time, operands)) and any(map(_is_text, operands)):
             return True
     return False
+
+
+def names_moment(node: exp.Expr) -> bool:
+    """Whether some part of a predicate compares `time` with a date or timestamp that is computed."""
+    for part in node.find_all(*SIGNS, exp.Between):
+        operands = [part.this, part.args.get("expression"), part.args.get("low"), part.args.get("high")]
+        operands = [item for item in operands if isinstance(item, exp.Expr)]
+        if any(map(is_time, operands)) and any(map(_is_moment, operands)):
+            return True
+    return False
+
+
+def _is_moment(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Paren):
+        return _is_moment(node.this)
+    if isinstance(node, (exp.Add, exp.Sub)):
+        return _is_moment(node.this) or _is_moment(node.expression)
+    if isinstance(node, exp.Cast):
+        return node.to.this in exp.DataType.TEMPORAL_TYPES
+    return isinstance(node, _MOMENTS) or (isinstance(node, exp.Anonymous) and node.name.lower() in _NOW)
 
 
 def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:

@@ -157,7 +157,7 @@ def any_of(parts: Iterable[Times]) -> Times:
     return tuple(dict.fromkeys(bounds for part in found for bounds in part)) if all(found) else ()
 
 
-def with_leaves(condition: Condition, changed: Callable[[Leaf], Leaf]) -> Condition:
+def with_leaves(condition: Condition, changed: Callable[[Leaf], Condition]) -> Condition:
     """The condition with every leaf changed."""
     if isinstance(condition, Leaf):
         return changed(condition)

@@ -30,13 +30,17 @@ SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
 SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time,
        {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock,
+       {clock_seconds("v.start_utc", "t.start_time")} AS start_utc,
+       {clock_seconds("v.start_utc", "t.end_time")} AS end_utc
 FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment WHERE t.band = 'accepted'
 """
 MOMENTS = f"""
 CREATE TEMP VIEW moments AS
 SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock
+       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock,
+       {clock_seconds("v.start_utc", "m.start_time")} AS start_utc,
+       {clock_seconds("v.start_utc", "m.end_time")} AS end_utc
 FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 """
 

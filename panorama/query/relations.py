@@ -22,17 +22,20 @@ RELATIONS = (
 )
 _SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
 _CLOCKS = {"start_clock": "TIMESTAMP", "end_clock": "TIMESTAMP"}
+_INSTANTS = {"start_utc": "TIMESTAMP", "end_utc": "TIMESTAMP"}
 _SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
 MATCHED_COLUMNS = {
     "sightings": {
         **{"entity": "VARCHAR", "video": "VARCHAR", "track_id": "BIGINT", "score": "DOUBLE"},
         **_SPAN,
         **_CLOCKS,
+        **_INSTANTS,
     },
     "moments": {
         **{"video": "VARCHAR", **_SPAN, "entity": "VARCHAR", **_SCORED, "frame": "BIGINT"},
         **{"x1": "DOUBLE", "y1": "DOUBLE", "x2": "DOUBLE", "y2": "DOUBLE"},
         **_CLOCKS,
+        **_INSTANTS,
     },
 }
 """Relations that exist only after matching: the engine makes them when a statement names one."""
@@ -40,7 +43,10 @@ MATCHED_COLUMNS = {
 _BOXED = ("x1", "y1", "x2", "y2")
 RELATION_COLUMNS: dict[str, frozenset[str]] = {
     "videos": frozenset(
-        ("video", "uri", "camera", "duration", "width", "height", "frames", "start_clock", "time_zone")
+        (
+            *("video", "uri", "camera", "duration", "width", "height", "frames"),
+            *("start_clock", "time_zone", "start_utc"),
+        )
     ),
     "frames": frozenset(("video", "frame", "time", "pts", "clock")),
     "tracks": frozenset(("video", "track_id", "start_frame", "end_frame", "samples", *_SPAN, *_CLOCKS)),
@@ -123,6 +129,7 @@ VIDEO_COLUMNS = {
     "segment": "INTEGER",
     "start_clock": "TIMESTAMP",
     "time_zone": "VARCHAR",
+    "start_utc": "TIMESTAMP",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
 _ARROW = {
@@ -167,8 +174,8 @@ STORED_COLUMNS = {
 
 # Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
 _VIEWS = (
-    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock, time_zone"
-    " FROM _panorama.videos",
+    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
+    " time_zone, start_utc FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts,"
     f" {clock_seconds('v.start_clock', 'f.time')} AS clock"

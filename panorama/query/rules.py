@@ -25,7 +25,14 @@ from panorama.query.plan import (
 from panorama.query.relations import quote_text
 from panorama.query.shorthand import column_position, constant
 from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of, steps_in
-from panorama.query.time_rules import clock_rows, find_clock, note_times, overlap_times
+from panorama.query.time_rules import (
+    check_moments,
+    clock_rows,
+    find_clock,
+    note_times,
+    overlap_times,
+    split_negated,
+)
 
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
 
@@ -290,8 +297,10 @@ RULES: tuple[Rule, ...] = (
     check_sequences,
     resolve_entities,
     check_bands,
+    check_moments,
     find_clock,
     clock_rows,
+    split_negated,
     note_times,
     overlap_times,
     branch_out,

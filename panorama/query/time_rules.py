@@ -10,7 +10,16 @@ from typing import Any
 from sqlglot import exp
 
 from panorama.errors import QueryError
-from panorama.query.clock import MIRRORED, SIGNS, ClockError, ClockTest, clock_test, is_time, names_clock
+from panorama.query.clock import (
+    MIRRORED,
+    SIGNS,
+    ClockError,
+    ClockTest,
+    clock_test,
+    is_time,
+    names_clock,
+    names_moment,
+)
 from panorama.query.conditions import Bounds, Condition, Leaf, Not, Sequence, Times, leaves, with_leaves
 from panorama.query.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
 from panorama.query.relations import quote_number
@@ -50,6 +59,38 @@ def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
         return clock_test(leaf.node, query.target in OVERLAP_TARGETS)
     except ClockError as exc:
         raise QueryError(str(exc), query.sql, leaf.start) from None
+
+
+def check_moments(query: Query, context: Context) -> Query:
+    """Refuses to compare `time` with a date that is computed: of today's, nobody knows where its day ends."""
+    column, takes = "clock", "clock takes"
+    if query.target in OVERLAP_TARGETS:
+        column, takes = "start_clock", "start_clock and end_clock take"
+    for leaf in query.every_leaf():
+        if "time" in leaf.columns and leaf.node is not None and names_moment(leaf.node):
+            if _asks_clock(leaf):
+                continue
+            raise QueryError(
+                "time is compared with numbers and with wall-clock text; what is computed of the wall clock"
+                f" {takes}: {column} >= today() - 7, {column} > now() - INTERVAL 1 DAY",
+                query.sql,
+                column_position(leaf, "time"),
+            )
+    return query
+
+
+def split_negated(query: Query, context: Context) -> Query:
+    """`time NOT BETWEEN a AND b` is the opposite of a condition, as NOT in front of it is."""
+    if query.target not in OVERLAP_TARGETS or query.condition is None:
+        return query
+
+    def changed(leaf: Leaf) -> Condition:
+        node = leaf.node.unnest() if leaf.node is not None else None
+        if not isinstance(node, exp.Not) or not isinstance(node.this, exp.Between) or _asks_clock(leaf):
+            return leaf
+        return Not(replace(leaf, text=f"NOT ({leaf.text})", node=node.this))
+
+    return replace(query, condition=with_leaves(query.condition, changed))
 
 
 def clock_rows(query: Query, context: Context) -> Query:

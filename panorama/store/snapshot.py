@@ -44,6 +44,7 @@ VIDEOS = pa.schema(
         pa.field("size", pa.int64()),
         pa.field("content_sample", pa.string()),
         pa.field("start_clock", pa.timestamp("us")),
+        pa.field("start_utc", pa.timestamp("us")),
     ]
 )
 ENTITIES = pa.schema(
@@ -377,7 +378,7 @@ def _ends_of(stored: Sequence[bytes | None]) -> NDArray[np.uint8]:
 
 
 def _read_videos(tx: Transaction) -> pa.Table:
-    rows = [(*row, _local(row[8], row[10])) for row in tx.tuples(_VIDEOS)]
+    rows = [(*row, _local(row[8], row[10]), _local(row[8], "UTC")) for row in tx.tuples(_VIDEOS)]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
     return pa.table(arrays, schema=VIDEOS)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -163,9 +162,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- videos and segments
@@ -407,7 +404,7 @@ class Store:
 
     def move_zone(self, camera: str, name: str, to: str) -> None:
         """Give a named shape to another camera."""
-        with self._place.catalog.write() as tx:
+        with self._changing.catalog.write() as tx:
             shapes.move_zone(tx, camera, name, to)
 
     def audit(self) -> list[AuditRow]:

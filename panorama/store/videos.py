@@ -33,6 +33,7 @@ class VideoRow:
         time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
         time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
+        continues: hash of what the file held before, where this goes on behind it: its time holds.
     """
 
     name: str
@@ -51,6 +52,7 @@ class VideoRow:
     time_zone: str | None = None
     time_from: str | None = None
     content_sample: str | None = None
+    continues: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -86,8 +88,12 @@ FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from FROM videos
-WHERE video_id = :video_id AND content_hash = :content_hash
+SELECT start_time_unix, time_zone, time_from, camera FROM videos
+WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
+"""
+_SEGMENT_TIMES = """
+SELECT start_time_unix, time_zone, time_from FROM videos WHERE segment_id = :segment
+ORDER BY video_id LIMIT 1
 """
 _SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
 _NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
@@ -101,8 +107,8 @@ SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state 
 ORDER BY segment_id DESC LIMIT 1
 """
 _FACTS = """
-SELECT width, height, duration, frames, start_time_unix, decode_note, camera, time_zone, time_from
-FROM videos WHERE segment_id = :segment ORDER BY video_id LIMIT 1
+SELECT width, height, duration, frames, decode_note, camera FROM videos WHERE segment_id = :segment
+ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
@@ -175,7 +181,7 @@ def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
     facts = tx.row(_FACTS, segment=segment)
     if facts is None:
         return video
-    video = replace(
+    return replace(
         video,
         width=facts.width,
         height=facts.height,
@@ -184,7 +190,6 @@ def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
         decode_note=facts.decode_note,
         camera=video.camera or facts.camera,
     )
-    return _timed(video, facts)
 
 
 def _timed(video: VideoRow, known: Any) -> VideoRow:
@@ -207,9 +212,13 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     else:
         video_id = _renamed_from(tx, video)
         name = unique_name(tx, video, -1 if video_id is None else video_id)
-    # Indexed anew with other settings, a recording was still made when it was made.
-    before = tx.row(_TIMES, video_id=-1 if video_id is None else video_id, content_hash=video.content_hash)
-    video = video if before is None else _timed(video, before)
+    # Indexed anew with other settings, a recording was still made when it was made; so was a copy.
+    own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
+    before = tx.row(_TIMES, **own, continues=video.continues)
+    if before is not None and before.camera:
+        video = replace(video, camera=before.camera)  # told anew by who knows the rule
+    for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
+        video = video if known is None else _timed(video, known)
     values: dict[str, Any] = {
         "name": name,
         "uri": video.uri,

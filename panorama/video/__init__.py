@@ -12,6 +12,7 @@ from panorama.video.find import (
     content_sample,
     file_state,
     find_videos,
+    goes_on,
     is_gone,
 )
 from panorama.video.gate import ChangeGate, GateResult
@@ -41,6 +42,7 @@ __all__ = [
     "content_sample",
     "file_state",
     "find_videos",
+    "goes_on",
     "is_gone",
     "open_video",
     "pictures_in",

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -340,23 +341,42 @@ def content_sample(path: Path) -> str:
     return digest.hexdigest()
 
 
-def content_hash(path: Path | str) -> str:
+def content_hash(path: Path | str, size: int | None = None) -> str:
     """sha256 hex digest of a file's bytes; for a folder of pictures, of their rate, names and bytes in order.
+
+    Args:
+        size: of the first so many bytes alone; of a folder, of the first pictures, which have so many.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
     path = Path(path)
     digest = hashlib.sha256()
+    left = sys.maxsize if size is None else size
     if path.is_dir():
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
         for part in pictures_in(path) if path.is_dir() else [path]:
+            if not left:
+                break
             if path.is_dir():
                 digest.update(f"{part.name}\0{part.stat().st_size}\0".encode())
             with part.open("rb") as file:
-                while block := file.read(_BLOCK_BYTES):
+                while block := file.read(min(_BLOCK_BYTES, left)):
                     digest.update(block)
+                    left -= len(block)
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     return digest.hexdigest()
+
+
+def goes_on(path: Path, size: int, content: str) -> bool:
+    """Whether a file holds more than it did, behind what it held: the same recording, of which more is there.
+
+    Of a folder of pictures, whether further ones lie behind those that lay there. What was written anew from
+    its beginning is not told from another recording, as Matroska is when it is finished.
+
+    Args:
+        size, content: of what it held, as `file_state` and `content_hash` told them.
+    """
+    return file_state(path)[0] > size and content_hash(path, size) == content

@@ -6,12 +6,13 @@ from contextlib import closing
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
+from panorama.errors import VideoOpenError
 from panorama.exif import taken_at
 from panorama.lines import natural_key
 from panorama.video.pictures import pictures_in, read_bgr
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
-"""In order of trust: the first tells its offset, the second is UTC by its standard."""
+"""In order of trust: the first tells its offset, the second is UTC by its standard where it ends in Z."""
 
 FIRST_YEAR = 1980
 """Clocks that were never set say 1904, 1970 or the like."""
@@ -20,16 +21,23 @@ FIRST_YEAR = 1980
 def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     """Seconds since 1970 of the recording's start as the container claims; None where it does not.
 
-    Only the file's head is read. A file that cannot be opened claims nothing. Of a folder of pictures it is
-    the EXIF time of the first that can be read, the time on the camera's clock.
+    Only the file's head is read. Of a folder of pictures it is the EXIF time of the first that can be read,
+    the time on the camera's clock.
 
     Args:
-        zone: of the cameras' clocks, for pictures that do not tell it.
+        zone: of the cameras' clocks, for stamps that do not tell it, as those of pictures and of AVI.
+
+    Raises:
+        VideoOpenError: there is no such file, it cannot be opened, or no picture of the folder can be read:
+            what it would claim is unknown.
     """
     if path.is_dir():
-        return _taken_first(path, zone, backwards=False)
+        data = _first_picture(path, backwards=False)
+        if data is None:
+            raise VideoOpenError(f"{path} holds no picture that can be read")
+        return _taken(data, zone)
     if not path.is_file():
-        return None
+        raise VideoOpenError(f"there is no file {path}")
     import av  # loaded here: few rules ask files
 
     from panorama.video.probing import open_container
@@ -40,10 +48,10 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
             for stream in container.streams.video:
                 for key, value in stream.metadata.items():
                     tags.setdefault(key.lower(), value)
-    except (av.FFmpegError, OSError):
-        return None
+    except (av.FFmpegError, OSError) as exc:
+        raise VideoOpenError(f"{path} cannot be opened: {exc.strerror or exc}") from exc
     for key in _KEYS:
-        found = _unix(tags.get(key, ""))
+        found = _unix(tags.get(key, ""), zone)
         if found is not None:
             return found
     return None
@@ -51,25 +59,28 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
 
 def taken_seconds(path: Path, zone: tzinfo) -> float | None:
     """Seconds from the first picture of a folder to the last, as both say; None where one does not."""
-    first = _taken_first(path, zone, backwards=False) if path.is_dir() else None
-    last = None if first is None else _taken_first(path, zone, backwards=True)
+    first = _taken(_first_picture(path, backwards=False), zone) if path.is_dir() else None
+    last = None if first is None else _taken(_first_picture(path, backwards=True), zone)
     return None if first is None or last is None else last - first
 
 
-def _taken_first(folder: Path, zone: tzinfo, backwards: bool) -> float | None:
-    """When the first picture that can be read was taken; with `backwards`, the last."""
+def _first_picture(folder: Path, backwards: bool) -> bytes | None:
+    """The first picture that can be read, with `backwards` the last; None where there is none."""
     try:
         pictures = sorted(pictures_in(folder), key=lambda path: natural_key(path.name), reverse=backwards)
-        data = next((path.read_bytes() for path in pictures if read_bgr(path) is not None), b"")
+        return next((path.read_bytes() for path in pictures if read_bgr(path) is not None), None)
     except OSError:
         return None
-    moment = taken_at(data)
+
+
+def _taken(picture: bytes | None, zone: tzinfo) -> float | None:
+    moment = taken_at(picture or b"")
     if moment is None or moment.year < FIRST_YEAR:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
 
 
-def _unix(text: str) -> float | None:
+def _unix(text: str, zone: tzinfo) -> float | None:
     """A date without an hour is no start of a recording."""
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -77,4 +88,4 @@ def _unix(text: str) -> float | None:
         return None
     if moment.year < FIRST_YEAR or len(text.strip()) <= len("2026-03-01"):
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
