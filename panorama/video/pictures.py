@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import VideoOpenError
-from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
 from panorama.video.planes import thinned
 from panorama.video.reader import (
@@ -136,7 +136,7 @@ class PictureFolderReader(VideoReader):
         super().__init__(
             VideoInfo(
                 path=str(path),
-                codec="images",
+                codec=PICTURES,
                 width=first.shape[1],
                 height=first.shape[0],
                 rotation=0,
