@@ -444,8 +444,8 @@ def test_folders_whose_pictures_lie_farther_apart_than_in_the_video_are_named(
 ) -> None:
     """Of a camera trap only the first picture has the time that EXIF tells, and `index` says so."""
     for folder, last in (("burst", "2026:03:01 10:15:01"), ("trap", "2026:03:04 02:30:00")):
-        write_taken(tmp_path / "v" / folder / "1.png", "2026:03:01 10:15:00")
-        write_taken(tmp_path / "v" / folder / "2.png", last)
+        write_taken(tmp_path / "v" / folder / "IMG_1.png", "2026:03:01 10:15:00")
+        write_taken(tmp_path / "v" / folder / "IMG_2.png", last)
     rule = ("--time-from", "metadata", "--timezone", "Europe/Berlin")
     told = run("index", "v", "--model", "color-bands", *rule).err
     assert "of 1 folder of pictures it is the time of the first alone" in told

@@ -17,7 +17,10 @@ from panorama.lines import counted
 from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
-NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
+NUMBERED = (
+    "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg or"
+    " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
+)
 NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 

@@ -24,6 +24,9 @@ VIDEO_SUFFIXES = frozenset(
 _BLOCK_BYTES = 1 << 20
 _SAMPLES = 8
 _SAMPLE_BYTES = 8192
+_ALBUM_DIGITS = 2
+"""Pictures whose whole names are numbers of no more digits are called so by people and their programs, not by
+cameras: a folder of them that nobody named may be an album."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,8 @@ class _Search:
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
         """A folder as the one video that it is, or the videos in it, named from the root."""
         try:
-            pictures = is_picture_video(whole.path) or (
+            is_named = whole.path == self.root
+            pictures = is_picture_video(whole.path, is_named) or (
                 _holds_pictures_alone(whole.path) and self.known(whole.path)
             )
         except OSError as exc:
@@ -239,9 +243,14 @@ class _Search:
         return True
 
 
-def is_picture_video(folder: Path) -> bool:
-    """Whether a folder is one video: two or more pictures numbered behind one prefix, and no video file."""
+def is_picture_video(folder: Path, is_named: bool) -> bool:
+    """Whether a folder is one video: two or more pictures numbered behind one prefix, and no video file.
+
+    Args:
+        is_named: whether somebody named the folder; if not, 1.jpg and 2.jpg may be an album.
+    """
     prefixes: dict[str, int] = {}
+    digits = 0
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
@@ -253,6 +262,9 @@ def is_picture_video(folder: Path) -> bool:
             if numbered is None:
                 return False
             prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+            digits = max(digits, len(numbered[2]))
+    if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not is_named:
+        return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
 
 
