@@ -1,7 +1,8 @@
-"""What becomes of folders of pictures: each is looked at, whatever the rate."""
+"""Folders of pictures: which of them are videos, that each picture is looked at, and what is told of them."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from fakes import Thing, scene, write_film, write_picture
 from indexing_samples import index
 
 from panorama.indexing.settings import IngestSettings
+from panorama.video import find_videos
+
+NORTH = ["north", "IMG_0004.mp4"]
+"""What is found where the folder of a camera itself is named."""
 
 
 def trap(folder: Path, count: int = 12) -> Path:
@@ -41,3 +46,41 @@ def test_a_lower_rate_still_looks_at_fewer_frames_of_a_film(tmp_path: Path) -> N
     film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 20)], frames=20)  # ten frames a second
     (found,) = index(tmp_path / "library", [film], settings=IngestSettings(samples_per_second=2))
     assert (found.frames, found.samples) == (20, 4)
+
+
+def hybrid(folder: Path) -> Path:
+    """What a camera leaves that takes pictures and a clip at each visit."""
+    trap(folder, 4)
+    write_film(folder / "IMG_0004.mp4", [Thing("red", 0, 20)], frames=20)
+    return folder
+
+
+def test_numbered_pictures_beside_clips_are_a_video_of_their_own(tmp_path: Path) -> None:
+    """The pictures of cameras that take both could not be indexed: not found, not named, not by a glob."""
+    folder = hybrid(tmp_path / "traps" / "north")
+    (folder / "notes.txt").touch()
+    for named, names in ((tmp_path / "traps", ["north", "north/IMG_0004.mp4"]), (folder, NORTH)):
+        found = find_videos([named])
+        assert ([v.name for v in found.videos], found.pictures, found.beside) == (names, {}, {})
+    outcomes = index(tmp_path / "library", [tmp_path / "traps"])
+    assert [(f.status, f.frames) for f in outcomes] == [("indexed", 4), ("indexed", 20)]
+    # A clip that comes later changes nothing about the pictures.
+    shutil.copy(folder / "IMG_0004.mp4", folder / "IMG_0005.mp4")
+    outcomes = index(tmp_path / "library", [tmp_path / "traps"])
+    assert [f.note.split(" indexed")[0] for f in outcomes] == [
+        *["unchanged since it was"] * 2,
+        "the same content is",
+    ]
+
+
+def test_of_pictures_that_are_no_video_it_is_told_that_videos_lie_beside_them(run, tmp_path: Path) -> None:
+    """How pictures have to be called was told, which these were; not that the clip was the reason."""
+    folder = hybrid(tmp_path / "north")
+    write_picture(folder / "owl.png", scene(0, []))
+    for path in (tmp_path, folder):
+        found = find_videos([path])
+        assert [v.path.name for v in found.videos] == ["IMG_0004.mp4"]
+        assert (found.pictures, found.beside) == ({}, {str(folder): 5})
+    told = run("index", "north", "--model", "color-bands").err
+    assert "ignored in folders: 5 .png" in told and "panorama index" not in told
+    assert "where videos lie beside or below them; in a folder of their own, named, they are: north\n" in told

@@ -22,6 +22,7 @@ NUMBERED = (
     " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
 )
 NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
+BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 
 
@@ -114,9 +115,10 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         say(f"ignored in folders: {kinds}")
         if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
             say(f"  {NUMBERED}")
-            if report.pictures:
-                more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
-                say(f"  {NAMED} {shlex.quote(report.pictures[0])}{more}")
+            for what, folders in ((NAMED, report.pictures), (BESIDE, report.beside)):
+                if folders:
+                    more = f" (and {len(folders) - 1} more)" if folders[1:] else ""
+                    say(f"  {what} {shlex.quote(folders[0])}{more}")
     damaged = [f for f in report.files if f.damage]
     reserved = "read, with losses or assumptions"
     for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):
