@@ -84,3 +84,24 @@ def test_of_pictures_that_are_no_video_it_is_told_that_videos_lie_beside_them(ru
     told = run("index", "north", "--model", "color-bands").err
     assert "ignored in folders: 5 .png" in told and "panorama index" not in told
     assert "where videos lie beside or below them; in a folder of their own, named, they are: north\n" in told
+
+
+def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Path) -> None:
+    """One that led to itself cost the whole folder, and was not named; one to nowhere was not told."""
+    folder = trap(tmp_path / "trap", 4)
+    (folder / "IMG_0002.png").unlink()
+    (folder / "IMG_0002.png").symlink_to("IMG_0002.png")
+    (folder / "IMG_0009.png").symlink_to("nowhere.png")
+    (folder / "IMG_0010.png").mkdir()
+    (found,) = index(tmp_path / "library", [tmp_path])
+    assert (found.status, found.frames) == ("indexed", 3)
+    assert found.damage is not None
+    for name in ("IMG_0002.png", "IMG_0009.png"):
+        assert f"{name} cannot be read as a picture" in found.damage
+    (found,) = index(tmp_path / "library", [tmp_path])
+    assert (found.status, found.note) == ("skipped", "unchanged since it was indexed")
+    # What the link led to has come back.
+    shutil.copy(folder / "IMG_0001.png", folder / "nowhere.png.aside")
+    (folder / "nowhere.png.aside").rename(folder / "nowhere.png")
+    (found,) = index(tmp_path / "library", [folder])
+    assert (found.status, found.frames) == ("indexed", 5)

@@ -366,7 +366,10 @@ def content_hash(path: Path | str) -> str:
     try:
         for part in pictures_in(path) if path.is_dir() else [path]:
             if path.is_dir():
-                digest.update(f"{part.name}\0{part.stat().st_size}\0".encode())
+                leads_nowhere = part.is_symlink() and not part.exists()
+                digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
+                if leads_nowhere:
+                    continue
             with part.open("rb") as file:
                 while block := file.read(_BLOCK_BYTES):
                     digest.update(block)

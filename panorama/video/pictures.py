@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -36,16 +37,32 @@ trap for example, and a frame of a video that was passed over is shown by the ne
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder in natural order; hidden files do not count."""
-    files = (p for p in folder.iterdir() if _is_named_so(p.name))
-    return sorted((p for p in files if p.is_file()), key=lambda path: natural_key(path.name))
+    """The pictures of a folder in natural order; hidden files do not count.
+
+    A link that leads to no file counts as a picture that cannot be read, so that it is told as one.
+    """
+    return sorted((folder / name for name, _, _ in _states(folder)), key=lambda path: natural_key(path.name))
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
     """Name, size and time of change in ns of the same pictures, by name: quick also for 100,000 of them."""
+    return sorted((os.fsencode(name), size, mtime_ns) for name, size, mtime_ns in _states(folder))
+
+
+def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
-        files = [(os.fsencode(e.name), e.stat()) for e in entries if _is_named_so(e.name) and e.is_file()]
-    return sorted((name, state.st_size, state.st_mtime_ns) for name, state in files)
+        for entry in entries:
+            if not _is_named_so(entry.name):
+                continue
+            try:
+                state = entry.stat()
+            except OSError:
+                if not entry.is_symlink():
+                    raise
+                yield entry.name, 0, 0  # to nowhere, to itself, or to where nobody may look
+                continue
+            if stat.S_ISREG(state.st_mode):
+                yield entry.name, state.st_size, state.st_mtime_ns
 
 
 def _is_named_so(name: str) -> bool:
