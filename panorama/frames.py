@@ -96,11 +96,13 @@ class DecodeReport:
         frames: frames decoded.
         lost_packets: packets that gave an error or belong to a part that cannot be read.
         errors: the first few distinct messages, for people.
+        fitted: pictures of a folder that have another size than its frame.
     """
 
     frames: int = 0
     lost_packets: int = 0
     errors: list[str] = field(default_factory=list)
+    fitted: int = 0
 
     @property
     def complete(self) -> bool:

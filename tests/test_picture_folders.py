@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fakes import Thing, scene, write_film, write_picture
 from indexing_samples import index
+from numpy.typing import NDArray
 
 from panorama.indexing.settings import IngestSettings
-from panorama.video import find_videos
+from panorama.video import find_videos, open_video
+from panorama.video.picture_size import picture_size
+from panorama.video.pictures import read_bgr
 
 NORTH = ["north", "IMG_0004.mp4"]
 """What is found where the folder of a camera itself is named."""
@@ -105,3 +109,101 @@ def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Pa
     (folder / "nowhere.png.aside").rename(folder / "nowhere.png")
     (found,) = index(tmp_path / "library", [folder])
     assert (found.status, found.frames) == ("indexed", 5)
+
+
+def marked(width: int, height: int) -> NDArray[np.uint8]:
+    """A grey RGB picture with a red mark in the middle of its right half."""
+    picture = np.full((height, width, 3), 110, np.uint8)
+    x, y = width * 3 // 4, height // 2
+    picture[y - height // 10 : y + height // 10, x - width // 10 : x + width // 10] = (210, 30, 30)
+    return picture
+
+
+def mark_in(picture: NDArray[np.uint8]) -> list[int]:
+    """x1, y1, x2, y2 of what is red."""
+    y, x = np.nonzero((picture[..., 0] > 150) & (picture[..., 1] < 80))
+    return [int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "mark", "lit"),
+    [
+        ((40, 30), (104, 48, 136, 72), (160, 120)),  # a thumbnail
+        ((90, 120), (59, 48, 77, 72), (90, 120)),  # a portrait
+        ((320, 120), (104, 24, 136, 36), (160, 60)),  # a panorama
+        ((1600, 1200), (104, 48, 136, 72), (160, 120)),
+    ],
+)
+def test_a_folder_has_the_size_of_most_of_its_pictures_and_others_keep_their_shape(
+    first: tuple[int, int], mark: tuple[int, int, int, int], lit: tuple[int, int], tmp_path: Path
+) -> None:
+    """All were brought to the first one's size: by a thumbnail there, a trap was looked at in 160 x 120."""
+    write_picture(tmp_path / "trap" / "IMG_0001.png", marked(*first))
+    for number in (2, 3):
+        write_picture(tmp_path / "trap" / f"IMG_{number:04d}.png", marked(160, 120))
+    with open_video(tmp_path / "trap") as reader:
+        frames = [frame.rgb() for frame in reader.frames()]
+        assert (reader.info.width, reader.info.height, reader.report.fitted) == (160, 120, 1)
+        assert reader.report.complete
+    assert [frame.shape for frame in frames] == [(120, 160, 3)] * 3
+    assert np.abs(np.subtract(mark_in(frames[0]), mark)).max() <= 1
+    assert mark_in(frames[1]) == mark_in(frames[2]) == mark_in(marked(160, 120))
+    ys, xs = np.nonzero(frames[0].any(axis=2))
+    assert (xs.max() + 1, ys.max() + 1) == lit
+
+
+def test_of_sizes_that_are_as_frequent_the_largest_is_the_folders(tmp_path: Path) -> None:
+    for number, size in enumerate([(40, 30), (160, 120), (120, 90)]):
+        write_picture(tmp_path / "trap" / f"IMG_{number}.png", marked(*size))
+    with open_video(tmp_path / "trap") as reader:
+        assert (reader.info.width, reader.info.height) == (160, 120)
+
+
+def test_a_size_that_no_readable_picture_has_is_not_the_folders(tmp_path: Path) -> None:
+    for number, size in enumerate([(40, 30), (4000, 3000), (4000, 3000)]):
+        path = write_picture(tmp_path / "trap" / f"IMG_{number}.png", marked(*size))
+        if number:
+            path.write_bytes(path.read_bytes()[:200])  # its head is there, and says so
+    with open_video(tmp_path / "trap") as reader:
+        assert (reader.info.width, reader.info.height) == (40, 30)
+
+
+def test_how_many_pictures_have_another_size_is_noted(tmp_path: Path) -> None:
+    folder = trap(tmp_path / "trap", 4)
+    for number in (0, 3):
+        write_picture(folder / f"IMG_{number:04d}.png", marked(60, 90))
+    write_picture(folder / "IMG_0004.png", scene(0, []))
+    (folder / "IMG_0005.png").touch()
+    (found,) = index(tmp_path / "library", [folder])
+    told = "2 pictures have another size and were fitted into 160x120"
+    lost = "partly damaged: 1 picture lost; IMG_0005.png cannot be read as a picture"
+    assert found.damage == f"{lost}; {told}"
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize(
+    "kind", ["a.jpg", "progressive.jpg", "a.png", "a.webp", "lossless.webp", "a.tiff", "a.bmp", "a.ppm"]
+)
+def test_the_head_of_a_picture_tells_the_size_that_it_is_read_in(
+    kind: str, orientation: int, tmp_path: Path
+) -> None:
+    image, path = pytest.importorskip("PIL.Image"), tmp_path / kind
+    says, more = image.Exif(), {kind.split(".")[0]: True} if "." in kind[2:] else {}
+    says[0x0112] = orientation
+    if path.suffix not in (".bmp", ".ppm") and orientation > 1:
+        more["exif"] = says
+    image.fromarray(marked(50, 30)).save(path, **more)
+    read = read_bgr(path)
+    assert read is not None and picture_size(path) == (read.shape[1], read.shape[0])
+    data = path.read_bytes()
+    for length in {*range(64), *range(64, len(data), 37)}:
+        path.write_bytes(data[:length])
+        assert picture_size(path) in (None, (50, 30), (30, 50))
+
+
+def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
+    """Editors write previews of hundreds of kilobytes before it."""
+    path = write_picture(tmp_path / "a.jpg", marked(50, 30))
+    data = path.read_bytes()
+    path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
+    assert picture_size(path) == (50, 30) and read_bgr(path) is not None
