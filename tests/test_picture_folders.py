@@ -11,7 +11,9 @@ from fakes import Thing, scene, write_film, write_picture
 from indexing_samples import index
 from numpy.typing import NDArray
 
+import panorama
 from panorama.indexing.settings import IngestSettings
+from panorama.store import Store
 from panorama.video import find_videos, open_video
 from panorama.video.picture_size import picture_size
 from panorama.video.pictures import read_bgr
@@ -109,6 +111,45 @@ def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Pa
     (folder / "nowhere.png.aside").rename(folder / "nowhere.png")
     (found,) = index(tmp_path / "library", [folder])
     assert (found.status, found.frames) == ("indexed", 5)
+
+
+def pictures_of(library: Path, sql: str) -> list[tuple[object, ...]]:
+    with panorama.open(library) as opened:
+        return [tuple(row) for row in opened.query(sql)]
+
+
+def test_every_frame_of_a_folder_tells_its_picture_whatever_becomes_of_the_folder(tmp_path: Path) -> None:
+    """The number of a frame counts what could be read: which file a hit is in could not be found out."""
+    for name in ("north", "south"):
+        (trap(tmp_path / name, 4) / "IMG_0001.png").write_bytes(b"damaged")
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 3)], frames=3)
+    library = tmp_path / "library"
+    index(library, [tmp_path / "north", film])
+    index(library, [tmp_path / "south"])
+    sql = "SELECT video, frame, pts, picture FROM frames WHERE video LIKE '%th' ORDER BY ALL"
+    told = [(0, 0, "IMG_0000.png"), (1, 2, "IMG_0002.png"), (2, 3, "IMG_0003.png")]
+    expected = [(video, *row) for video in ("north", "south") for row in told]
+    assert pictures_of(library, sql) == expected
+    with Store.open(library) as store:
+        assert store.compact() > 0
+        assert len(store.snapshot().files["pictures"]) == 1
+    (tmp_path / "north" / "IMG_0000.png").unlink()
+    assert pictures_of(library, sql) == expected
+    films = "SELECT frame, picture FROM frames WHERE video = 'a.mp4' ORDER BY frame"
+    assert pictures_of(library, films) == [(0, None), (1, None), (2, None)]
+    seen = "SELECT DISTINCT picture FROM detections JOIN frames USING (video, frame) WHERE video = 'south'"
+    assert pictures_of(library, f"{seen} ORDER BY 1") == [(name,) for *_, name in told]
+
+
+def test_frames_of_a_library_without_folders_have_no_picture(tmp_path: Path) -> None:
+    index(tmp_path / "library", [write_film(tmp_path / "a.mp4", [Thing("red", 0, 3)], frames=3)])
+    assert pictures_of(tmp_path / "library", "SELECT DISTINCT picture FROM frames") == [(None,)]
+    # Within one connection: what it has been shown is not what it is shown next.
+    with panorama.open(tmp_path / "library") as opened:
+        assert opened.query("SELECT picture FROM frames").fetchall() == [(None,)] * 3
+        index(tmp_path / "library", [trap(tmp_path / "trap", 2)])
+        found = opened.query("SELECT picture FROM frames WHERE video = 'trap' ORDER BY frame").fetchall()
+        assert found == [("IMG_0000.png",), ("IMG_0001.png",)]
 
 
 def marked(width: int, height: int) -> NDArray[np.uint8]:

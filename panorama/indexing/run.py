@@ -293,7 +293,8 @@ class _Run:
             self._writer = self._store.begin_segment(
                 content_hash=ticket.row.content_hash, settings_hash=self._settings_hash
             )
-            self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress)
+            pictures = job.reader.pictures
+            self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress, pictures)
         if self._rows is not None and job.error is None:
             self._rows.add(parcel)
             self._tell(job)

@@ -150,6 +150,8 @@ class PictureFolderReader(VideoReader):
                 f"{path} is a folder without pictures; a video is a file or a folder of pictures "
                 f"({', '.join(sorted(IMAGE_SUFFIXES))})"
             )
+        # A name that is no text in UTF-8 is told as nearly as it can be.
+        self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
         count = len(self._paths)
         found = ((k, bgr) for k, bgr in enumerate(map(read_bgr, self._paths)) if bgr is not None)
         self._first, first = next(found, (count, None))
