@@ -9,6 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+PICTURES = "images"
+"""What stands for the decoder's name where a folder of pictures is read."""
+
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
@@ -16,7 +19,7 @@ class VideoInfo:
 
     Attributes:
         path: the file or image folder.
-        codec: the decoder's name, for example 'h264'; 'images' for a folder of pictures.
+        codec: the decoder's name, for example 'h264'; PICTURES for a folder of them.
         width, height: of the displayed frame, in pixels, which are square.
         rotation: clockwise degrees already applied to what readers return: 0, 90, 180 or 270.
         time_base: seconds per pts unit.
@@ -41,6 +44,11 @@ class VideoInfo:
     mirrored: bool = False
     assumed_rate: bool = False
     hdr: Literal["", "pq", "hlg"] = ""
+
+    @property
+    def is_pictures(self) -> bool:
+        """Whether it is a folder of pictures: each may show something else, as no frame of a film does."""
+        return self.codec == PICTURES
 
     def __post_init__(self) -> None:
         if self.width <= 0 or self.height <= 0:
@@ -88,11 +96,13 @@ class DecodeReport:
         frames: frames decoded.
         lost_packets: packets that gave an error or belong to a part that cannot be read.
         errors: the first few distinct messages, for people.
+        fitted: pictures of a folder that have another size than its frame.
     """
 
     frames: int = 0
     lost_packets: int = 0
     errors: list[str] = field(default_factory=list)
+    fitted: int = 0
 
     @property
     def complete(self) -> bool:

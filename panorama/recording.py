@@ -27,6 +27,10 @@ BY_HAND = "hand"
 NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
 SHOWN_NAMES = 5
 
+NEARLY_RIGHT_SECONDS = 10
+"""How much later than in its video the last picture of a folder may have been taken without a word: a burst
+at one picture a second is shown in a fifth of its time, and whoever asks for minutes finds it still."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordingRule:
@@ -81,6 +85,7 @@ class RecordingReport:
         shared: cameras that are several folders, one of which is new, with those folders.
         remark: what else to say of times that were set by hand, '' for nothing.
         slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
+        backwards: those whose last was taken before the first: names are not in the order of time.
         kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
     """
 
@@ -93,6 +98,7 @@ class RecordingReport:
     shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
     remark: str = ""
     slower: tuple[str, ...] = ()
+    backwards: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
@@ -112,6 +118,12 @@ class RecordingReport:
             told.append(
                 f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time that was known,"
                 f" {self._why_kept()}: {_some(self.kept)}"
+            )
+        if self.backwards:
+            told.append(
+                f"in {counted(len(self.backwards), 'folder')} of pictures the last was taken before the"
+                " first, as where a counter began anew; they come in the order of their names, and a folder"
+                f" for each round of the counter puts them right: {_some(self.backwards)}"
             )
         if self.undated:
             told.append(
@@ -258,7 +270,9 @@ def _by_rule(
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera)
-    undated, unnamed, slower, kept, example, dated = [], [], [], [], "", 0
+    undated, unnamed, kept, example, dated = [], [], [], "", 0
+    slower: list[str] = []
+    backwards: list[str] = []
     for row in rows:
         camera, told, fits = _camera(row, rule, new)
         changes[row.name] = replace(row.recorded, camera=camera)
@@ -274,8 +288,9 @@ def _by_rule(
             kept.append(row.name)
         else:
             dated += 1
-            if now.time_from == METADATA and _is_slower(Path(row.uri), zone):
-                slower.append(row.name)
+            late = _late_seconds(Path(row.uri), zone) if now.time_from == METADATA else None
+            if late is not None:
+                (slower if late > 0 else backwards).append(row.name)
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     # Most videos of a library that is indexed again are as they were: that waits for no other writer.
     others = {name: now for name, now in changes.items() if now != known[name]}
@@ -291,15 +306,21 @@ def _by_rule(
         changed,
         slower=tuple(slower),
         kept=tuple(kept),
+        backwards=tuple(backwards),
     )
 
 
-def _is_slower(path: Path, zone: ZoneInfo) -> bool:
-    """Whether pictures of a folder were taken farther apart than they follow each other in its video."""
+def _late_seconds(path: Path, zone: ZoneInfo) -> float | None:
+    """How much later the last picture of a folder was taken than its video shows it, where that matters.
+
+    Below 0 where it was taken before the first, else more than `NEARLY_RIGHT_SECONDS`. None for the others,
+    for folders that do not say it, and for films.
+    """
     apart = taken_seconds(path, zone)
-    if apart is None:
-        return False
-    return apart > len(pictures_in(path)) / DEFAULT_RATE + 1  # EXIF counts whole seconds
+    if apart is None or apart < 0:
+        return apart
+    late = apart - float(len(pictures_in(path)) / DEFAULT_RATE)
+    return late if late > NEARLY_RIGHT_SECONDS else None
 
 
 def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:

@@ -27,7 +27,7 @@ def test_folders_of_pictures_that_became_videos_are_told(run, tmp_path):
     write_film(tmp_path / "v" / "a.mp4", FILM)
     for name in ("red", "blue"):
         for number in range(3):
-            write_picture(tmp_path / "v" / name / f"{number}.png", thing_picture(name))
+            write_picture(tmp_path / "v" / name / f"shot{number}.png", thing_picture(name))
     told = index(run, "v").err
     assert "2 folders of pictures were read as a video each, 5 pictures a second: v/blue, ..." in told
     assert "folders of pictures" not in index(run, "v").err  # nothing is new
@@ -37,7 +37,7 @@ def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
     """It was unchanged since it was indexed, and boxes were drawn on other pictures than they are of."""
     folder = tmp_path / "v" / "walk"
     for number, color in enumerate(("red", "blue", "green")):
-        write_picture(folder / f"{number}.png", scene(0, [Thing(color, 0, 9, left=10 + 30 * number)]))
+        write_picture(folder / f"shot{number}.png", scene(0, [Thing(color, 0, 9, left=10 + 30 * number)]))
     index(run, "v")
     write_picture(tmp_path / "red.png", thing_picture("red"))
     run("register", "red", "red.png")
@@ -45,9 +45,9 @@ def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
     told = "the file of walk has changed since it was indexed"
     assert "changed" not in run(*show).err
     assert "unchanged since they were indexed: 1 file," in index(run, "v").err
-    (folder / "0.png").rename(folder / "aside")
-    (folder / "2.png").rename(folder / "0.png")
-    (folder / "aside").rename(folder / "2.png")
+    (folder / "shot0.png").rename(folder / "aside")
+    (folder / "shot2.png").rename(folder / "shot0.png")
+    (folder / "aside").rename(folder / "shot2.png")
     assert told in run(*show).err and told in run("videos").err
     assert "1 indexed" in index(run, "v").err
     assert "changed" not in run(*show).err + run("videos").err
@@ -56,7 +56,7 @@ def test_pictures_of_a_folder_that_change_names_are_noticed(run, tmp_path):
 def test_folders_of_pictures_that_took_each_others_names_are_not_decoded_again(run, tmp_path):
     for count, name in ((2, "a"), (4, "b")):
         for number in range(count):
-            write_picture(tmp_path / "v" / name / f"{number}.png", scene(number, FILM))
+            write_picture(tmp_path / "v" / name / f"shot{number}.png", scene(number, FILM))
     index(run, "v")
     (tmp_path / "v" / "a").rename(tmp_path / "aside")
     (tmp_path / "v" / "b").rename(tmp_path / "v" / "a")
@@ -68,7 +68,7 @@ def test_folders_of_pictures_that_took_each_others_names_are_not_decoded_again(r
 
 def test_a_folder_that_was_indexed_before_names_counted_is_looked_at_once_more(run, tmp_path):
     for number in range(3):
-        write_picture(tmp_path / "v" / "walk" / f"{number}.png", thing_picture("red"))
+        write_picture(tmp_path / "v" / "walk" / f"shot{number}.png", thing_picture("red"))
     index(run, "v")
     with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
         catalog.execute("UPDATE videos SET mtime_ns = 1700000000000000000, content_sample = NULL")
@@ -89,6 +89,19 @@ def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
     told = index(run, "w").err
     assert "1 folder of pictures was read as one video, 5 pictures a second: w" in told
     assert "IMG_0001" not in told
+
+
+def test_an_album_beside_the_footage_is_no_video_and_how_to_make_it_one_is_told(run, tmp_path):
+    """Its pictures were videos, and the best hits of what they are examples of."""
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    for number in (1, 2):
+        write_picture(tmp_path / "v" / "album" / "red" / f"{number}.png", thing_picture("red"))
+    told = index(run, "v").err
+    assert videos(run) == ["a.mp4"] and "read as" not in told
+    assert "IMG_0001.jpg or 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album" in told
+    assert "panorama index v/album/red\n" in told
+    assert "1 folder of pictures was read as one video" in index(run, "v/album/red").err
+    assert "0 indexed, 2 skipped, 0 failed\n" in index(run, "v").err
 
 
 def test_a_folder_of_pictures_that_is_named_is_a_video_whatever_they_are_called(run, tmp_path):
@@ -123,11 +136,11 @@ def test_pictures_beside_videos_are_no_video_and_naming_their_folder_is_not_advi
 def test_a_folder_of_numbered_pictures_is_one_video_and_notices_a_changed_picture(run, tmp_path):
     folder = tmp_path / "shots" / "walk"
     for number in range(12):
-        write_picture(folder / f"{number}.png", scene(number, FILM))
+        write_picture(folder / f"shot{number}.png", scene(number, FILM))
     assert "1 indexed" in index(run, "shots").err
     assert [(r["video"], r["frames"]) for r in run("videos", "--json").json] == [("walk", 12)]
     assert "1 skipped" in index(run, "shots").err
-    write_picture(folder / "11.png", scene(30, FILM))
+    write_picture(folder / "shot11.png", scene(30, FILM))
     assert "1 indexed" in index(run, "shots").err
     assert videos(run) == ["walk"]
 
@@ -146,7 +159,7 @@ def test_each_picture_of_a_folder_is_looked_at(run, tmp_path):
 
 def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
     for number in range(3):
-        write_picture(tmp_path / "trap" / f"{number}.png", scene(number, FILM))
+        write_picture(tmp_path / "trap" / f"shot{number}.png", scene(number, FILM))
     write_film(tmp_path / "film.mp4", FILM)
     index(run, "trap", "film.mp4")
     with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:

@@ -440,13 +440,37 @@ def test_what_is_not_named_of_a_rule_stays_as_it_was(run: Callable[..., Ran], tm
     assert run("clock", "--json").json[0]["start_clock"] is None
 
 
+@pytest.mark.parametrize(
+    ("pictures", "last", "told"),
+    [
+        (3, "2026:03:01 10:15:02", ""),  # a burst at one a second
+        (3, "2026:03:01 10:15:10", ""),
+        (3, "2026:03:01 10:15:11", "farther apart than they are in the video: trap\n"),
+        (2, "2026:03:01 10:14:59", "a folder for each round of the counter puts them right: trap\n"),
+        (2, "2026:02:28 10:15:00", "a folder for each round of the counter puts them right: trap\n"),
+    ],
+)
+def test_a_burst_is_nearly_right_and_names_that_are_not_in_the_order_of_time_are_told(
+    pictures: int, last: str, told: str, run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """IMG_0001 behind IMG_9999 came first without a word; of every burst at one a second there was one."""
+    for number in range(pictures - 1):
+        write_taken(tmp_path / "trap" / f"IMG_{number}.png", "2026:03:01 10:15:00")
+    write_taken(tmp_path / "trap" / "IMG_9999.png", last)
+    rule = ("--time-from", "metadata", "--timezone", "UTC")
+    said = run("index", "trap", "--model", "color-bands", *rule).err
+    again = run("clock", "--time-from", "metadata", "--timezone", "UTC").err
+    for text in (said, again):
+        assert told in text and ("of 1 folder of" in text or "in 1 folder of" in text) == bool(told)
+
+
 def test_folders_whose_pictures_lie_farther_apart_than_in_the_video_are_named(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
     """Of a camera trap only the first picture has the time that EXIF tells, and `index` says so."""
     for folder, last in (("burst", "2026:03:01 10:15:01"), ("trap", "2026:03:04 02:30:00")):
-        write_taken(tmp_path / "v" / folder / "1.png", "2026:03:01 10:15:00")
-        write_taken(tmp_path / "v" / folder / "2.png", last)
+        write_taken(tmp_path / "v" / folder / "IMG_1.png", "2026:03:01 10:15:00")
+        write_taken(tmp_path / "v" / folder / "IMG_2.png", last)
     rule = ("--time-from", "metadata", "--timezone", "Europe/Berlin")
     told = run("index", "v", "--model", "color-bands", *rule).err
     assert "of 1 folder of pictures it is the time of the first alone" in told

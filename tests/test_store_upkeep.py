@@ -53,6 +53,7 @@ def test_compaction_changes_no_row_and_leaves_one_file_a_table(store):
         "tracks": 1,
         "boxes": 1,
         "crops": 1,
+        "pictures": 0,
         "embeddings": 2,
     }
     segments = pq.read_table(snapshot.files["boxes"][0])["segment"].to_numpy()

@@ -245,9 +245,36 @@ def test_a_named_folder_of_other_pictures_is_one_video_unless_it_holds_videos(tm
     assert (found.ignored, found.pictures) == ({".jpg": 1, ".png": 1, ".txt": 1}, {})
 
 
+@pytest.mark.parametrize(
+    ("files", "is_album"),
+    [
+        (["1.jpg", "2.jpg"], True),
+        (["01.png", "2.JPG", "99.png"], True),
+        (["001.jpg", "002.jpg"], False),
+        (["9.jpg", "10.jpg", "100.jpg"], False),
+        (["IMG_1.jpg", "IMG_2.jpg"], False),
+        ([" 1.jpg", " 2.jpg"], False),
+    ],
+)
+def test_what_is_found_under_short_numbers_alone_is_an_album_until_it_is_named(
+    files: list[str], is_album: bool, tmp_path: Path
+) -> None:
+    """Of 17 videos of the sample folder 14 were its album, and its pictures were the best hits."""
+    album = tmp_path / "archive" / "album"
+    for name in files:
+        touch(album / name)
+    found = find_videos([tmp_path / "archive"])
+    assert [v.name for v in found.videos] == ["album"] * (not is_album)
+    assert found.pictures == ({str(album): len(files)} if is_album else {})
+    assert sum(found.ignored.values()) == len(files) * is_album
+    assert names([album]) == names([tmp_path / "*" / "album"]) == ["album"]
+    known = find_videos([tmp_path / "archive"], known=lambda folder: folder == album)
+    assert ([v.name for v in known.videos], known.ignored) == (["album"], {})
+
+
 def test_videos_in_folders_below_one_of_numbered_pictures_are_found(tmp_path: Path) -> None:
     """They were passed over without a word."""
-    for name in ("card/1.jpg", "card/2.jpg", "card/2.xmp", "card/films/a.mp4"):
+    for name in ("card/a1.jpg", "card/a2.jpg", "card/a2.xmp", "card/films/a.mp4"):
         touch(tmp_path / name)
     found = find_videos([tmp_path])
     assert [v.name for v in found.videos] == ["card", "card/films/a.mp4"]

@@ -25,8 +25,12 @@ from panorama.lines import counted, shell_word
 from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
-NUMBERED = "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg"
+NUMBERED = (
+    "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg or"
+    " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
+)
 NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
+BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 
 
@@ -129,9 +133,10 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         say(f"ignored in folders: {kinds}")
         if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
             say(f"  {NUMBERED}")
-            if report.pictures:
-                more = f" (and {len(report.pictures) - 1} more)" if report.pictures[1:] else ""
-                say(f"  {NAMED} {shell_word(report.pictures[0])}{more}")
+            for what, folders in ((NAMED, report.pictures), (BESIDE, report.beside)):
+                if folders:
+                    more = f" (and {len(folders) - 1} more)" if folders[1:] else ""
+                    say(f"  {what} {shell_word(folders[0])}{more}")
     damaged = [f for f in report.files if f.damage]
     reserved = "read, with losses or assumptions"
     for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):

@@ -27,7 +27,7 @@ INCOMPLETE = 3
     "--fps",
     type=float,
     default=None,
-    help="Look for regions this many times a second: 5, or what tune chose.",
+    help="Look for regions this many times a second: 5, or what tune chose. Of folders, at every picture.",
 )
 @click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
 @click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")

@@ -88,6 +88,7 @@ class IndexReport:
         missing: paths and patterns that matched nothing.
         empty: folders that were named and hold no video.
         pictures: folders whose pictures were passed over, and would be a video if the folder were named.
+        beside: folders whose pictures were passed over, and would not be one, since videos lie there, too.
         embedded: stored crops that got vectors of this model without decoding their video again.
         recording: what was found out about wall-clock times and cameras, None where nothing was asked.
         warnings: remarks for people: registered pictures that have not all vectors of this model, and why;
@@ -103,14 +104,21 @@ class IndexReport:
     recording: RecordingReport | None = None
     warnings: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
         """Nothing was found to index."""
         unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
-        empty, pictures = tuple(found.empty), tuple(found.pictures)
-        told = library_remarks(found.libraries)
-        return cls(unreadable, found.ignored, tuple(found.missing), empty, warnings=told, pictures=pictures)
+        return cls(
+            unreadable,
+            found.ignored,
+            tuple(found.missing),
+            tuple(found.empty),
+            warnings=library_remarks(found.libraries),
+            pictures=tuple(found.pictures),
+            beside=tuple(found.beside),
+        )
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
         """The outcomes with one status."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,10 +21,14 @@ class SegmentRows:
 
     Args:
         model_hash: of the embedder whose vectors the parcels carry.
+        pictures: of a folder of pictures the names of its files, by pts.
     """
 
-    def __init__(self, writer: SegmentWriter, model_hash: str, progress: Progress) -> None:
+    def __init__(
+        self, writer: SegmentWriter, model_hash: str, progress: Progress, pictures: Sequence[str] = ()
+    ) -> None:
         self._writer = writer
+        self._pictures = pictures
         self._model_hash = model_hash
         self._progress = progress
         self._frames: list[FrameRow] = []
@@ -55,6 +61,8 @@ class SegmentRows:
     def _write_frames(self, rows: list[FrameRow]) -> None:
         index, pts, seconds = zip(*rows, strict=True)
         self._writer.add_frames(np.array(index), np.array(pts), np.array(seconds))
+        if self._pictures:
+            self._writer.add_pictures(np.array(index), [self._pictures[number] for number in pts])
 
     def _write_crops(self, numbers: NDArray[np.int64]) -> None:
         views = [view for track in self._tracks for view in track.views]

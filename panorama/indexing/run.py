@@ -335,7 +335,8 @@ class _Run:
             self._writer = self._store.begin_segment(
                 content_hash=ticket.row.content_hash, settings_hash=self._settings_hash
             )
-            self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress)
+            pictures = job.reader.pictures
+            self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress, pictures)
         if self._rows is not None and job.error is None:
             self._rows.add(parcel)
             self._tell(job)
@@ -426,8 +427,14 @@ class _Run:
 def _reservations(reader: VideoReader) -> str | None:
     """What of a video was not decoded, or had to be assumed, in words; None where nothing was."""
     report, info = reader.report, reader.info
-    packets = [f"{counted(report.lost_packets, 'packet')} lost"] if report.lost_packets else []
+    part = "picture" if info.is_pictures else "packet"
+    packets = [f"{counted(report.lost_packets, part)} lost"] if report.lost_packets else []
     told = [f"partly damaged: {'; '.join((*packets, *report.errors))}"] if not report.complete else []
+    if report.fitted:
+        told.append(
+            f"{counted(report.fitted, 'picture has', 'pictures have')} another size and"
+            f" {'was' if report.fitted == 1 else 'were'} fitted into {info.width}x{info.height}"
+        )
     if info.streams > 1:
         told.append(f"one of {info.streams} video streams was read; ffmpeg -map takes the others out")
     if info.assumed_rate:

@@ -162,7 +162,7 @@ class Indexer:
                 yield job
                 continue
             self._begin_loading()
-            job.unneeded = self.settings.rate.unneeded
+            job.unneeded = self.settings.rate.of(job.reader.info).unneeded
             decoder = _Decoder(job, self.settings.keyframes_only)
             while not decoder.over and job.error is None:
                 parcel = Parcel(job)
@@ -178,7 +178,7 @@ class Indexer:
                 job, settings = parcel.job, self.settings
                 with guard(parcel, "gate"):
                     if job not in samplers:
-                        look = settings.rate, settings.picture_side
+                        look = settings.rate.of(job.reader.info), settings.picture_side
                         samplers[job] = Sampler(job.reader.info, *look, job.unneeded, job.reader.again)
                     parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
                     job.progress.samples += len(parcel.events)

@@ -48,7 +48,7 @@ RELATION_COLUMNS: dict[str, frozenset[str]] = {
             *("start_clock", "time_zone", "start_utc"),
         )
     ),
-    "frames": frozenset(("video", "frame", "time", "pts", "clock")),
+    "frames": frozenset(("video", "frame", "time", "pts", "picture", "clock")),
     "tracks": frozenset(("video", "track_id", "start_frame", "end_frame", "samples", *_SPAN, *_CLOCKS)),
     "detections": frozenset(("video", "frame", "time", "track_id", *_BOXED, "score", "clock")),
     "crops": frozenset(("crop_id", "video", "track_id", "frame", "time", *_BOXED, "quality", "clock")),
@@ -170,6 +170,7 @@ STORED_COLUMNS = {
         "quality": "FLOAT",
         "jpeg": "BLOB",
     },
+    "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
 # Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
@@ -177,9 +178,6 @@ _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
     " time_zone, start_utc FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
-    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts,"
-    f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
-    " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment",
     "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
     f" t.samples, {clock_seconds('v.start_clock', 't.start_time')} AS start_clock,"
     f" {clock_seconds('v.start_clock', 't.end_time')} AS end_clock"
@@ -193,6 +191,18 @@ _VIEWS = (
     f" {clock_seconds('v.start_clock', 'c.time')} AS clock"
     " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
 )
+
+_FRAMES = (
+    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts, {picture} AS picture,"
+    f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
+    " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
+)
+_NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
+_PICTURES = {
+    "picture": "p.picture",
+    "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
+}
+"""Joined only where a library has any: who reads the frames of films pays nothing for it."""
 
 # Named by a macro, which is not planned until a statement reads the table: most read none of them.
 _FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
@@ -219,7 +229,8 @@ def connect(
     _list(connection, snapshot, {} if listed is None else listed)
     for table, columns in STORED_COLUMNS.items():
         _show_stored(connection, table, columns, snapshot.files.get(table, []))
-    for view in _VIEWS:
+    frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
+    for view in (*_VIEWS, frames):
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():

@@ -200,8 +200,12 @@ ENDS = (
     "ALTER TABLE segments ADD COLUMN ends BLOB",
 )
 
+PICTURES: tuple[str, ...] = ()
+"""The catalog stays as it is, but may list files of a table that earlier versions do not know."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
+    PICTURES,
 )  # fmt: skip
 """Step i (from 0) takes version i to version i + 1."""
 

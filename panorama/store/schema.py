@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-TABLES = ("frames", "tracks", "boxes", "crops", "embeddings")
+TABLES = ("frames", "tracks", "boxes", "crops", "pictures", "embeddings")
 LOCAL_BITS = 32
 CUT = np.dtype("<i4")
 """How the catalog keeps the number of a frame that begins another shot."""
@@ -54,6 +54,9 @@ CROPS = _fields(
     ("quality", pa.float32()),
     ("jpeg", pa.binary()),
 )
+
+PICTURES = _fields(("segment", pa.int32()), ("frame", pa.int64()), ("picture", pa.string()))
+"""File names of the frames of folders of pictures; films have none."""
 
 _DELTA = "DELTA_BINARY_PACKED"
 _SPLIT = "BYTE_STREAM_SPLIT"
@@ -121,6 +124,7 @@ _FIXED = {
         512,
         1 << 20,
     ),
+    "pictures": TableFormat(PICTURES, {"frame": _DELTA}, ("segment", "frame"), 16_384, 8 << 20),
 }
 
 

@@ -174,6 +174,10 @@ class SegmentWriter:
         """Append decoded frames: number from 0, raw pts, seconds since the first frame; each (N,)."""
         self._add("frames", {"frame": frame, "pts": pts, "time": time})
 
+    def add_pictures(self, frame: ArrayLike, picture: Sequence[str]) -> None:
+        """Append which file each of some frames (N,) is, of a folder of pictures."""
+        self._add("pictures", {"frame": frame, "picture": picture})
+
     def add_cuts(self, frames: Sequence[int]) -> None:
         """Append the numbers of frames that begin another shot, in any order."""
         self._cuts += frames

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -65,6 +65,13 @@ class Rate:
     samples_per_second: float
     every: int | None = None
     all_frames: bool = False
+
+    def of(self, info: VideoInfo) -> Rate:
+        """That of one video: every picture of a folder is looked at, where not every so many are asked for.
+
+        What a film shows between two looks is mostly on the next; what a picture shows is on no other.
+        """
+        return replace(self, all_frames=True) if info.is_pictures and self.every is None else self
 
     @property
     def unneeded(self) -> Unneeded | None:

@@ -25,6 +25,9 @@ VIDEO_SUFFIXES = frozenset(
 _BLOCK_BYTES = 1 << 20
 _SAMPLES = 8
 _SAMPLE_BYTES = 8192
+_ALBUM_DIGITS = 2
+"""Pictures whose whole names are numbers of no more digits are called so by people and their programs, not by
+cameras: a folder of them that nobody named may be an album."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Found:
         empty: folders that were named and hold no video.
         unreadable: paths that may not be looked into, and why.
         pictures: how many were passed over in each folder that would be one video if it were named itself.
+        beside: the same of folders that would not, since videos lie beside or below the pictures.
         libraries: folders without a video of which parts were passed over, since they are a library's.
     """
 
@@ -64,6 +68,7 @@ class Found:
     empty: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     pictures: dict[str, int] = field(default_factory=dict)
+    beside: dict[str, int] = field(default_factory=dict)
     libraries: list[str] = field(default_factory=list)
 
 
@@ -75,10 +80,10 @@ def find_videos(
 ) -> Found:
     """The videos that files, folders (searched recursively, sorted) and globs stand for.
 
-    A named file is taken whatever its suffix: opening it tells whether it is a video. A named folder without
-    any video, but with pictures, is one of them, whatever they are called; one that is found in another is
-    so if they are numbered, since it may be an album. A file that is found under its own name and through
-    links has its own name.
+    A named file is taken whatever its suffix: opening it tells whether it is a video. Numbered pictures are
+    a video, also where video files lie beside them, as cameras that take both leave them. A named folder
+    without any video, but with pictures, is one, whatever they are called; one that is found in another is
+    not, since it may be an album. A file that is found under its own name and through links has its own name.
 
     Args:
         leave_out: a folder that is passed over in others, as the library's own.
@@ -116,9 +121,10 @@ def find_videos(
                 elif _through_link(found.videos[place]) and not _through_link(video):
                     found.videos[place] = video
     holding = {folder for video in found.videos for folder in (video.path, *video.path.parents)}
-    pictures = {name: count for name, count in found.pictures.items() if Path(name) not in holding}
+    beside = {name: count for name, count in found.pictures.items() if Path(name) in holding}
+    pictures = {name: count for name, count in found.pictures.items() if name not in beside}
     libraries = [name for name in found.libraries if Path(name) not in holding]
-    return replace(found, pictures=pictures, libraries=libraries)
+    return replace(found, pictures=pictures, beside=beside, libraries=libraries)
 
 
 def _through_link(video: FoundVideo) -> bool:
@@ -191,7 +197,8 @@ class _Search:
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
         """A folder as the one video that it is, or the videos in it, named from the root."""
         try:
-            pictures = is_picture_video(whole.path) or (
+            is_named = whole.path == self.root
+            pictures = is_picture_video(whole.path, is_named) or (
                 _holds_pictures_alone(whole.path) and self.known(whole.path)
             )
         except OSError as exc:
@@ -199,9 +206,9 @@ class _Search:
             return
         if pictures:
             yield whole
-        yield from self._videos_below(whole.path, folders_only=pictures)
+        yield from self._videos_below(whole.path, videos_only=pictures)
 
-    def _videos_below(self, folder: Path, folders_only: bool) -> Iterator[FoundVideo]:
+    def _videos_below(self, folder: Path, videos_only: bool) -> Iterator[FoundVideo]:
         own = self.library_parts(folder)
         if own:
             self.found.libraries.append(str(folder))
@@ -217,11 +224,9 @@ class _Search:
             if is_folder:
                 if self._goes_into(path):
                     yield from self.videos_of(video)
-            elif folders_only:
-                continue
             elif path.suffix.lower() in VIDEO_SUFFIXES:
                 yield video
-            else:
+            elif not videos_only:
                 suffix = path.suffix.lower()
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
                 if suffix in IMAGE_SUFFIXES and path.is_file():
@@ -242,27 +247,37 @@ class _Search:
         return True
 
 
-def is_picture_video(folder: Path) -> bool:
-    """Whether a folder is one video: two or more pictures numbered behind one prefix, and no video file."""
+def is_picture_video(folder: Path, is_named: bool) -> bool:
+    """Whether the pictures of a folder are one video: two or more, numbered behind one prefix.
+
+    Video files beside them change nothing: cameras that take both number both, in one folder.
+
+    Args:
+        is_named: whether somebody named the folder; if not, and beside videos, 1.jpg and 2.jpg are an album.
+    """
     prefixes: dict[str, int] = {}
+    digits = 0
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
-        suffix = path.suffix.lower()
-        if suffix in VIDEO_SUFFIXES and path.is_file():
-            return False
-        if suffix in IMAGE_SUFFIXES:
+        if path.suffix.lower() in IMAGE_SUFFIXES:
             numbered = re.fullmatch(r"(.*?)(\d+)", path.stem)
             if numbered is None:
                 return False
             prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+            digits = max(digits, len(numbered[2]))
+    if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not (is_named and not _holds_video(folder)):
+        return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
 
 
 def _holds_pictures_alone(folder: Path) -> bool:
     """Whether a folder holds pictures and no video file."""
-    video = any(path.suffix.lower() in VIDEO_SUFFIXES and path.is_file() for path in folder.iterdir())
-    return not video and bool(pictures_in(folder))
+    return not _holds_video(folder) and bool(pictures_in(folder))
+
+
+def _holds_video(folder: Path) -> bool:
+    return any(path.suffix.lower() in VIDEO_SUFFIXES and path.is_file() for path in folder.iterdir())
 
 
 def check_name(path: Path) -> None:
@@ -360,7 +375,10 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
             if not left:
                 break
             if path.is_dir():
-                digest.update(f"{part.name}\0{part.stat().st_size}\0".encode())
+                leads_nowhere = part.is_symlink() and not part.exists()
+                digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
+                if leads_nowhere:
+                    continue
             with part.open("rb") as file:
                 while block := file.read(min(_BLOCK_BYTES, left)):
                     digest.update(block)

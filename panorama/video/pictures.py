@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import VideoOpenError
-from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
+from panorama.video.picture_size import picture_size
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -34,18 +37,37 @@ As often as indexing looks by default, so that each is looked at: they may be si
 trap for example, and a frame of a video that was passed over is shown by the next one, they are not.
 """
 
+SIZED_PICTURES = 100
+"""Of so many pictures of a folder, or up to twice as many, it is asked which size they have."""
+
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder in natural order; hidden files do not count."""
-    files = (p for p in folder.iterdir() if _is_named_so(p.name))
-    return sorted((p for p in files if p.is_file()), key=lambda path: natural_key(path.name))
+    """The pictures of a folder in natural order; hidden files do not count.
+
+    A link that leads to no file counts as a picture that cannot be read, so that it is told as one.
+    """
+    return sorted((folder / name for name, _, _ in _states(folder)), key=lambda path: natural_key(path.name))
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
     """Name, size and time of change in ns of the same pictures, by name: quick also for 100,000 of them."""
+    return sorted((os.fsencode(name), size, mtime_ns) for name, size, mtime_ns in _states(folder))
+
+
+def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
-        files = [(os.fsencode(e.name), e.stat()) for e in entries if _is_named_so(e.name) and e.is_file()]
-    return sorted((name, state.st_size, state.st_mtime_ns) for name, state in files)
+        for entry in entries:
+            if not _is_named_so(entry.name):
+                continue
+            try:
+                state = entry.stat()
+            except OSError:
+                if not entry.is_symlink():
+                    raise
+                yield entry.name, 0, 0  # to nowhere, to itself, or to where nobody may look
+                continue
+            if stat.S_ISREG(state.st_mode):
+                yield entry.name, state.st_size, state.st_mtime_ns
 
 
 def _is_named_so(name: str) -> bool:
@@ -114,8 +136,8 @@ def read_bgr(path: Path) -> NDArray[np.uint8] | None:
 class PictureFolderReader(VideoReader):
     """Pictures in the order of their names and numbers, as frames at a constant rate.
 
-    Those of another size are scaled to the first's, which is the first that can be read. Times count from
-    it, too; a picture's pts is its place in the folder.
+    The frame has the size that most of them have. Others are fitted into its left upper corner, their shape
+    kept. Times count from the first that can be read; a picture's pts is its place in the folder.
 
     Raises:
         VideoOpenError: the folder holds no picture that can be read.
@@ -128,17 +150,20 @@ class PictureFolderReader(VideoReader):
                 f"{path} is a folder without pictures; a video is a file or a folder of pictures "
                 f"({', '.join(sorted(IMAGE_SUFFIXES))})"
             )
+        # A name that is no text in UTF-8 is told as nearly as it can be.
+        self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
         count = len(self._paths)
         found = ((k, bgr) for k, bgr in enumerate(map(read_bgr, self._paths)) if bgr is not None)
         self._first, first = next(found, (count, None))
         if first is None:
             raise VideoOpenError(f"{path}: none of its {count} pictures can be read")
+        width, height = _frame_size(self._paths, (first.shape[1], first.shape[0]))
         super().__init__(
             VideoInfo(
                 path=str(path),
-                codec="images",
-                width=first.shape[1],
-                height=first.shape[0],
+                codec=PICTURES,
+                width=width,
+                height=height,
                 rotation=0,
                 time_base=1 / rate,
                 duration_seconds=float((count - self._first) / rate),
@@ -158,6 +183,45 @@ class PictureFolderReader(VideoReader):
                 report.lost_packets += 1
                 report.note(f"{self._paths[pts].name} cannot be read as a picture")
                 continue
+            width, height = self.info.width, self.info.height
+            report.fitted += bgr.shape[:2] != (height, width)
             seconds = seconds_between(self._first, pts, self.info.time_base)
-            yield VideoFrame(index, pts, seconds, True, ArrayPicture(bgr, self.info.width, self.info.height))
+            picture = ArrayPicture(_fitted(bgr, width, height), width, height)
+            yield VideoFrame(index, pts, seconds, True, picture)
             index += 1
+
+
+def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int]:
+    """Width and height that most pictures of a folder have; of several such sizes the largest.
+
+    Heads of files tell them, of a folder of many pictures those of some, evenly spread. What they tell is
+    believed of a size that a picture really has.
+
+    Args:
+        first: the size of the first picture that can be read.
+    """
+    some = paths[:: max(1, len(paths) // SIZED_PICTURES)]
+    told = {path: size for path in some if (size := picture_size(path)) is not None}
+    counts = Counter(told.values())
+    for size in sorted(counts, key=lambda size: (-counts[size], -size[0] * size[1], size)):
+        if size == first or any(_has_size(path, size) for path in some if told.get(path) == size):
+            return size
+    return first
+
+
+def _has_size(path: Path, size: tuple[int, int]) -> bool:
+    bgr = read_bgr(path)
+    return bgr is not None and (bgr.shape[1], bgr.shape[0]) == size
+
+
+def _fitted(bgr: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """The picture in the left upper corner of a frame, as large as fits; the rest is black."""
+    own_height, own_width = bgr.shape[:2]
+    if (own_width, own_height) == (width, height):
+        return bgr
+    factor = min(width / own_width, height / own_height)
+    size = max(1, round(own_width * factor)), max(1, round(own_height * factor))
+    how = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
+    frame = np.zeros((height, width, 3), np.uint8)
+    frame[: size[1], : size[0]] = cv2.resize(bgr, size, interpolation=how)
+    return frame

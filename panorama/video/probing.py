@@ -169,7 +169,7 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
                 f"{path} is an animated WebP, which the decoder cannot read; convert it to MP4 or GIF"
             )
         raise VideoOpenError(
-            f"{path} is a single picture, not a video; a folder of pictures can be read as one"
+            f"{path} is a single picture, not a video; its folder can be read as one: name that instead"
         )
     moving = _moving(container)
     if not moving:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
@@ -146,7 +146,10 @@ class VideoReader(ABC):
     Attributes:
         info: facts of the video as displayed.
         report: what the pass started last got and lost; grows while it is read.
+        pictures: of a folder of pictures the names of its files, by pts; nothing of others.
     """
+
+    pictures: Sequence[str] = ()
 
     def __init__(self, info: VideoInfo) -> None:
         self.info = info

@@ -1,0 +1,250 @@
+"""Folders of pictures: which of them are videos, that each picture is looked at, and what is told of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Thing, scene, write_film, write_picture
+from indexing_samples import index
+from numpy.typing import NDArray
+
+import panorama
+from panorama.indexing.settings import IngestSettings
+from panorama.store import Store
+from panorama.video import find_videos, open_video
+from panorama.video.picture_size import picture_size
+from panorama.video.pictures import read_bgr
+
+NORTH = ["north", "IMG_0004.mp4"]
+"""What is found where the folder of a camera itself is named."""
+
+
+def trap(folder: Path, count: int = 12) -> Path:
+    """Pictures on each of which something is where it was not on the one before."""
+    for number in range(count):
+        left = 100 if number % 2 else 10
+        write_picture(folder / f"IMG_{number:04d}.png", scene(0, [Thing("red", 0, 1, left=left)]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "looks"),
+    [
+        (IngestSettings(samples_per_second=0.5), 12),
+        (IngestSettings(samples_per_second=2), 12),
+        (IngestSettings(samples_per_second=30), 12),
+        (IngestSettings(keyframes_only=True), 12),
+        (IngestSettings(every=4), 3),
+    ],
+)
+def test_every_picture_of_a_folder_is_looked_at_whatever_the_rate(
+    settings: IngestSettings, looks: int, tmp_path: Path
+) -> None:
+    """After `tune`, which mostly lowers the rate, most pictures of a trap were never looked at."""
+    (found,) = index(tmp_path / "library", [trap(tmp_path / "trap")], settings=settings)
+    assert (found.frames, found.samples) == (12, looks)
+
+
+def test_a_lower_rate_still_looks_at_fewer_frames_of_a_film(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 20)], frames=20)  # ten frames a second
+    (found,) = index(tmp_path / "library", [film], settings=IngestSettings(samples_per_second=2))
+    assert (found.frames, found.samples) == (20, 4)
+
+
+def hybrid(folder: Path) -> Path:
+    """What a camera leaves that takes pictures and a clip at each visit."""
+    trap(folder, 4)
+    write_film(folder / "IMG_0004.mp4", [Thing("red", 0, 20)], frames=20)
+    return folder
+
+
+def test_numbered_pictures_beside_clips_are_a_video_of_their_own(tmp_path: Path) -> None:
+    """The pictures of cameras that take both could not be indexed: not found, not named, not by a glob."""
+    folder = hybrid(tmp_path / "traps" / "north")
+    (folder / "notes.txt").touch()
+    for named, names in ((tmp_path / "traps", ["north", "north/IMG_0004.mp4"]), (folder, NORTH)):
+        found = find_videos([named])
+        assert ([v.name for v in found.videos], found.pictures, found.beside) == (names, {}, {})
+    outcomes = index(tmp_path / "library", [tmp_path / "traps"])
+    assert [(f.status, f.frames) for f in outcomes] == [("indexed", 4), ("indexed", 20)]
+    # A clip that comes later changes nothing about the pictures.
+    shutil.copy(folder / "IMG_0004.mp4", folder / "IMG_0005.mp4")
+    outcomes = index(tmp_path / "library", [tmp_path / "traps"])
+    assert [f.note.split(" indexed")[0] for f in outcomes] == [
+        *["unchanged since it was"] * 2,
+        "the same content is",
+    ]
+
+
+def test_of_pictures_that_are_no_video_it_is_told_that_videos_lie_beside_them(run, tmp_path: Path) -> None:
+    """How pictures have to be called was told, which these were; not that the clip was the reason."""
+    folder = hybrid(tmp_path / "north")
+    write_picture(folder / "owl.png", scene(0, []))
+    for path in (tmp_path, folder):
+        found = find_videos([path])
+        assert [v.path.name for v in found.videos] == ["IMG_0004.mp4"]
+        assert (found.pictures, found.beside) == ({}, {str(folder): 5})
+    told = run("index", "north", "--model", "color-bands").err
+    assert "ignored in folders: 5 .png" in told and "panorama index" not in told
+    assert "where videos lie beside or below them; in a folder of their own, named, they are: north\n" in told
+
+
+def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Path) -> None:
+    """One that led to itself cost the whole folder, and was not named; one to nowhere was not told."""
+    folder = trap(tmp_path / "trap", 4)
+    (folder / "IMG_0002.png").unlink()
+    (folder / "IMG_0002.png").symlink_to("IMG_0002.png")
+    (folder / "IMG_0009.png").symlink_to("nowhere.png")
+    (folder / "IMG_0010.png").mkdir()
+    (found,) = index(tmp_path / "library", [tmp_path])
+    assert (found.status, found.frames) == ("indexed", 3)
+    assert found.damage is not None
+    for name in ("IMG_0002.png", "IMG_0009.png"):
+        assert f"{name} cannot be read as a picture" in found.damage
+    (found,) = index(tmp_path / "library", [tmp_path])
+    assert (found.status, found.note) == ("skipped", "unchanged since it was indexed")
+    # What the link led to has come back.
+    shutil.copy(folder / "IMG_0001.png", folder / "nowhere.png.aside")
+    (folder / "nowhere.png.aside").rename(folder / "nowhere.png")
+    (found,) = index(tmp_path / "library", [folder])
+    assert (found.status, found.frames) == ("indexed", 5)
+
+
+def pictures_of(library: Path, sql: str) -> list[tuple[object, ...]]:
+    with panorama.open(library) as opened:
+        return [tuple(row) for row in opened.query(sql)]
+
+
+def test_every_frame_of_a_folder_tells_its_picture_whatever_becomes_of_the_folder(tmp_path: Path) -> None:
+    """The number of a frame counts what could be read: which file a hit is in could not be found out."""
+    for name in ("north", "south"):
+        (trap(tmp_path / name, 4) / "IMG_0001.png").write_bytes(b"damaged")
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 3)], frames=3)
+    library = tmp_path / "library"
+    index(library, [tmp_path / "north", film])
+    index(library, [tmp_path / "south"])
+    sql = "SELECT video, frame, pts, picture FROM frames WHERE video LIKE '%th' ORDER BY ALL"
+    told = [(0, 0, "IMG_0000.png"), (1, 2, "IMG_0002.png"), (2, 3, "IMG_0003.png")]
+    expected = [(video, *row) for video in ("north", "south") for row in told]
+    assert pictures_of(library, sql) == expected
+    with Store.open(library) as store:
+        assert store.compact() > 0
+        assert len(store.snapshot().files["pictures"]) == 1
+    (tmp_path / "north" / "IMG_0000.png").unlink()
+    assert pictures_of(library, sql) == expected
+    films = "SELECT frame, picture FROM frames WHERE video = 'a.mp4' ORDER BY frame"
+    assert pictures_of(library, films) == [(0, None), (1, None), (2, None)]
+    seen = "SELECT DISTINCT picture FROM detections JOIN frames USING (video, frame) WHERE video = 'south'"
+    assert pictures_of(library, f"{seen} ORDER BY 1") == [(name,) for *_, name in told]
+
+
+def test_frames_of_a_library_without_folders_have_no_picture(tmp_path: Path) -> None:
+    index(tmp_path / "library", [write_film(tmp_path / "a.mp4", [Thing("red", 0, 3)], frames=3)])
+    assert pictures_of(tmp_path / "library", "SELECT DISTINCT picture FROM frames") == [(None,)]
+    # Within one connection: what it has been shown is not what it is shown next.
+    with panorama.open(tmp_path / "library") as opened:
+        assert opened.query("SELECT picture FROM frames").fetchall() == [(None,)] * 3
+        index(tmp_path / "library", [trap(tmp_path / "trap", 2)])
+        found = opened.query("SELECT picture FROM frames WHERE video = 'trap' ORDER BY frame").fetchall()
+        assert found == [("IMG_0000.png",), ("IMG_0001.png",)]
+
+
+def marked(width: int, height: int) -> NDArray[np.uint8]:
+    """A grey RGB picture with a red mark in the middle of its right half."""
+    picture = np.full((height, width, 3), 110, np.uint8)
+    x, y = width * 3 // 4, height // 2
+    picture[y - height // 10 : y + height // 10, x - width // 10 : x + width // 10] = (210, 30, 30)
+    return picture
+
+
+def mark_in(picture: NDArray[np.uint8]) -> list[int]:
+    """x1, y1, x2, y2 of what is red."""
+    y, x = np.nonzero((picture[..., 0] > 150) & (picture[..., 1] < 80))
+    return [int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "mark", "lit"),
+    [
+        ((40, 30), (104, 48, 136, 72), (160, 120)),  # a thumbnail
+        ((90, 120), (59, 48, 77, 72), (90, 120)),  # a portrait
+        ((320, 120), (104, 24, 136, 36), (160, 60)),  # a panorama
+        ((1600, 1200), (104, 48, 136, 72), (160, 120)),
+    ],
+)
+def test_a_folder_has_the_size_of_most_of_its_pictures_and_others_keep_their_shape(
+    first: tuple[int, int], mark: tuple[int, int, int, int], lit: tuple[int, int], tmp_path: Path
+) -> None:
+    """All were brought to the first one's size: by a thumbnail there, a trap was looked at in 160 x 120."""
+    write_picture(tmp_path / "trap" / "IMG_0001.png", marked(*first))
+    for number in (2, 3):
+        write_picture(tmp_path / "trap" / f"IMG_{number:04d}.png", marked(160, 120))
+    with open_video(tmp_path / "trap") as reader:
+        frames = [frame.rgb() for frame in reader.frames()]
+        assert (reader.info.width, reader.info.height, reader.report.fitted) == (160, 120, 1)
+        assert reader.report.complete
+    assert [frame.shape for frame in frames] == [(120, 160, 3)] * 3
+    assert np.abs(np.subtract(mark_in(frames[0]), mark)).max() <= 1
+    assert mark_in(frames[1]) == mark_in(frames[2]) == mark_in(marked(160, 120))
+    ys, xs = np.nonzero(frames[0].any(axis=2))
+    assert (xs.max() + 1, ys.max() + 1) == lit
+
+
+def test_of_sizes_that_are_as_frequent_the_largest_is_the_folders(tmp_path: Path) -> None:
+    for number, size in enumerate([(40, 30), (160, 120), (120, 90)]):
+        write_picture(tmp_path / "trap" / f"IMG_{number}.png", marked(*size))
+    with open_video(tmp_path / "trap") as reader:
+        assert (reader.info.width, reader.info.height) == (160, 120)
+
+
+def test_a_size_that_no_readable_picture_has_is_not_the_folders(tmp_path: Path) -> None:
+    for number, size in enumerate([(40, 30), (4000, 3000), (4000, 3000)]):
+        path = write_picture(tmp_path / "trap" / f"IMG_{number}.png", marked(*size))
+        if number:
+            path.write_bytes(path.read_bytes()[:200])  # its head is there, and says so
+    with open_video(tmp_path / "trap") as reader:
+        assert (reader.info.width, reader.info.height) == (40, 30)
+
+
+def test_how_many_pictures_have_another_size_is_noted(tmp_path: Path) -> None:
+    folder = trap(tmp_path / "trap", 4)
+    for number in (0, 3):
+        write_picture(folder / f"IMG_{number:04d}.png", marked(60, 90))
+    write_picture(folder / "IMG_0004.png", scene(0, []))
+    (folder / "IMG_0005.png").touch()
+    (found,) = index(tmp_path / "library", [folder])
+    told = "2 pictures have another size and were fitted into 160x120"
+    lost = "partly damaged: 1 picture lost; IMG_0005.png cannot be read as a picture"
+    assert found.damage == f"{lost}; {told}"
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize(
+    "kind", ["a.jpg", "progressive.jpg", "a.png", "a.webp", "lossless.webp", "a.tiff", "a.bmp", "a.ppm"]
+)
+def test_the_head_of_a_picture_tells_the_size_that_it_is_read_in(
+    kind: str, orientation: int, tmp_path: Path
+) -> None:
+    image, path = pytest.importorskip("PIL.Image"), tmp_path / kind
+    says, more = image.Exif(), {kind.split(".")[0]: True} if "." in kind[2:] else {}
+    says[0x0112] = orientation
+    if path.suffix not in (".bmp", ".ppm") and orientation > 1:
+        more["exif"] = says
+    image.fromarray(marked(50, 30)).save(path, **more)
+    read = read_bgr(path)
+    assert read is not None and picture_size(path) == (read.shape[1], read.shape[0])
+    data = path.read_bytes()
+    for length in {*range(64), *range(64, len(data), 37)}:
+        path.write_bytes(data[:length])
+        assert picture_size(path) in (None, (50, 30), (30, 50))
+
+
+def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
+    """Editors write previews of hundreds of kilobytes before it."""
+    path = write_picture(tmp_path / "a.jpg", marked(50, 30))
+    data = path.read_bytes()
+    path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
+    assert picture_size(path) == (50, 30) and read_bgr(path) is not None
