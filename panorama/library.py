@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from panorama.query.matching import AlbumMatcher
     from panorama.query.relations import Limits
     from panorama.query.result import Result
-    from panorama.recording import RecordingReport, RecordingRule
+    from panorama.recording import RecordingRule
+    from panorama.recording_report import RecordingReport
     from panorama.why import Why
 
 

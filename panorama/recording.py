@@ -13,7 +13,8 @@ from panorama.arguments import take_fields
 from panorama.errors import UsageError, VideoError, unknown
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
-from panorama.shared_cameras import shared_cameras, telling_pattern
+from panorama.recording_report import RecordingReport, some
+from panorama.shared_cameras import shared_cameras
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date
 from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
@@ -25,7 +26,6 @@ BY_HAND = "hand"
 """Source of a time that somebody set for one video; a rule does not change it."""
 
 NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
-SHOWN_NAMES = 5
 
 NEARLY_RIGHT_SECONDS = 10
 """How much later than in its video the last picture of a folder may have been taken without a word: a burst
@@ -64,88 +64,17 @@ class RecordingRule:
         """Whether a pattern tells the camera, not the folder."""
         return self.camera_from != FOLDER or "{camera}" in self.time_from
 
+    @property
+    def source(self) -> str:
+        """What tells the times, in words."""
+        names = {METADATA: "the container's metadata", NAME: "the usual stamp in a name"}
+        return names.get(self.time_from, f"the pattern {self.time_from!r}")
+
     def camera_pattern(self) -> NamePattern | None:
         """The pattern of cameras, None where the folder is the camera."""
         if self.camera_from == FOLDER:
             return None
         return NamePattern(self.camera_from, wants_time=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingReport:
-    """What a rule found out.
-
-    Attributes:
-        rule: the rule.
-        dated: videos whose time it told.
-        undated: names of those whose time it could not tell.
-        unnamed: names of those whose name does not fit the pattern of cameras.
-        example: one of the dated and its local time, '' where there is none.
-        changed: rows of the library that are other than before.
-        shared: cameras that are several folders, one of which is new, with those folders.
-        remark: what else to say of times that were set by hand, '' for nothing.
-        slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
-        backwards: those whose last was taken before the first: names are not in the order of time.
-        kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
-    """
-
-    rule: RecordingRule
-    dated: int = 0
-    undated: tuple[str, ...] = ()
-    unnamed: tuple[str, ...] = ()
-    example: str = ""
-    changed: int = 0
-    shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
-    remark: str = ""
-    slower: tuple[str, ...] = ()
-    backwards: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-
-    def lines(self) -> list[str]:
-        """The account for people; nothing where nothing was asked for."""
-        told = [self.remark] if self.remark else []
-        if self.dated:
-            told.append(
-                f"wall-clock time of {counted(self.dated, 'video')} from {_source(self.rule)},"
-                f" as {self.example}"
-            )
-        if self.slower:
-            told.append(
-                f"of {counted(len(self.slower), 'folder')} of pictures it is the time of the first alone, the"
-                f" others were taken farther apart than they are in the video: {_some(self.slower)}"
-            )
-        if self.kept:
-            told.append(
-                f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time that was known,"
-                f" {self._why_kept()}: {_some(self.kept)}"
-            )
-        if self.backwards:
-            told.append(
-                f"in {counted(len(self.backwards), 'folder')} of pictures the last was taken before the"
-                " first, as where a counter began anew; they come in the order of their names, and a folder"
-                f" for each round of the counter puts them right: {_some(self.backwards)}"
-            )
-        if self.undated:
-            told.append(
-                f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time by"
-                f" {_source(self.rule)}: {_some(self.undated)}"
-            )
-        if self.unnamed:
-            told.append(
-                f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
-                f" {self.rule.camera_from!r}, the camera is the folder: {_some(self.unnamed)}"
-            )
-        told.extend(
-            f"camera {camera!r} is {counted(len(folders), 'folder')}: {_some([str(f) for f in folders])}; if"
-            f' they are cameras of their own: panorama clock --camera-from "{telling_pattern(folders)}"'
-            for camera, folders in self.shared
-        )
-        return told
-
-    def _why_kept(self) -> str:
-        if self.rule.time_from == METADATA:
-            return "the file is gone or cannot be read"
-        return f"{_source(self.rule)} tells none where the file is now"
 
 
 def local_zone() -> str:
@@ -197,12 +126,12 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     Raises:
         UsageError: naming the pattern and some of the names.
     """
-    shown = _some([_end_of(path) for path in paths])
+    shown = some([_end_of(path) for path in paths])
     zone = zone_of(rule.zone)
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
         raise UsageError(
-            f"{_source(rule)} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
+            f"{rule.source} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
             " describes the whole name, * stands for what does not matter: {camera}_%Y%m%d-%H%M%S*"
         )
     pattern = rule.camera_pattern()
@@ -405,12 +334,12 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:
-        raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {_some(unknown)}")
+        raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {some(unknown)}")
     by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
     if 0 < len(by_hand) < len(known):
         # As where a camera went on with its wrong clock: those put right before would be moved once more.
         raise UsageError(
-            f"these times are of different clocks: set by hand are {_some(by_hand)},"
+            f"these times are of different clocks: set by hand are {some(by_hand)},"
             " the others are not; name either alone"
         )
     earliest = min(times, key=lambda name: times[name])
@@ -418,7 +347,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     rule = RecordingRule(zone=zone or before.time_zone or "")
     by = _typed_unix(first, zone_of(rule.zone)) - times[earliest]
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
-        raise UsageError(f"from {first!r} on, there is no date so late as that of: {_some(late)}")
+        raise UsageError(f"from {first!r} on, there is no date so late as that of: {some(late)}")
     changes = {
         row.name: Recorded(now.camera, times[row.name] + by, zone or now.time_zone, BY_HAND)
         for row, now in known
@@ -500,13 +429,3 @@ def _dated(
         same = without_camera(known.time_from or "") == without_camera(rule.time_from)
         return (known, False) if same else (Recorded(camera), True)
     return Recorded(camera, unix, rule.zone, rule.time_from), True
-
-
-def _source(rule: RecordingRule) -> str:
-    names = {METADATA: "the container's metadata", NAME: "the usual stamp in a name"}
-    return names.get(rule.time_from, f"the pattern {rule.time_from!r}")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(names[:SHOWN_NAMES]) + more

@@ -1,0 +1,99 @@
+"""What a rule told of some videos enters; lines for people about it leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from panorama.lines import counted
+from panorama.shared_cameras import telling_pattern
+
+if TYPE_CHECKING:
+    from panorama.recording import RecordingRule
+
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """What a rule found out.
+
+    Attributes:
+        rule: the rule.
+        dated: videos whose time it told.
+        undated: names of those whose time it could not tell.
+        unnamed: names of those whose name does not fit the pattern of cameras.
+        example: one of the dated and its local time, '' where there is none.
+        changed: rows of the library that are other than before.
+        shared: cameras that are several folders, one of which is new, with those folders.
+        remark: what else to say of times that were set by hand, '' for nothing.
+        slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
+        backwards: those whose last was taken before the first: names are not in the order of time.
+        kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
+    """
+
+    rule: RecordingRule
+    dated: int = 0
+    undated: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    example: str = ""
+    changed: int = 0
+    shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
+    remark: str = ""
+    slower: tuple[str, ...] = ()
+    backwards: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The account for people; nothing where nothing was asked for."""
+        told = [self.remark] if self.remark else []
+        if self.dated:
+            told.append(
+                f"wall-clock time of {counted(self.dated, 'video')} from {self.rule.source},"
+                f" as {self.example}"
+            )
+        if self.slower:
+            told.append(
+                f"of {counted(len(self.slower), 'folder')} of pictures it is the time of the first alone, the"
+                f" others were taken farther apart than they are in the video: {some(self.slower)}"
+            )
+        if self.kept:
+            told.append(
+                f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time that was known,"
+                f" {self._why_kept()}: {some(self.kept)}"
+            )
+        if self.backwards:
+            told.append(
+                f"in {counted(len(self.backwards), 'folder')} of pictures the last was taken before the"
+                " first, as where a counter began anew; they come in the order of their names, and a folder"
+                f" for each round of the counter puts them right: {some(self.backwards)}"
+            )
+        if self.undated:
+            told.append(
+                f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time by"
+                f" {self.rule.source}: {some(self.undated)}"
+            )
+        if self.unnamed:
+            told.append(
+                f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
+                f" {self.rule.camera_from!r}, the camera is the folder: {some(self.unnamed)}"
+            )
+        told.extend(
+            f"camera {camera!r} is {counted(len(folders), 'folder')}: {some([str(f) for f in folders])}; if"
+            f' they are cameras of their own: panorama clock --camera-from "{telling_pattern(folders)}"'
+            for camera, folders in self.shared
+        )
+        return told
+
+    def _why_kept(self) -> str:
+        if self.rule.time_from == "metadata":
+            return "the file is gone or cannot be read"
+        return f"{self.rule.source} tells none where the file is now"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more
