@@ -1,10 +1,15 @@
-"""A picture file's bytes enter; how wide and how high its header says that it is leaves, undecoded."""
+"""A picture file or its bytes enter; how wide and how high its header says that it is leaves, undecoded."""
 
 from __future__ import annotations
 
+import re
 import struct
+from pathlib import Path
 
-from panorama.exif import ORDERS, entry
+from panorama.exif import ORDERS, entry, exif_of_chunks, exif_of_jpeg, exif_orientation
+
+HEAD_BYTES = 1 << 16
+"""Read first: of nearly all files their size and which way up they are stand there."""
 
 _WIDTH, _HEIGHT = 256, 257
 """Tags of TIFF."""
@@ -13,12 +18,33 @@ _NO_FRAME = (0xC4, 0xC8, 0xCC)
 _SHORT = 3
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
+_PNM = re.compile(rb"P[2356](?:\s+|#[^\n]*\n)+(\d+)(?:\s+|#[^\n]*\n)+(\d+)\s")
+
+
+def shown_size(path: Path) -> tuple[int, int] | None:
+    """Width and height of a picture file, turned as it says that it was taken; None as for `told_size`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(HEAD_BYTES)
+            size = told_size(data)
+            if len(data) == HEAD_BYTES and (size is None or _says_behind(data)):
+                data += file.read()
+                size = told_size(data)
+        exif = exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in ORDERS)]
+    except (OSError, struct.error):
+        return None
+    return size[::-1] if size is not None and exif_orientation(exif) in (5, 6, 7, 8) else size
+
+
+def _says_behind(data: bytes) -> bool:
+    """Whether a WebP says behind its pixels which way up it was taken."""
+    return data[:4] == b"RIFF" and data[12:16] == b"VP8X" and bool(data[20] & 8)
 
 
 def told_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height as a PNG, JPEG, GIF, BMP, TIFF, AVIF or HEIC tells them; None of others.
+    """Width and height as a PNG, JPEG, GIF, BMP, TIFF, WebP, PNM, AVIF or HEIC tells them, not turned.
 
-    WebP has no more than 16,383 pixels on a side, and what is not compressed is as large as its file.
+    None of others, and of what is cut off before it.
     """
     try:
         if data.startswith(b"\x89PNG"):
@@ -26,8 +52,13 @@ def told_size(data: bytes) -> tuple[int, int] | None:
         if data.startswith(b"GIF8"):
             return _pair("<HH", data, 6)
         if data.startswith(b"BM"):
-            width, height = _pair("<ii", data, 18)
+            old = struct.unpack_from("<I", data, 14)[0] == 12
+            width, height = _pair("<HH" if old else "<ii", data, 18)
             return width, abs(height)  # upside down where it is negative
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _of_webp(data)
+        if found := _PNM.match(data):
+            return int(found[1]), int(found[2])
         if data.startswith(b"\xff\xd8"):
             return _of_jpeg(data)
         return _of_tiff(data) if data[:4] in ORDERS else _of_boxes(data)
@@ -52,6 +83,18 @@ def _of_jpeg(data: bytes) -> tuple[int, int] | None:
         else:
             place += 2 + length
     return None
+
+
+def _of_webp(data: bytes) -> tuple[int, int]:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        (width, more, height, last) = struct.unpack_from("<HBHB", data, 24)
+        return (width | more << 16) + 1, (height | last << 16) + 1
+    if kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    width, height = _pair("<HH", data, 26)
+    return width & 0x3FFF, height & 0x3FFF
 
 
 def _of_tiff(data: bytes) -> tuple[int, int] | None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import panorama
 from panorama.indexing.settings import IngestSettings
+from panorama.picture_size import shown_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
-from panorama.video.picture_size import picture_size
 from panorama.video.pictures import read_bgr
 
 NORTH = ["north", "IMG_0004.mp4"]
@@ -235,11 +235,11 @@ def test_the_head_of_a_picture_tells_the_size_that_it_is_read_in(
         more["exif"] = says
     image.fromarray(marked(50, 30)).save(path, **more)
     read = read_bgr(path)
-    assert read is not None and picture_size(path) == (read.shape[1], read.shape[0])
+    assert read is not None and shown_size(path) == (read.shape[1], read.shape[0])
     data = path.read_bytes()
     for length in {*range(64), *range(64, len(data), 37)}:
         path.write_bytes(data[:length])
-        assert picture_size(path) in (None, (50, 30), (30, 50))
+        assert shown_size(path) in (None, (50, 30), (30, 50))
 
 
 def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
@@ -247,4 +247,4 @@ def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
     path = write_picture(tmp_path / "a.jpg", marked(50, 30))
     data = path.read_bytes()
     path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
-    assert picture_size(path) == (50, 30) and read_bgr(path) is not None
+    assert shown_size(path) == (50, 30) and read_bgr(path) is not None

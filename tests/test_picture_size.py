@@ -49,7 +49,7 @@ def test_a_header_of_every_make_tells_the_size() -> None:
 
 
 def test_what_tells_no_size_is_left_to_who_reads_it() -> None:
-    assert told_size(written(".webp")) is None  # it has no room for a larger one
+    assert told_size(written(".webp")[:18]) is None
     assert told_size(b"no picture") is told_size(b"") is None
     for suffix in (".png", ".jpg", ".gif", ".bmp", ".tif"):
         data = written(suffix)

@@ -140,6 +140,7 @@ class Sampler:
         self._first: NDArray[np.float32] | None = None
         self._fades = FadeFinder()
         self._cuts: list[int] = []
+        self._anew: int | None = None
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
         """What to do about a frame: nothing, look at it, or take it for the one before."""
@@ -147,6 +148,8 @@ class Sampler:
             self._shots.pass_over()
             return
         self._shots.add(frame)
+        if frame.begins_anew:
+            self._anew = frame.index
         if not self._schedule.due(frame):
             return
         luma = frame.luma()
@@ -162,6 +165,11 @@ class Sampler:
         if cut_at is None:
             begins, cut_at = fade.shot_at, fade.lit_at
         self._cut(begins)
+        anew, self._anew = self._anew, None
+        if cut_at is None and anew is not None:
+            # The camera stands where it stood: what it knows of the background stays.
+            cut_at = anew
+            self._cut(anew)
         if is_cut and self._unneeded is not None:
             # A film: to look again at every cut takes longer than to decode all.
             self._unneeded.stop(frame.index)
@@ -170,7 +178,7 @@ class Sampler:
             self._motion.reset()
         # Also where nothing changed: it is then that the background is learned and its noise measured.
         moving = self._motion.update(luma)
-        if seen.changed:
+        if seen.changed or anew is not None:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import VideoOpenError
+from panorama.exif import taken_at
 from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
-from panorama.video.picture_size import picture_size
+from panorama.picture_size import shown_size
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -36,6 +38,9 @@ DEFAULT_RATE = Fraction(5)
 As often as indexing looks by default, so that each is looked at: they may be single pictures, of a camera
 trap for example, and a frame of a video that was passed over is shown by the next one, they are not.
 """
+
+ALARM_SECONDS = 60.0
+"""Pictures of a camera trap that were taken farther apart are of two alarms, each a shot of its own."""
 
 SIZED_PICTURES = 100
 """Of so many pictures of a folder, or up to twice as many, it is asked which size they have."""
@@ -120,14 +125,22 @@ class ArrayPicture(Picture):
 
 def read_bgr(path: Path) -> NDArray[np.uint8] | None:
     """The picture as (H, W, 3) uint8 BGR, None where it cannot be read."""
+    return _decoded(_read(path))
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file, none where it cannot be read."""
     try:
-        data = np.frombuffer(path.read_bytes(), np.uint8)
+        return path.read_bytes()
     except OSError:
-        return None
-    if not len(data):
+        return b""
+
+
+def _decoded(data: bytes) -> NDArray[np.uint8] | None:
+    if not data:
         return None
     try:
-        picture = cv2.imdecode(data, cv2.IMREAD_COLOR)
+        picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     except cv2.error:
         return None
     return None if picture is None else np.asarray(picture, np.uint8)
@@ -176,9 +189,10 @@ class PictureFolderReader(VideoReader):
         return FrameTable(FrameTimes(pts, self.info.time_base), np.ones(len(pts), np.bool_), True)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
-        index = start
+        index, before = start, None
         for pts in range(self._first + start if start else 0, len(self._paths)):
-            bgr = read_bgr(self._paths[pts])
+            data = _read(self._paths[pts])
+            bgr = _decoded(data)
             if bgr is None:
                 report.lost_packets += 1
                 report.note(f"{self._paths[pts].name} cannot be read as a picture")
@@ -187,8 +201,16 @@ class PictureFolderReader(VideoReader):
             report.fitted += bgr.shape[:2] != (height, width)
             seconds = seconds_between(self._first, pts, self.info.time_base)
             picture = ArrayPicture(_fitted(bgr, width, height), width, height)
-            yield VideoFrame(index, pts, seconds, True, picture)
-            index += 1
+            taken = taken_at(data)
+            yield VideoFrame(index, pts, seconds, True, picture, _apart(before, taken))
+            index, before = index + 1, taken
+
+
+def _apart(before: datetime | None, taken: datetime | None) -> bool:
+    """Whether two pictures in a row were taken at two alarms of a trap, as far as both say when."""
+    if before is None or taken is None or (before.tzinfo is None) != (taken.tzinfo is None):
+        return False
+    return abs((taken - before).total_seconds()) > ALARM_SECONDS
 
 
 def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int]:
@@ -201,7 +223,7 @@ def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int
         first: the size of the first picture that can be read.
     """
     some = paths[:: max(1, len(paths) // SIZED_PICTURES)]
-    told = {path: size for path in some if (size := picture_size(path)) is not None}
+    told = {path: size for path in some if (size := shown_size(path)) is not None}
     counts = Counter(told.values())
     for size in sorted(counts, key=lambda size: (-counts[size], -size[0] * size[1], size)):
         if size == first or any(_has_size(path, size) for path in some if told.get(path) == size):

@@ -62,6 +62,7 @@ class VideoFrame:
         time_seconds: (pts - first frame's pts) x time base.
         is_keyframe: whether decoding can start here.
         picture: the pixels; `luma` and `rgb` below are what callers use.
+        begins_anew: whether it was taken so long after the one before that it shows another happening.
     """
 
     index: int
@@ -69,6 +70,7 @@ class VideoFrame:
     time_seconds: float
     is_keyframe: bool
     picture: Picture
+    begins_anew: bool = False
 
     @property
     def nbytes(self) -> int:
