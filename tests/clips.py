@@ -194,7 +194,13 @@ def _write_tone(container: av.container.OutputContainer, seconds: float) -> None
     container.mux(stream.encode(None))
 
 
-def write_taken(path: Path, original: str | None, offset: str = "", order: str = ">") -> Path:
+def write_taken(
+    path: Path,
+    original: str | None,
+    offset: str = "",
+    order: str = ">",
+    picture: NDArray[np.uint8] | None = None,
+) -> Path:
     """A picture with the times of EXIF, written by PIL; of the whole file, another one than it was taken."""
     image = pytest.importorskip("PIL.Image")
     says = image.Exif()
@@ -204,7 +210,8 @@ def write_taken(path: Path, original: str | None, offset: str = "", order: str =
         if text:
             says.get_ifd(0x8769)[tag] = text
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.new("RGB", (64, 48), "red").save(path, exif=says)
+    shown = image.new("RGB", (64, 48), "red") if picture is None else image.fromarray(picture)
+    shown.save(path, exif=says)
     return path
 
 

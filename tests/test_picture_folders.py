@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clips import write_taken
 from fakes import Thing, scene, write_film, write_picture
 from indexing_samples import index
 from numpy.typing import NDArray
@@ -46,6 +47,32 @@ def test_every_picture_of_a_folder_is_looked_at_whatever_the_rate(
     """After `tune`, which mostly lowers the rate, most pictures of a trap were never looked at."""
     (found,) = index(tmp_path / "library", [trap(tmp_path / "trap")], settings=settings)
     assert (found.frames, found.samples) == (12, looks)
+
+
+@pytest.mark.parametrize(
+    ("times", "begins"),
+    [
+        (["10:00:00", "10:00:01", "10:01:01", "12:30:00", "12:30:02", "12:30:40"], [3]),
+        (["10:00:00", "10:00:01", "10:00:02", "09:00:00", "09:00:01", "09:00:02"], [3]),
+        (["10:00:00", "", "10:00:02", "10:59:00", "", "12:00:00"], [3]),
+        (["10:00:00", "10:00:50", "10:01:40", "10:02:30", "10:03:20", "10:04:10"], []),
+        ([""] * 6, []),
+    ],
+    ids=["two alarms", "a counter that began anew", "some without a time", "one alarm", "none tells"],
+)
+def test_the_pictures_of_another_alarm_are_another_shot(
+    times: list[str], begins: list[int], tmp_path: Path
+) -> None:
+    """What stood there for hours was one track, and who came back stood back behind the day before."""
+    standing = scene(0, [Thing("red", 0, 1, left=40)])
+    for number, time in enumerate(times):
+        taken = f"2026:03:01 {time}" if time else None
+        write_taken(tmp_path / "trap" / f"IMG_{number:04d}.png", taken, picture=standing)
+    index(tmp_path / "library", [tmp_path / "trap"])
+    with panorama.open(tmp_path / "library") as library:
+        assert (library.snapshot().cuts & 0xFFFFFFFF).tolist() == begins
+        spans = library.query("SELECT start_frame, end_frame FROM tracks ORDER BY ALL").fetchall()
+    assert spans == [(a, b) for a, b in zip([0, *begins], [*begins, 6], strict=True)]
 
 
 def test_a_lower_rate_still_looks_at_fewer_frames_of_a_film(tmp_path: Path) -> None:
