@@ -82,13 +82,17 @@ def test_remove_missing_takes_out_what_is_gone_but_not_a_disk_that_is_not_mounte
     (indexed / "disk").rename(indexed / "away")
     (indexed / "disk").mkdir()  # where a disk is mounted there is an empty folder without it
     answer(monkeypatch, "y")
-    refused = run("remove", "--missing")
-    assert refused.status == 2 and len(videos(run)) == 5
-    assert f"no video that was indexed from {indexed / 'disk'} is there: is its disk mounted?" in refused.err
+    for sure in ((), ("--yes",)):
+        refused = run("remove", "--missing", *sure)
+        assert refused.status == 2 and len(videos(run)) == 5
+        assert (
+            f"no video that was indexed from {indexed / 'disk'} is there: is its disk mounted?" in refused.err
+        )
+        assert f"panorama remove --missing {indexed / 'disk'}\n" in refused.err
     # Those of one folder can be named, and only what is missing of it goes.
     assert run("remove", "--missing", "x").err.endswith("removed gate/a.mp4\nremoved yard.mp4\n")
     assert videos(run) == ["c.mp4", "gate/b.mp4", "shed.mp4"]
-    done = run("remove", "--missing", "--yes")
+    done = run("remove", "--missing", "disk", "--yes")
     assert f"missing of {indexed / 'disk'}: 1 of 1 video; all of its videos are missing\n" in done.err
     assert (done.status, videos(run)) == (0, ["gate/b.mp4", "shed.mp4"])
     assert run("remove").status == 2

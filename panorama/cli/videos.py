@@ -12,7 +12,7 @@ from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.recording import recording_options, recording_rule
 from panorama.errors import UsageError
 from panorama.library import Library
-from panorama.lines import counted
+from panorama.lines import counted, shell_word
 from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
 from panorama.zones import orphan_remarks
 
@@ -133,7 +133,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
 
     A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
     they are is said, and asked for a yes. --missing takes out those whose files are gone; where nothing is
-    left of a folder that was indexed, as of a disk that is not mounted, only with --yes.
+    left of a folder that was indexed, as of a disk that is not mounted, only if that folder is named.
 
     What was found in them leaves the disk with the first command that changes the library after ten minutes,
     as `panorama compact`: until then queries may read it that began before.
@@ -147,7 +147,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
         raise click.UsageError("name the videos: panorama remove VIDEO..., or --missing")
     library = opened(ctx)
     found = _meant(videos, library)
-    names = _missing(library, _names(found) if videos else None, yes) if gone else _names(found)
+    names = _missing(library, _names(found) if videos else None) if gone else _names(found)
     if not names:
         say("no file is missing; nothing was taken out")
         return
@@ -167,14 +167,14 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
         say(text)
 
 
-def _missing(library: Library, among: Sequence[str] | None, yes: bool) -> list[str]:
+def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
     """The videos whose files are gone; said by the folders that were indexed.
 
     Args:
         among: of these alone, None for all.
 
     Raises:
-        UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody said yes.
+        UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody named it.
     """
     names = []
     for folder in gone_by_root(library.videos()):
@@ -184,10 +184,12 @@ def _missing(library: Library, among: Sequence[str] | None, yes: bool) -> list[s
         total = counted(len(folder.gone) + folder.left, "video")
         whole = "" if folder.left else "; all of its videos are missing"
         say(f"missing of {folder.root}: {len(gone)} of {total}{whole}")
-        if whole and not yes:
+        if whole and among is None:
+            # Not by --yes: a job of the night would forget a disk that is not mounted.
             raise UsageError(
                 f"no video that was indexed from {folder.root} is there: is its disk mounted? Nothing was"
-                " taken out. If its files are gone for good, say so with --yes"
+                f" taken out. If its files are gone for good: panorama remove --missing"
+                f" {shell_word(folder.root)}"
             )
         names += gone
     return names
