@@ -64,34 +64,42 @@ def chains_of(ends: Ends, before: NDArray[np.intp]) -> Chains:
 def same_sites(ends: Ends, chains: Chains) -> NDArray[np.intp]:
     """(C,) of each chain the first one of its site."""
     count = len(chains.shots)
-    pictures = _pictures(chains)  # (C, P)
+    pictures, owners = _pictures(chains)
+    bounds = np.searchsorted(owners, np.arange(count + 1))
     looks = ends.pictures()
-    shapes = looks.shapes()
-    sizes = ends.sizes[pictures[:, 0] // 2]
+    shapes, sizes = looks.shapes(), ends.sizes
     site = np.arange(count)
     for start in range(1, count, CHAINS):
-        rows, others = np.arange(start, min(start + CHAINS, count)), np.arange(max(start - LATELY, 0), count)
-        others = others[: rows[-1] - others[0]]
-        mine, theirs = pictures[rows].ravel(), pictures[others].ravel()
-        may_be = np.argwhere(shapes[mine] @ shapes[theirs].T >= LEAST_CORRELATION)  # (M, 2)
-        ones, twos = rows[may_be[:, 0] // PICTURES], others[may_be[:, 1] // PICTURES]
-        near = (twos < ones) & (ones - twos <= LATELY) & (sizes[ones] == sizes[twos]).all(axis=1)
-        found = may_be[near]
-        same = looks[mine[found[:, 0]]].share_but_for_light(looks[theirs[found[:, 1]]]) >= LEAST_SHARE
-        latest = np.full(len(rows), -1)
-        np.maximum.at(latest, ones[near][same] - start, twos[near][same])
+        stop = min(start + CHAINS, count)
+        mine = slice(bounds[start], bounds[stop])
+        theirs = slice(bounds[max(start - LATELY, 0)], bounds[stop - 1])
+        alike = shapes[pictures[mine]] @ shapes[pictures[theirs]].T
+        one, other = np.nonzero(alike >= LEAST_CORRELATION)
+        alike = alike[one, other]
+        one, other = one + mine.start, other + theirs.start
+        back = owners[one] - owners[other]
+        near = (back > 0) & (back <= LATELY)
+        near &= (sizes[pictures[one] // 2] == sizes[pictures[other] // 2]).all(axis=1)
+        one, other, alike = one[near], other[near], alike[near]
+        # Of two chains the two pictures that are most alike; where these do not share enough, none do.
+        order = np.lexsort((-alike, owners[other], owners[one]))
+        _, best = np.unique(owners[one[order]] * count + owners[other[order]], return_index=True)
+        one, other = one[order[best]], other[order[best]]
+        same = looks[pictures[one]].share_but_for_light(looks[pictures[other]]) >= LEAST_SHARE
+        latest = np.full(stop - start, -1)
+        np.maximum.at(latest, owners[one[same]] - start, owners[other[same]])
         for place in np.flatnonzero(latest >= 0).tolist():
-            site[rows[place]] = site[latest[place]]
+            site[start + place] = site[latest[place]]
     return site
 
 
-def _pictures(chains: Chains) -> NDArray[np.intp]:
-    """(C, PICTURES) the first and last of each chain, as `Ends.pictures` counts; one may come twice."""
+def _pictures(chains: Chains) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(Q,) the first and last pictures of all chains, as `Ends.pictures` has them; the chain of each."""
     own = np.stack([chains.opening, chains.closing], axis=1).ravel()  # in order of time
     order = np.argsort(own, kind="stable")
+    owners = own[order]
     numbers = np.arange(len(chains.shots))
-    starts = np.searchsorted(own[order], numbers)[:, None]
-    stops = np.searchsorted(own[order], numbers, side="right")[:, None]
-    some = np.arange(PICTURES // 2)
-    first, last = np.minimum(starts + some, stops - 1), np.maximum(stops - 1 - some, starts)
-    return order[np.concatenate([first, last], axis=1)]
+    starts, stops = (np.searchsorted(owners, numbers, side=side) for side in ("left", "right"))
+    place = np.arange(len(owners))
+    kept = (place < starts[owners] + PICTURES // 2) | (place >= stops[owners] - PICTURES // 2)
+    return order[kept], owners[kept]
