@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lines import counted
+from panorama.lines import counted, shell_line
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -38,7 +37,7 @@ class Seen:
         """What is to be known before it is forgotten: which stay can still be asked by its name."""
         lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} go with it"]
         if len(self.uncertain):
-            register = shlex.join(["panorama", "register", self.name, "--track"])
+            register = shell_line(["panorama", "register", self.name, "--track"])
             lines.append(
                 f"{_of_uncertain(len(self.uncertain))}; see: {_asked(_uncertain_of(self.name))}. Where that"
                 f" shows it, say so first, {register} ID, and it goes, too"
@@ -85,4 +84,4 @@ def _of_uncertain(number: int) -> str:
 
 
 def _asked(sql: str) -> str:
-    return shlex.join(["panorama", "query", sql, "--sheet", "uncertain.jpg"])
+    return shell_line(["panorama", "query", sql, "--sheet", "uncertain.jpg"])

@@ -55,13 +55,14 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
     report = Drawn()
     cuttable, report.failed = sifted(hits, Hit.uncuttable)
     taken: set[str] = set()
+    videos = set(paths.values())
     for (video, entity), stretches in _stretches(cuttable).items():
         for stretch in stretches:
             start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
             stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
             name = _clip_name(video, entity, start, taken)
             try:
-                check_output(folder / name, (".mp4",), what="a clip", videos=set(paths.values()))
+                check_output(folder / name, (".mp4",), what="a clip", videos=videos)
                 path = file_of_hit(video, paths)
                 boxes = _boxes_of(stretch, tracks)
                 known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}

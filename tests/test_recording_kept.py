@@ -48,14 +48,14 @@ def test_times_of_files_that_are_gone_stay(run: Callable[..., Ran], tmp_path: Pa
     here = made_at(tmp_path / "v" / "here.mp4", 12, "2026-03-01T09:15:00Z")
     gone = made_at(tmp_path / "v" / "gone.mp4", 14, "2026-03-01T10:15:00Z")
     for k in range(2):
-        write_taken(tmp_path / "v" / "trap" / f"{k}.png", "2026:03:01 12:15:00")
+        write_taken(tmp_path / "v" / "trap" / f"IMG_{k:04d}.png", "2026:03:01 12:15:00")
     told = run("index", "v", "--model", "color-bands", *METADATA).err
     assert "wall-clock time of 3 videos from the container's metadata" in told
     before = clocks(run)
     assert [before[name][1] for name in ("gone.mp4", "here.mp4", "trap")] == ["11:15", "10:15", "12:15"]
     gone.unlink()
     for k in range(2):
-        (tmp_path / "v" / "trap" / f"{k}.png").unlink()  # the folder stays, and is empty
+        (tmp_path / "v" / "trap" / f"IMG_{k:04d}.png").unlink()  # the folder stays, and is empty
     told = run("clock", "--camera-from", "*/{camera}").err
     assert told == "3 videos changed\n", "no time was asked for"
     assert {name: row[1:] for name, row in clocks(run).items()} == {
@@ -97,18 +97,18 @@ def test_a_time_set_by_hand_stays_while_a_file_goes_on(run: Callable[..., Ran], 
     live.parent.mkdir()
     live.write_bytes(whole[: len(whole) // 188 // 2 * 188])
     for k in (8, 9):
-        write_taken(trap / f"{k}.png", "2026:03:01 09:00:00")
+        write_taken(trap / f"IMG_{k:04d}.png", "2026:03:01 09:00:00")
     names = ("live_20260301-0900.ts", "trap")
     rule = ("--time-from", "name", "--timezone", "UTC")
     run("index", "v", "--model", "color-bands", *rule)
     run("clock", *names, "--at", "2026-03-01 10:00", "--timezone", "UTC")
     live.write_bytes(whole)
     for k in (10, 11):
-        write_taken(trap / f"{k}.png", "2026:03:01 09:00:00")
+        write_taken(trap / f"IMG_{k:04d}.png", "2026:03:01 09:00:00")
     told = run("index", "v").err
     assert "2 indexed" in told and "forgotten" not in told
     assert {clocks(run)[name][1:] for name in names} == {("10:00", "UTC", "hand")}
-    (trap / "8.png").unlink()  # the first one is another now
+    (trap / "IMG_0008.png").unlink()  # the first one is another now
     live.write_bytes(write_film(tmp_path / "other.ts", [Thing("green", 0, 30)], frames=60).read_bytes())
     told = run("index", "v").err
     assert "2 indexed" in told and told.count("set by hand is forgotten") == 2

@@ -95,6 +95,7 @@ def test_what_ends_indexing_stands_back_for_queries(tmp_path: Path, monkeypatch:
             index(store, f"{number}.mp4", exits=(1,), seed=number)
         finish(store, SimpleNamespace(hash=MODEL, exits=1))
         files = store.snapshot().files
+    assert not files.pop("pictures")  # films have no names of pictures
     assert all(len(paths) == 1 for paths in files.values())
     # A piece of each of five tables and of every video at least, and the vectors.
     assert waited.count(True) >= 5 and waited[-1] == "over" and False not in waited

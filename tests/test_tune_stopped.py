@@ -16,13 +16,21 @@ from panorama.tune import scratch
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
 
 
+def heeds_the_end_of_a_terminal() -> None:
+    """Also where the tests do not, as under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def under_way(folder: Path) -> tuple[subprocess.Popen[str], Path]:
     """A `tune` that has stored its first crops, and the folder that it has for temporary files."""
     write_film(folder / "a.mp4", [Thing("red", 2, 30), Thing("blue", 10, 40, top=70)])
     temporary = folder / "temporary"
     temporary.mkdir()
     process = start_panorama(
-        "tune", "a.mp4", "--seconds", "4", cwd=folder, env={**os.environ, "TMPDIR": str(temporary)}
+        *("tune", "a.mp4", "--seconds", "4"),
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        preexec_fn=heeds_the_end_of_a_terminal,
     )
     deadline = time.monotonic() + 60
     while not list(temporary.glob("panorama-tune-*/**/crops/*.parquet")):

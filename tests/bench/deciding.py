@@ -86,7 +86,7 @@ class Rule:
     near_in_video: float = 0.93
     near_best: float = 0.65
     carried: float = 0.65
-    near_on_site: float = 0.8
+    near_on_site: float = 0.75
 
 
 SHIPPED = Rule("as shipped")
