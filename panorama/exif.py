@@ -27,7 +27,7 @@ def taken_at(data: bytes) -> datetime | None:
     It has a zone only where the camera told its offset; most do not, and it is the time of their clock.
     """
     try:
-        exif = exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in ORDERS)]
+        exif = exif_of(data)
         order = ORDERS[exif[:4]]
         place = entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], _DETAILS)
         if place is None:
@@ -41,6 +41,15 @@ def taken_at(data: bytes) -> datetime | None:
         return datetime.fromisoformat(f"{moment.isoformat()}{offset}")
     except ValueError:  # cameras write blanks where they do not know it
         return moment
+
+
+def exif_of(data: bytes) -> bytes:
+    """The EXIF block of a JPEG, PNG, WebP or TIFF; b"" where there is none, and of others.
+
+    Raises:
+        struct.error: the file is cut off.
+    """
+    return exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in ORDERS)]
 
 
 def exif_of_jpeg(data: bytes) -> bytes:

@@ -6,11 +6,10 @@ from typing import Any
 
 from panorama.errors import BadImage
 from panorama.lines import one_line
+from panorama.picture_size import MOST_PIXELS
 
 _ISO_MEDIA = b"ftyp"
 """At offset 4 of HEIC, AVIF and their like; of MP4, too."""
-_MOST_PIXELS = 1 << 30
-"""As OpenCV reads of other kinds."""
 
 
 def is_iso_media(data: bytes) -> bool:
@@ -36,8 +35,8 @@ def heif_picture(data: bytes, name: str) -> Any:
     try:
         file = pi_heif.open_heif(data, convert_hdr_to_8bit=True)
         width, height = file.size
-        if width * height > _MOST_PIXELS:
-            raise BadImage(f"{name} is {width}x{height}, more than 2^30 pixels; save it smaller")
+        if width * height > MOST_PIXELS:
+            raise BadImage(f"{name} is {width}x{height}, more than 2^28 pixels; save it smaller")
         picture = file.to_pillow()
     except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, MemoryError) as exc:
         trouble = f"damaged, or of a coding that is not read ({one_line(str(exc).strip())})"

@@ -94,9 +94,13 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     known, by_uri = set(names), dict(zip(uris, names, strict=True))
     found = []
     for given in videos:
-        name = composed(given) if composed(given) in known else by_uri.get(os.path.realpath(given))
-        if name is not None:
-            found.append(Meant(given, (name,), several=False))
+        real = os.path.realpath(given)
+        if composed(given) in known:
+            found.append(Meant(given, (composed(given),), several=False))
+            continue
+        if real in by_uri:  # of a folder of pictures that is a video: clips may lie beside them
+            inside = [n for n, uri in zip(names, uris, strict=True) if PurePath(uri).is_relative_to(real)]
+            found.append(Meant(given, tuple(inside), several=len(inside) > 1))
             continue
         of_several = _of_several(given, names, uris) if given else ()
         if not of_several:

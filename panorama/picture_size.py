@@ -6,8 +6,10 @@ import re
 import struct
 from pathlib import Path
 
-from panorama.exif import ORDERS, entry, exif_of_chunks, exif_of_jpeg, exif_orientation
+from panorama.exif import ORDERS, entry, exif_of, exif_orientation
 
+MOST_PIXELS = 1 << 28
+"""Of one colour, more are a file of a few MB and many GB of memory."""
 HEAD_BYTES = 1 << 16
 """Read first: of nearly all files their size and which way up they are stand there."""
 
@@ -18,10 +20,10 @@ _NO_FRAME = (0xC4, 0xC8, 0xCC)
 _SHORT = 3
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
-_PNM = re.compile(rb"P[2356](?:\s+|#[^\n]*\n)+(\d+)(?:\s+|#[^\n]*\n)+(\d+)\s")
+_PNM = re.compile(rb"P[2356](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 
 
-def shown_size(path: Path) -> tuple[int, int] | None:
+def upright_size(path: Path) -> tuple[int, int] | None:
     """Width and height of a picture file, turned as it says that it was taken; None as for `told_size`."""
     try:
         with path.open("rb") as file:
@@ -30,7 +32,7 @@ def shown_size(path: Path) -> tuple[int, int] | None:
             if len(data) == HEAD_BYTES and (size is None or _says_behind(data)):
                 data += file.read()
                 size = told_size(data)
-        exif = exif_of_jpeg(data) or exif_of_chunks(data) or data[: len(data) * (data[:4] in ORDERS)]
+        exif = exif_of(data)
     except (OSError, struct.error):
         return None
     return size[::-1] if size is not None and exif_orientation(exif) in (5, 6, 7, 8) else size

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.heif import heif_picture, is_iso_media
-from panorama.picture_size import told_size
+from panorama.picture_size import MOST_PIXELS, told_size
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
@@ -23,8 +23,6 @@ PICTURE_SUFFIXES = frozenset(
 )
 """Files of a folder that are taken as pictures."""
 
-MOST_PIXELS = 1 << 28
-"""Of one colour, more are a file of a few MB and many GB of memory."""
 
 EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 

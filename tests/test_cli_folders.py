@@ -8,8 +8,11 @@ import sqlite3
 import av
 from fakes import Thing, scene, thing_picture, write_film, write_picture
 
+import panorama
 from panorama.indexing import run as run_module
 from panorama.store.migrations import CATEGORY
+from panorama.tune.search import _without_own_clips
+from panorama.video import find_videos
 from panorama.video.own_clips import is_own_clip
 
 FILM = [Thing("red", 5, 35)]
@@ -213,6 +216,10 @@ def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypat
     )
     # What is known is not opened for it.
     assert {path.parent.name for path in opened} == {"hits"}
+    with panorama.open("panorama-library") as library:
+        found = _without_own_clips(find_videos(["v"]), library)
+        assert [video.name for video in found.videos] == ["gate/a.mp4", "yard/b.mp4"]
+        assert len(_without_own_clips(find_videos([clips[0]]), library).videos) == 1
     assert {row["camera"] for row in run("videos", "--json").json} == {"gate", "yard"}
     # A file that is named is meant, and stays when its folder is searched.
     assert "1 indexed, 0 skipped" in index(run, clips[0]).err

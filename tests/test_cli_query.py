@@ -309,6 +309,8 @@ def test_what_a_file_erases_is_asked_before_anything_of_it_is_done(run, asked, t
     alone = run("query", "-f", "evil.sql")
     assert (alone.status, alone.out) == (130, "") and "nothing was done; --yes erases without" in alone.err
     assert questions and questions[0].startswith("Erase red for good?")
+    # As `panorama forget` says it; once, since the second one erases no sightings.
+    assert alone.err.count("the stored pictures of 3 tracks go with it") == 1
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     refused = run("query", "FORGET ENTITY 'red'")
     assert (refused.status, refused.out, refused.err) == (1, "", "nothing was done\n")

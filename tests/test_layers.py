@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "content": frozenset({"errors"}),
     "exif": frozenset(),
     "picture_size": frozenset({"exif"}),
-    "heif": frozenset({"errors", "lines"}),
+    "heif": frozenset({"errors", "lines", "picture_size"}),
     "pixels": frozenset({"errors", "exif", "picture_size", "heif"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),

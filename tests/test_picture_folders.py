@@ -13,8 +13,10 @@ from indexing_samples import index
 from numpy.typing import NDArray
 
 import panorama
+from panorama.errors import VideoOpenError
 from panorama.indexing.settings import IngestSettings
-from panorama.picture_size import shown_size
+from panorama.listed_videos import meant
+from panorama.picture_size import upright_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
 from panorama.video.pictures import read_bgr
@@ -73,6 +75,31 @@ def test_the_pictures_of_another_alarm_are_another_shot(
         assert (library.snapshot().cuts & 0xFFFFFFFF).tolist() == begins
         spans = library.query("SELECT start_frame, end_frame FROM tracks ORDER BY ALL").fetchall()
     assert spans == [(a, b) for a, b in zip([0, *begins], [*begins, 6], strict=True)]
+
+
+def test_pictures_of_more_pixels_than_are_read_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files of 190 kB took 1.7 GB; only pictures that are registered were refused."""
+    folder = trap(tmp_path / "trap", 2)
+    assert open_video(folder).info.width > 0
+    monkeypatch.setattr("panorama.video.pictures.MOST_PIXELS", 1000)
+    with pytest.raises(VideoOpenError, match="none of its 2 pictures can be read"):
+        open_video(folder)
+
+
+def test_a_path_means_the_pictures_of_a_folder_and_the_clips_beside_them(tmp_path: Path) -> None:
+    """`remove FOLDER` took out the pictures alone, and asked nothing."""
+    hybrid(tmp_path / "traps" / "north")
+    index(tmp_path / "library", [tmp_path / "traps"])
+    with panorama.open(tmp_path / "library") as library:
+        listed = library.videos()
+    for given, names in (
+        ("north", ("north",)),
+        (str(tmp_path / "traps" / "north"), ("north", "north/IMG_0004.mp4")),
+    ):
+        (found,) = meant([given], listed)
+        assert (found.names, found.several) == (names, len(names) > 1)
 
 
 def test_a_lower_rate_still_looks_at_fewer_frames_of_a_film(tmp_path: Path) -> None:
@@ -262,11 +289,11 @@ def test_the_head_of_a_picture_tells_the_size_that_it_is_read_in(
         more["exif"] = says
     image.fromarray(marked(50, 30)).save(path, **more)
     read = read_bgr(path)
-    assert read is not None and shown_size(path) == (read.shape[1], read.shape[0])
+    assert read is not None and upright_size(path) == (read.shape[1], read.shape[0])
     data = path.read_bytes()
     for length in {*range(64), *range(64, len(data), 37)}:
         path.write_bytes(data[:length])
-        assert shown_size(path) in (None, (50, 30), (30, 50))
+        assert upright_size(path) in (None, (50, 30), (30, 50))
 
 
 def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
@@ -274,4 +301,4 @@ def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
     path = write_picture(tmp_path / "a.jpg", marked(50, 30))
     data = path.read_bytes()
     path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
-    assert shown_size(path) == (50, 30) and read_bgr(path) is not None
+    assert upright_size(path) == (50, 30) and read_bgr(path) is not None

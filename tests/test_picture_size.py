@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from panorama.errors import BadImage
-from panorama.picture_size import told_size
-from panorama.pixels import MOST_PIXELS, read_pixels
+from panorama.picture_size import MOST_PIXELS, told_size
+from panorama.pixels import read_pixels
 
 PICTURE = np.random.default_rng(0).integers(0, 255, (20, 30, 3)).astype(np.uint8)
 
@@ -86,3 +86,10 @@ def test_the_largest_that_cameras_and_scanners_make_are_read() -> None:
         data = bytearray(written(".png"))
         data[16:24] = struct.pack(">II", *sides)
         assert told_size(bytes(data)) == sides
+
+
+def test_a_head_of_blanks_takes_no_time_and_a_width_of_many_digits_is_none() -> None:
+    """A file of 50 bytes would have been looked at for hours."""
+    assert told_size(b"P5" + b" " * 60_000 + b"x") is None
+    assert told_size(b"P5 " + b"9" * 5000 + b" 1\n") is None
+    assert told_size(b"P6 # a camera\n# of 2026\n 30\t20\n255\n") == (30, 20)

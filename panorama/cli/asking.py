@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +16,8 @@ from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
 from panorama.cli.limits import kept
 from panorama.cli.statements import Statement, given_statements, placed
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryWriteError, UnknownEntity
+from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.page.document import MOST, check_page, write_page
@@ -101,7 +103,7 @@ def query_command(
     library = opened(ctx)
     if out or sheet or page:
         _check_outputs(out, sheet, page, clips, uris_of(library))
-    if not (yes or _may_erase(asked)):
+    if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
     for number, result in enumerate(answers(library, asked, limits)):
         if number and form == "table":
@@ -116,9 +118,16 @@ def query_command(
             _page(library, result, Path(page), page_hits, told)
 
 
-def _may_erase(asked: Sequence[Statement]) -> bool:
+def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
     """Whether somebody agrees to what the statements erase; asked before any of them is carried out."""
-    names = dict.fromkeys(name for statement in asked if (name := statement.erases) is not None)
+    erased = [about for statement in asked if (about := statement.erases) is not None]
+    for about in erased:
+        with suppress(
+            UnknownEntity
+        ):  # one that a statement before it makes, or none: carrying it out says so
+            for line in seen_of(library, about.entity).before() if about.with_sightings else ():
+                say(line)
+    names = dict.fromkeys(about.entity for about in erased)
     question = f"Erase {', '.join(map(one_line, names))} for good?"
     return not names or confirmed(question, "nothing was done", "erases")
 

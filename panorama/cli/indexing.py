@@ -166,6 +166,9 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
 @click.command("compact")
 @click.pass_context
 def compact_command(ctx: click.Context) -> None:
-    """Merge many small data files into few large ones; answers stay the same."""
+    """Merge many small data files into few large ones; answers stay the same.
+
+    What was taken out ten minutes ago or more leaves the disk.
+    """
     replaced = opened(ctx).compact()
     say(f"{counted(replaced, 'file')} merged")

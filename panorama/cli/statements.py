@@ -35,10 +35,10 @@ class Statement:
         return entity_statement(self.sql, None) is None
 
     @property
-    def erases(self) -> str | None:
-        """The entity that it erases for good, None where it does not."""
+    def erases(self) -> ForgetEntity | None:
+        """What it erases for good, None where it erases nothing."""
         about = entity_statement(self.sql, None)
-        return about.entity if isinstance(about, ForgetEntity) else None
+        return about if isinstance(about, ForgetEntity) else None
 
 
 def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Statement]:

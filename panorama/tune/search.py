@@ -47,7 +47,8 @@ from panorama.tune.sample import (
     loss_between,
 )
 from panorama.tune.scratch import scratch_folder
-from panorama.video import find_videos
+from panorama.video import Found, find_videos
+from panorama.video.own_clips import is_own_clip
 from panorama.worker.client import beside
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def tune(
         library.path,
         library_parts=own_files,
     )
+    found = _without_own_clips(found, library)
     for line in library_remarks(found.libraries):
         tell(line)
     stretches, unread = choose_stretches(found, seconds, said_of(library, found))
@@ -117,6 +119,17 @@ def tune(
         tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile,
         review,
     )  # fmt: skip
+
+
+def _without_own_clips(found: Found, library: Library) -> Found:
+    """What `index` would take: clips that Panorama cut and that nobody named are no footage."""
+    held = set(library.videos().column("uri").to_pylist()) if library.exists else set()
+    videos = [
+        video
+        for video in found.videos
+        if video.named or str(video.path.resolve()) in held or not is_own_clip(video.path)
+    ]
+    return replace(found, videos=videos)
 
 
 def _check(seconds: float, most_loss: float | None, least_speed: float | None) -> None:

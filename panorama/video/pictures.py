@@ -18,7 +18,7 @@ from panorama.errors import VideoOpenError
 from panorama.exif import taken_at
 from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
-from panorama.picture_size import shown_size
+from panorama.picture_size import MOST_PIXELS, told_size, upright_size
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -139,6 +139,9 @@ def _read(path: Path) -> bytes:
 def _decoded(data: bytes) -> NDArray[np.uint8] | None:
     if not data:
         return None
+    width, height = told_size(data) or (0, 0)
+    if width * height > MOST_PIXELS:
+        return None
     try:
         picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     except cv2.error:
@@ -223,7 +226,7 @@ def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int
         first: the size of the first picture that can be read.
     """
     some = paths[:: max(1, len(paths) // SIZED_PICTURES)]
-    told = {path: size for path in some if (size := shown_size(path)) is not None}
+    told = {path: size for path in some if (size := upright_size(path)) is not None}
     counts = Counter(told.values())
     for size in sorted(counts, key=lambda size: (-counts[size], -size[0] * size[1], size)):
         if size == first or any(_has_size(path, size) for path in some if told.get(path) == size):

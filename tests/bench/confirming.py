@@ -141,7 +141,7 @@ def _figures(
             shown += len(ids)
     truths = within(read_truth(sample / "truth.json"), library.videos(), judged)
     scores = score_entities(library, truths)
-    seen = [score for score in scores if truths[score.entity].visible]
+    seen = [score for score in scores if truths[score.entity].own and score.f1 is not None]
     f1, ap = (float(np.mean([getattr(s, of) for s in seen])) for of in ("f1", "average_precision"))
     return shown, f1, ap, float(sum(s.false_frames for s in scores))
 

@@ -128,7 +128,7 @@ def main() -> None:
             [
                 f"{seconds:g} s" if seconds else "the whole",
                 *(f"{value:.3f}" for value in columns),
-                f"{np.mean([s.false_rate for s in scores]):.2%}",
+                f"{np.mean([s.false_rate or 0 for s in scores]):.2%}",
                 f"{silent} of {len(scores)}",
             ]
         )

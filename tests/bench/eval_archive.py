@@ -43,12 +43,15 @@ def main() -> None:
         scores = score_entities(library, read_truth(arguments.footage / "eval" / "truth.json"))
         print(f"{'entity':18s}     AP      F1  precision  recall  false frames")
         for s in scores:
+            figures = (s.average_precision, s.f1, s.precision, s.recall, s.false_rate)
+            ap, f1, precision, recall, false = (value or 0 for value in figures)
             print(
-                f"{s.entity:18s} {s.average_precision or 0:6.3f}  {s.f1:6.3f}     {s.precision:6.3f}"
-                f"  {s.recall:6.3f}  {s.false_frames:6d} ({s.false_rate:.2%})"
+                f"{s.entity:18s} {ap:6.3f}  {f1:6.3f}     {precision:6.3f}"
+                f"  {recall:6.3f}  {s.false_frames:6d} ({false:.2%})"
             )
         means = [
-            float(np.mean([getattr(s, k) for s in scores])) for k in ("average_precision", "f1", "false_rate")
+            float(np.mean([value for s in scores if (value := getattr(s, k)) is not None]))
+            for k in ("average_precision", "f1", "false_rate")
         ]
         print(f"{'mean':18s} {means[0]:6.3f}  {means[1]:6.3f}  false-positive rate {means[2]:.3%}")
         print(f"queries took {time.perf_counter() - started:.1f} s")

@@ -235,7 +235,9 @@ def scores_of(library: Path, footage: Path, truths: dict[str, Truth], register: 
             opened.register_album(footage / "eval" / "album")
         found = score_entities(opened, truths)
     for s in found:
-        say(f"{library.name}: {s.entity} F1 {s.f1:.3f} precision {s.precision:.3f} recall {s.recall:.3f}")
+        figures = (("F1", s.f1), ("precision", s.precision), ("recall", s.recall))
+        told = " ".join(f"{name} {'-' if value is None else f'{value:.3f}'}" for name, value in figures)
+        say(f"{library.name}: {s.entity} {told}")
     # An entity of which no frame was looked at has no average precision.
     known = [s for s in found if s.average_precision is not None]
     return [float(np.mean([getattr(s, name) for s in known])) for name in ("f1", "average_precision")]
