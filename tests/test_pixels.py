@@ -18,7 +18,7 @@ import panorama
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.training.sources import read_picture
-from panorama.pixels import file_orientation, given_pixels, moves, read_pixels, turned
+from panorama.pixels import file_orientation, given_pixels, laid_flat, moves, read_pixels, turned
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.integers(0, 255, (20, 30, 3)).astype(np.uint8)
@@ -156,7 +156,7 @@ def test_transparency_is_turned_with_the_picture() -> None:
     alpha = np.zeros((20, 30, 1), np.uint8)
     alpha[:10] = 255
     data = png(np.concatenate([WIDE, alpha], axis=2), exif(6))
-    shown = decode_picture(data, trim=True)
+    shown = laid_flat(read_pixels(data, "a.png"), trim=True)
     np.testing.assert_array_equal(shown, np.rot90(WIDE[:10], -1))
 
 
