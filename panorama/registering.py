@@ -86,7 +86,8 @@ def given(
         BadImage, BadBox: a picture cannot serve.
     """
     images, unlike = listed(images), listed(unlike)
-    pictures, rivals = read_pictures(images, trim=box is None), read_pictures(unlike)
+    as_it_is = box is not None or find  # what is cut out is told in its pixels
+    pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
         if find or len(pictures) != 1:
