@@ -143,7 +143,7 @@ def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):
     """`--not --video ...` lost its --not: what was denied became an example, and was found from then on."""
     where = ["--video", "a.mp4", "--at", "1.5", "--box", "20,70,52,102"]
     run("register", "van", "red.png")
-    assert run("register", "van", "--not", *where).err == "van: 1 example and 1 look-alike\n"
+    assert run("register", "van", "--not", *where).err.startswith("van: 1 example and 1 look-alike\n")
     assert run("register", "van", *where[:4], "--box", "20,10,52,42", "--not").status == 0
     assert entities(run) == {"van": (1, 2)}
     fresh = run("register", "bus", "--not", *where)
