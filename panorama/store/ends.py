@@ -7,14 +7,14 @@ two videos show the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lines import natural_key
+from panorama.store.recorded import zone_named
 from panorama.store.schema import LOCAL_BITS, segment_of
 from panorama.store.snapshot import Snapshot
 
@@ -100,10 +100,7 @@ def _day(name: str, start: float, zone: str | None) -> str:
     """Of which day a video is: its date where its clock is known, else its folder, as recorders name them."""
     if np.isnan(start):
         return f"/{name.rpartition('/')[0]}"
-    try:
-        return datetime.fromtimestamp(start, ZoneInfo(zone or "UTC")).date().isoformat()
-    except (LookupError, ValueError, OSError):  # a zone that this machine has not
-        return datetime.fromtimestamp(start, UTC).date().isoformat()
+    return datetime.fromtimestamp(start, zone_named(zone or "UTC")).date().isoformat()
 
 
 def number_of_cuts(snapshot: Snapshot, segments: NDArray[np.int32]) -> NDArray[np.intp]:
