@@ -1,6 +1,6 @@
 """A library on disk: segments, album and settings enter, consistent snapshots leave."""
 
-from panorama.store.album import Exemplar, NewExemplar
+from panorama.store.album import Exemplar, NewExemplar, check_name
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo
@@ -40,6 +40,7 @@ __all__ = [
     "Swept",
     "VideoRow",
     "Zone",
+    "check_name",
     "pack_ids",
     "segment_of",
 ]

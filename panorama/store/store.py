@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -267,9 +267,9 @@ class Store:
         """Say whether an entity stands for any of its kind, or for one individual."""
         album.set_category(self._changing, entity, category)
 
-    def remove_exemplar(self, exemplar_id: int) -> None:
-        """Unregister one picture."""
-        album.remove_exemplar(self._changing, exemplar_id)
+    def remove_exemplars(self, exemplar_ids: Iterable[int]) -> None:
+        """Unregister pictures, all or none."""
+        album.remove_exemplars(self._changing, exemplar_ids)
 
     def drop_entity(self, entity: str) -> None:
         """Unregister an entity."""
