@@ -314,6 +314,7 @@ KINDS: dict[str, Kind] = {
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", _are_ids),
     "exit": Kind("an exit is a whole number from 1", is_whole),
     "key": Kind("a setting's name is text", is_text),
+    "change": Kind("what changes settings is a function of all of them, which returns a dict", callable),
     "value": Kind("a setting is what JSON can hold", _is_json),
     "camera": Kind("a camera is its name as text, see panorama videos", is_text),
     "to": Kind("a camera is its name as text, see panorama videos", is_text),

@@ -24,7 +24,7 @@ from panorama.library_models import LibraryModels
 from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
+from panorama.store import Change, Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -457,6 +457,10 @@ class Library(HeldOpen):
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""
         self._store.put_setting(key, value)
+
+    def change_settings(self, change: Change) -> None:
+        """Keep, at once, the JSON values by key that a function makes of all that are kept; None removes."""
+        self._store.change_settings(change)
 
     def check_writable(self) -> None:
         """LibraryWriteError where the library can only be read; told before long work, not after it."""

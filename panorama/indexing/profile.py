@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.quick_looks import note_quick_look
-from panorama.store import Store
+from panorama.store import Change, Store
 from panorama.threads import cores_here
 
 if TYPE_CHECKING:
@@ -118,15 +118,18 @@ def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
         )
 
 
-def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: Profile | None) -> None:
-    """Keep a profile, None for the default; videos indexed with the one before keep their version.
+def remembering(profile: Profile | None) -> Change:
+    """The change of a library's settings that keeps a profile, None for the default.
 
-    Args:
-        kept, put: the settings of the library, and what keeps one of them.
+    Videos indexed with the one before keep their version.
     """
-    before = (kept.get(SETTING) or {}).get("settings")
-    put(PAST, _with(before, kept.get(PAST)) or None)
-    put(SETTING, None if profile is None else profile.as_dict())
+
+    def change(kept: Mapping[str, Any]) -> dict[str, Any]:
+        before = (kept.get(SETTING) or {}).get("settings")
+        past = _with(before, kept.get(PAST)) or None
+        return {PAST: past, SETTING: None if profile is None else profile.as_dict()}
+
+    return change
 
 
 def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:
@@ -165,9 +168,8 @@ def prepare(
     if settings.keyframes_only:
         note_quick_look(store, settings.hash(indexer.proposer.hash))
     if asked is not None and not asked.keyframes_only:
-        past = store.setting(PAST, [])
-        if (kept := _with(asdict(replace(asked, depth=None)), past)) != past:
-            store.put_setting(PAST, kept)
+        named = asdict(replace(asked, depth=None))
+        store.change_settings(lambda kept: {PAST: _with(named, kept.get(PAST))})
     hashes = frozenset() if asked is not None or redo else _hashes(store, proposer)
     return indexer, Kept(hashes, older=not redo)
 

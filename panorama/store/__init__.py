@@ -9,7 +9,7 @@ from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
 from panorama.store.seen import Reviewed, SeenAt
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow
+from panorama.store.settings import AuditRow, Change, ModelRow
 from panorama.store.snapshot import Album, DataFile, Snapshot
 from panorama.store.store import Store
 from panorama.store.sweep import Swept
@@ -20,6 +20,7 @@ __all__ = [
     "EVERY_CAMERA",
     "Album",
     "AuditRow",
+    "Change",
     "Claims",
     "CropBatch",
     "DataFile",

@@ -36,7 +36,7 @@ from panorama.store.info import LibraryInfo, read_info
 from panorama.store.layout import Place
 from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow
+from panorama.store.settings import AuditRow, Change, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
 from panorama.store.videos import KnownFile, VideoRow
 from panorama.store.zones import Zone
@@ -305,6 +305,20 @@ class Store:
         """Store a JSON value (calibration, defaults); None removes it."""
         with self._place.catalog.write() as tx:
             settings.put(tx, key, value)
+
+    def change_settings(self, change: Change) -> None:
+        """Store what stored JSON values become, in one transaction: none that another process kept is lost.
+
+        Args:
+            change: of all values by key, those to store; None removes one. Called more than once.
+        """
+        with self._place.catalog.read() as tx:
+            kept = settings.read_all(tx)
+        if all(kept.get(key) == value for key, value in change(kept).items()):
+            return  # who changes nothing does not wait for who writes
+        with self._place.catalog.write() as tx:
+            for key, value in change(settings.read_all(tx)).items():
+                settings.put(tx, key, value)
 
     def check_writable(self) -> None:
         """LibraryWriteError where nothing can be stored: no permission, or another writer that stays."""
