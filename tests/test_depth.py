@@ -13,7 +13,7 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
 from panorama.errors import UsageError
-from panorama.indexing.profile import Profile, remembering
+from panorama.indexing.profile import Profile, remember
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_stored_crops
@@ -127,11 +127,11 @@ def test_a_depth_indexes_no_video_again(
     film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)], frames=40)
     with panorama.open(tmp_path / "library") as library:
         library.index(film, settings=IngestSettings(samples_per_second=10))
-        library.change_settings(remembering(Profile(IngestSettings(samples_per_second=2))))
+        remember(library, Profile(IngestSettings(samples_per_second=2)))
         # The profile of now is another than the one that the film was indexed with.
-        library.change_settings(remembering(Profile(IngestSettings(3.0))))
+        remember(library, Profile(IngestSettings(3.0)))
         library.index(film, redo=True)
-        library.change_settings(remembering(Profile(IngestSettings(4.0))))
+        remember(library, Profile(IngestSettings(4.0)))
         assert [f.status for f in library.index(film, depth=3).files] == ["skipped"]
         assert [f.status for f in library.index(film, depth=1, redo=True).files] == ["indexed"]
         crops = library.snapshot().crops().total

@@ -11,7 +11,7 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.errors import UsageError
-from panorama.indexing.profile import Profile, profile_in, remembering
+from panorama.indexing.profile import Profile, profile_in, remember
 from panorama.indexing.settings import IngestSettings, Work
 from panorama.store import Store
 from panorama.threads import cores_here
@@ -40,7 +40,7 @@ def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
 
 
 def keep(library: panorama.Library, profile: Profile | None) -> None:
-    library.change_settings(remembering(profile))
+    remember(library, profile)
 
 
 def settings_hashes(library: panorama.Library) -> dict[str, str | None]:

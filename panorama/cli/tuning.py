@@ -7,7 +7,7 @@ import json
 import click
 
 from panorama.cli.common import json_option, opened, say
-from panorama.indexing.profile import remembering
+from panorama.indexing.profile import remember
 from panorama.opening import open_library
 from panorama.tune import SAMPLE_SECONDS, tune
 
@@ -53,7 +53,7 @@ def tune_command(
         raise click.UsageError("give PATHS to try settings on, or --reset")
     library = opened(ctx, may_be_new=not reset)
     if reset:
-        library.change_settings(remembering(None))
+        remember(library, None)
         say("the profile is forgotten; new videos are indexed with the default")
         return
     if library.exists and not dry_run:
@@ -66,5 +66,5 @@ def tune_command(
             click.echo(line)
     if not dry_run:
         with open_library(library.path, create=True) as kept:
-            kept.change_settings(remembering(report.profile))
+            remember(kept, report.profile)
         say("kept: `panorama index` uses it for new videos; --redo is for those that are indexed")

@@ -11,11 +11,12 @@ from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.quick_looks import note_quick_look
-from panorama.store import Change, Store
+from panorama.store import Store
 from panorama.threads import cores_here
 
 if TYPE_CHECKING:
     from panorama.indexing.stages import Indexer
+    from panorama.library import Library
 
 SETTING = "profile"
 """Where a library keeps its profile."""
@@ -118,18 +119,15 @@ def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
         )
 
 
-def remembering(profile: Profile | None) -> Change:
-    """The change of a library's settings that keeps a profile, None for the default.
-
-    Videos indexed with the one before keep their version.
-    """
+def remember(library: Library, profile: Profile | None) -> None:
+    """Keep a profile, None for the default; videos indexed with the one before keep their version."""
 
     def change(kept: Mapping[str, Any]) -> dict[str, Any]:
         before = (kept.get(SETTING) or {}).get("settings")
         past = _with(before, kept.get(PAST)) or None
         return {PAST: past, SETTING: None if profile is None else profile.as_dict()}
 
-    return change
+    library.change_settings(change)
 
 
 def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:
