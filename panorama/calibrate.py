@@ -27,6 +27,7 @@ from panorama.query.decide import POOL_QUANTILE, Calibration, levels_together, n
 from panorama.query.promises import CONFIDENCE, Evidence, supported
 from panorama.query.promises import SETTING as EVIDENCE
 from panorama.query.scoring import SCAN_ROWS, TrackGroups, with_mean
+from panorama.store.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -276,8 +277,7 @@ def _apart(crops: _Crops, example: int) -> NDArray[np.intp]:
 def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
     """Pooled values (T,) of the tracks that are surely not what the example shows."""
     groups = crops.groups
-    segments = groups.track_ids >> 32
-    foreign = segments != crops.track_ids[example] >> 32
+    foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
     if not foreign.any():
         first = groups.slots[:, 0]
         overlap = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])

@@ -17,8 +17,9 @@ from typing import TypeAlias
 from sqlglot import exp
 
 DAY_SECONDS = 86400
-MARGIN = "INTERVAL 1 SECOND"
-"""What only leaves out work keeps videos and tracks this near to a window, however they were rounded."""
+MARGIN_SECONDS = 1.0
+"""What only leaves out work keeps videos and tracks this near to a bound, however they were rounded."""
+MARGIN = f"INTERVAL {MARGIN_SECONDS:g} SECOND"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
 
