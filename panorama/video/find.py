@@ -352,8 +352,9 @@ def content_sample(path: Path) -> str:
     """
     try:
         if path.is_dir():
-            states = [b"%b\0%d\0" % (name, size) for name, size, _ in picture_states(path)]
-            return _digest([*states, _read_by(pictures_in(path))]).hex()
+            states = picture_states(path)
+            parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
+            return _digest([*parts, _read_by(path, [name for name, *_ in states])]).hex()
         digest = hashlib.blake2b(digest_size=16)
         with path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
@@ -383,7 +384,7 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
     """What `content_hash` tells, and what it told before it said how pictures are read."""
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
-    read: list[Path] = []
+    read: list[bytes] = []
     if path.is_dir():
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
@@ -391,7 +392,7 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
             if not left:
                 break
             if path.is_dir():
-                read.append(part)
+                read.append(os.fsencode(part.name))
                 leads_nowhere = part.is_symlink() and not part.exists()
                 digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
                 if leads_nowhere:
@@ -403,13 +404,14 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     before = digest.hexdigest()
-    digest.update(_read_by(read))
+    digest.update(_read_by(path, sorted(read)))
     return digest.hexdigest(), before
 
 
-def _read_by(pictures: Sequence[Path]) -> bytes:
+def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
     """What is to be known of how pictures are read, none where they are plain: those were always read so."""
-    return b"" if all(map(is_plain, spread(pictures, SIZED_PICTURES))) else b"by levels, flat"
+    some = spread(names, SIZED_PICTURES)
+    return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else b"by levels, flat"
 
 
 def goes_on(path: Path, size: int, content: str) -> bool:

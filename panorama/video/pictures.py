@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -44,6 +44,8 @@ trap for example, and a frame of a video that was passed over is shown by the ne
 
 ALARM_SECONDS = 60.0
 """Pictures of a camera trap that were taken farther apart are of two alarms, each a shot of its own."""
+
+Some = TypeVar("Some")
 
 SIZED_PICTURES = 100
 """Of so many pictures of a folder, or up to twice as many, it is asked which size and depth they have."""
@@ -86,7 +88,7 @@ def _is_named_so(name: str) -> bool:
     return not name.startswith(".") and name[name.rfind(".") :].lower() in IMAGE_SUFFIXES
 
 
-def spread(pictures: Sequence[Path], count: int) -> Sequence[Path]:
+def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
     """So many pictures of a folder, or up to twice as many, evenly spread; the first is among them."""
     return pictures[:: max(1, len(pictures) // count)]
 
