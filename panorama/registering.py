@@ -200,7 +200,7 @@ def video_picture(
 def held_segment(store: Store, file: Path) -> int | None:
     """The segment of a file that has not changed since it was indexed; None where there is none."""
     known = store.known_file(str(file.resolve()))
-    if known is None or (known.size, known.mtime_ns) != file_state(file):
+    if known is None or not known.has_state(file_state(file)):
         return None
     return known.segment
 

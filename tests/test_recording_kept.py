@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,3 +203,28 @@ def test_folders_asked_for_go_before_a_camera_in_the_pattern_of_times(
     assert [row[0] for row in clocks(run).values()] == ["door", "yard"]
     run("index", "rec", "--time-from", pattern, "--camera-from", "folder")
     assert set(clocks(run).values()) == {("site", "10:15", "UTC", "*_%Y%m%d-%H%M%S")}
+
+
+def test_without_data_of_zones_clocks_run_in_utc(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In small containers and on Windows nothing could be indexed with a time: there was no zone 'UTC'."""
+    made_at(tmp_path / "here.mp4", 12, "2026-03-01T09:15:00Z")
+    made_at(tmp_path / "berlin.mp4", 14, "2026-03-01T09:15:00Z")
+    run("index", "berlin.mp4", "--model", "color-bands", *METADATA)
+    before = zoneinfo.TZPATH
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    try:
+        zoneinfo.reset_tzpath(to=())
+        zoneinfo.ZoneInfo.clear_cache()
+        told = run("query", "SELECT video FROM videos")
+        assert told.status == 2
+        assert "no time zone 'Europe/Berlin'" in told.err and "pip install tzdata" in told.err
+        here = ("--library", "utc")
+        utc = ("--time-from", "metadata", "--timezone", "UTC")
+        told = run(*here, "index", "here.mp4", "--model", "color-bands", *utc).err
+        assert "1 video" in told
+        sql = "SELECT video FROM videos WHERE start_clock > '2026-03-01 09:00'"
+        assert run(*here, "query", sql, "--json").json == [{"video": "here.mp4"}]
+    finally:
+        zoneinfo.reset_tzpath(to=before)
