@@ -106,7 +106,11 @@ def find_videos(
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found, out, known, library_parts))
+            try:
+                videos = list(_videos_at(path, found, out, known, library_parts))
+            except OSError as exc:
+                found.unreadable.append((str(path), _why(path, exc)))
+                continue
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -153,7 +157,8 @@ def _videos_at(
     known: Callable[[Path], bool],
     library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
-    if not path.is_dir():
+    # Not is_dir, which tells a folder where nobody may look as none since Python 3.14.
+    if is_gone(path) or not stat.S_ISDIR(path.stat().st_mode):
         yield FoundVideo(path, path.parent, path.name, named=True)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)

@@ -21,6 +21,7 @@ from av.video.stream import VideoStream
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.video.declared import matroska_bytes
+from panorama.video.find import is_gone
 from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
 
@@ -138,7 +139,7 @@ def decoder_threads(width: int, height: int, threads: int) -> int:
 
 
 def _check_readable(path: Path) -> None:
-    if not path.exists():
+    if is_gone(path):
         raise VideoOpenError(f"there is no file {path}; check the path")
     try:
         with path.open("rb") as file:
