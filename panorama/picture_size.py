@@ -1,10 +1,11 @@
-"""A picture file or its bytes enter; how wide and how high its header says that it is leaves, undecoded."""
+"""A picture file or its bytes enter; how wide, high and deep its header says that it is leaves, undecoded."""
 
 from __future__ import annotations
 
 import re
 import struct
 from pathlib import Path
+from typing import BinaryIO
 
 from panorama.exif import ORDERS, entry, exif_of, exif_orientation
 
@@ -13,14 +14,19 @@ MOST_PIXELS = 1 << 28
 HEAD_BYTES = 1 << 16
 """Read first: of nearly all files their size and which way up they are stand there."""
 
-_WIDTH, _HEIGHT = 256, 257
-"""Tags of TIFF."""
+_FACTS_BYTES = 1 << 14
+
+_WIDTH, _HEIGHT, _BITS, _EXTRA = 256, 257, 258, 338
+"""Tags of TIFF; the last are the bits of each sample, and what is stored beside the colours."""
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
 """Markers of JPEG among those that begin a frame: tables, and one that is kept for later."""
 _SHORT = 3
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
-_PNM = re.compile(rb"P[2356](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+_BLANK = rb"(?:\s|#[^\n]*\n)+"
+_PNM = re.compile(
+    rb"P[2356]" + _BLANK + rb"(\d{1,9})" + _BLANK + rb"(\d{1,9})(?:" + _BLANK + rb"(\d{1,5}))?\s"
+)
 
 
 def upright_size(path: Path) -> tuple[int, int] | None:
@@ -66,6 +72,42 @@ def told_size(data: bytes) -> tuple[int, int] | None:
         return _of_tiff(data) if data[:4] in ORDERS else _of_boxes(data)
     except struct.error:  # cut off
         return None
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a picture has 8 bits a colour and nothing transparent; so is one whose head does not tell."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_FACTS_BYTES)
+            if head[:4] in ORDERS:
+                return _is_plain_tiff(file, head)
+        if head.startswith(b"\x89PNG"):
+            depth, colours = struct.unpack_from(">BB", head, 24)
+            return depth <= 8 and not colours & 4 and b"tRNS" not in head[: head.find(b"IDAT")]
+        if head[:4] == b"RIFF" and head[12:15] == b"VP8":
+            sign = {b"X": 20, b"L": 24}.get(head[15:16])
+            return sign is None or not head[sign] & 0x10
+        found = _PNM.match(head)
+        return found is None or int(found[3] or 0) <= 255
+    except (OSError, struct.error, IndexError):  # cut off
+        return True
+
+
+def _is_plain_tiff(file: BinaryIO, head: bytes) -> bool:
+    """The same of a TIFF, whose directory may lie anywhere."""
+    order = ORDERS[head[:4]]
+    file.seek(struct.unpack_from(f"{order}I", head, 4)[0])
+    directory = file.read(2)
+    directory += file.read(12 * struct.unpack(f"{order}H", directory)[0])
+    place = entry(directory, order, 0, _BITS)
+    if place is None or entry(directory, order, 0, _EXTRA) is not None:
+        return place is None
+    count, told = struct.unpack_from(f"{order}II", directory, place + 4)
+    bits = directory[place + 8 :]
+    if count > 2:  # of more colours they lie elsewhere
+        file.seek(told)
+        bits = file.read(2)
+    return int(struct.unpack_from(f"{order}H", bits)[0]) <= 8
 
 
 def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:

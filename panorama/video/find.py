@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, picture_states, pictures_in
+from panorama.picture_size import is_plain
+from panorama.video.pictures import (
+    DEFAULT_RATE,
+    IMAGE_SUFFIXES,
+    SIZED_PICTURES,
+    picture_states,
+    pictures_in,
+    spread,
+)
 
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
@@ -341,15 +349,16 @@ def _digest(parts: Iterable[bytes]) -> bytes:
 def content_sample(path: Path) -> str:
     """Digest of some of a file's bytes, by which another of its size and time is noticed.
 
-    Of a folder of pictures, that of their names and sizes in order: by it is seen that others lie there, also
-    where all were copied.
+    Of a folder of pictures, that of their names and sizes in order, and of how they are read: by it is seen
+    that others lie there, also where all were copied.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
     try:
         if path.is_dir():
-            return _digest(b"%b\0%d\0" % (name, size) for name, size, _ in picture_states(path)).hex()
+            states = [b"%b\0%d\0" % (name, size) for name, size, _ in picture_states(path)]
+            return _digest([*states, _read_by(pictures_in(path))]).hex()
         digest = hashlib.blake2b(digest_size=16)
         with path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
@@ -362,7 +371,9 @@ def content_sample(path: Path) -> str:
 
 
 def content_hash(path: Path | str, size: int | None = None) -> str:
-    """sha256 hex digest of a file's bytes; for a folder of pictures, of their rate, names and bytes in order.
+    """sha256 hex digest of a file's bytes.
+
+    Of a folder of pictures, of their rate, of their names and bytes in order, and of how they are read.
 
     Args:
         size: of the first so many bytes alone; of a folder, of the first pictures, which have so many.
@@ -370,9 +381,14 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    path = Path(path)
+    return _content_hashes(Path(path), size)[0]
+
+
+def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
+    """What `content_hash` tells, and what it told before it said how pictures are read."""
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
+    read: list[Path] = []
     if path.is_dir():
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
@@ -380,6 +396,7 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
             if not left:
                 break
             if path.is_dir():
+                read.append(part)
                 leads_nowhere = part.is_symlink() and not part.exists()
                 digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
                 if leads_nowhere:
@@ -390,7 +407,14 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
                     left -= len(block)
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return digest.hexdigest()
+    before = digest.hexdigest()
+    digest.update(_read_by(read))
+    return digest.hexdigest(), before
+
+
+def _read_by(pictures: Sequence[Path]) -> bytes:
+    """What is to be known of how pictures are read, none where they are plain: those were always read so."""
+    return b"" if all(map(is_plain, spread(pictures, SIZED_PICTURES))) else b"by levels, flat"
 
 
 def goes_on(path: Path, size: int, content: str) -> bool:
@@ -402,4 +426,6 @@ def goes_on(path: Path, size: int, content: str) -> bool:
     Args:
         size, content: of what it held, as `file_state` and `content_hash` told them.
     """
-    return file_state(path)[0] > size and content_hash(path, size) == content
+    more = file_state(path)[0] - size
+    # A folder with as much as before may hold the same, which is read otherwise by now.
+    return (more > 0 or (not more and path.is_dir())) and content in _content_hashes(path, size)

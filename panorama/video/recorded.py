@@ -9,8 +9,7 @@ from pathlib import Path
 
 from panorama.errors import VideoOpenError
 from panorama.exif import taken_at
-from panorama.lines import natural_key
-from panorama.video.pictures import pictures_in, read_bgr
+from panorama.video.pictures import pictures_in, read_unscaled
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first tells its offset, the second is UTC by its standard where it ends in Z."""
@@ -84,8 +83,8 @@ def _is_folder(path: Path) -> bool:
 def _first_picture(folder: Path, backwards: bool) -> bytes | None:
     """The first picture that can be read, with `backwards` the last; None where there is none."""
     try:
-        pictures = sorted(pictures_in(folder), key=lambda path: natural_key(path.name), reverse=backwards)
-        return next((path.read_bytes() for path in pictures if read_bgr(path) is not None), None)
+        pictures = pictures_in(folder)[:: -1 if backwards else 1]
+        return next((path.read_bytes() for path in pictures if read_unscaled(path) is not None), None)
     except OSError:
         return None
 
