@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from panorama.errors import VideoError, VideoOpenError
 from panorama.picture_size import is_plain
@@ -18,6 +18,7 @@ from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
     SIZED_PICTURES,
+    picture_names,
     picture_states,
     pictures_in,
     spread,
@@ -219,13 +220,16 @@ class _Search:
             return
         if pictures:
             yield whole
-        yield from self._videos_below(whole.path, videos_only=pictures)
+        yield from self._videos_below(whole.path, pictures)
 
-    def _videos_below(self, folder: Path, videos_only: bool) -> Iterator[FoundVideo]:
+    def _videos_below(self, folder: Path, is_video: bool) -> Iterator[FoundVideo]:
+        """The videos in a folder; what else lies there is counted, but not the pictures of a video."""
         own = self.library_parts(folder)
         if own:
             self.found.libraries.append(str(folder))
-        for path in sorted(folder.iterdir()):
+        inside = sorted(folder.iterdir())
+        read = frozenset(picture_names(path.name for path in inside)) if is_video else ()
+        for path in inside:
             if path.name.startswith(".") or path.name in own:
                 continue
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
@@ -239,10 +243,10 @@ class _Search:
                     yield from self.videos_of(video)
             elif path.suffix.lower() in VIDEO_SUFFIXES:
                 yield video
-            elif not videos_only:
+            elif path.name not in read:
                 suffix = path.suffix.lower()
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
-                if suffix in IMAGE_SUFFIXES and path.is_file():
+                if suffix in IMAGE_SUFFIXES and not is_video and path.is_file():
                     self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
@@ -270,15 +274,12 @@ def is_picture_video(folder: Path, is_named: bool) -> bool:
     """
     prefixes: dict[str, int] = {}
     digits = 0
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
-        if path.suffix.lower() in IMAGE_SUFFIXES:
-            numbered = re.fullmatch(r"(.*?)(\d+)", path.stem)
-            if numbered is None:
-                return False
-            prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
-            digits = max(digits, len(numbered[2]))
+    for name in picture_names(path.name for path in folder.iterdir()):
+        numbered = re.fullmatch(r"(.*?)(\d+)", PurePath(name).stem)
+        if numbered is None:
+            return False
+        prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+        digits = max(digits, len(numbered[2]))
     if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not (is_named and not _holds_video(folder)):
         return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
