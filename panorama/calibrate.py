@@ -124,8 +124,11 @@ def calibrate(
         pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
         reports.append(_report(exit, pairs, rule, precision, slack, recall))
     measured = measured_with(library.embedder)
-    library.put_setting(EVIDENCE + measured, [r.evidence.as_dict() for r in reports])
-    library.put_setting(SETTING + measured, [r.calibration.as_dict() for r in reports])
+    found = {
+        EVIDENCE + measured: [r.evidence.as_dict() for r in reports],
+        SETTING + measured: [r.calibration.as_dict() for r in reports],
+    }
+    library.change_settings(lambda kept: found)
     return reports
 
 
@@ -168,9 +171,7 @@ def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple
 def reset_calibration(library: Library) -> None:
     """Go back to the calibration that the library's model ships with, whatever was measured."""
     own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
-    for key in library.snapshot().settings:
-        if key.startswith(own):
-            library.put_setting(key, None)
+    library.change_settings(lambda kept: {key: None for key in kept if key.startswith(own)})
 
 
 def fit(

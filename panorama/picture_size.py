@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from panorama.exif import ORDERS, entry, exif_of, exif_orientation
+from panorama.exif import ORDERS, entry, exif_of, exif_orientation, jpeg_segments
 
 MOST_PIXELS = 1 << 28
 """Of one colour, more are a file of a few MB and many GB of memory."""
@@ -139,16 +139,10 @@ def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:
 
 
 def _of_jpeg(data: bytes) -> tuple[int, int] | None:
-    place = 2
-    while data[place : place + 1] == b"\xff":
-        marker, length = struct.unpack_from(">BH", data, place + 1)
-        if marker == 0xFF:  # one that fills up
-            place += 1
-        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
-            height, width = _pair(">HH", data, place + 5)
+    for marker, place, _ in jpeg_segments(data):
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            height, width = _pair(">HH", data, place + 1)
             return width, height
-        else:
-            place += 2 + length
     return None
 
 

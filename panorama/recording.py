@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
-from panorama.errors import UsageError, VideoError, unknown
+from panorama.errors import UsageError, VideoError
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
 from panorama.recording_report import RecordingReport, some
 from panorama.shared_cameras import shared_cameras
 from panorama.store import Recorded, RecordedRow, Store
-from panorama.store.recorded import has_date
+from panorama.store.recorded import has_date, zone_named
 from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
 
 SETTING = "recording"
@@ -51,7 +51,7 @@ class RecordingRule:
         take_fields(self)
         if not self.zone:
             object.__setattr__(self, "zone", local_zone())
-        zone_of(self.zone)
+        zone_named(self.zone)
         self.time_pattern()
         self.camera_pattern()
 
@@ -95,15 +95,6 @@ def local_zone() -> str:
     return found
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The zone of an IANA name; UsageError with near names."""
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        known = available_timezones()
-        raise UsageError(unknown("time zone", name, known, "the names of the IANA time zones")) from None
-
-
 def remembered(store: Store | None) -> RecordingRule:
     """The rule that the library keeps, the default where it keeps none or there is no library yet."""
     kept = None if store is None else store.setting(SETTING)
@@ -132,7 +123,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
         UsageError: naming the pattern and some of the names.
     """
     shown = some([_end_of(path) for path in paths])
-    zone = zone_of(rule.zone)
+    zone = zone_named(rule.zone)
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
         raise UsageError(
@@ -199,7 +190,7 @@ def _by_rule(
     Args:
         joined: videos whose folder becomes their camera, and of which nothing else is told.
     """
-    zone = zone_of(rule.zone)
+    zone = zone_named(rule.zone)
     changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
@@ -244,7 +235,7 @@ def _by_rule(
     )
 
 
-def _late_seconds(path: Path, zone: ZoneInfo) -> float | None:
+def _late_seconds(path: Path, zone: tzinfo) -> float | None:
     """How much later the last picture of a folder was taken than its video shows it, where that matters.
 
     Below 0 where it was taken before the first, else more than `NEARLY_RIGHT_SECONDS`. None for the others,
@@ -331,7 +322,7 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
         begun.clear()
         for name, before in known.items() if start else ():
             own = zone or before.time_zone or library_zone or local_zone()
-            unix = _typed_unix(start, zone_of(own))
+            unix = _typed_unix(start, zone_named(own))
             changes[name] = Recorded(before.camera, unix, own, BY_HAND)
             begun.setdefault(unix, own)
         if len(begun) > 1:
@@ -381,7 +372,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     earliest = min(times, key=lambda name: times[name])
     before = next(now for row, now in known if row.name == earliest)
     rule = RecordingRule(zone=zone or before.time_zone or "")
-    by = _typed_unix(first, zone_of(rule.zone)) - times[earliest]
+    by = _typed_unix(first, zone_named(rule.zone)) - times[earliest]
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
         raise UsageError(f"from {first!r} on, there is no date so late as that of: {some(late)}")
     changes = {
@@ -400,11 +391,11 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
 
 def shown_time(unix: float, zone: str) -> str:
     """Local time and zone, for people."""
-    moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_of(zone))
+    moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone))
     return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
 
 
-def _typed_unix(text: str, zone: ZoneInfo) -> float:
+def _typed_unix(text: str, zone: tzinfo) -> float:
     try:
         moment = None if _is_date(text) else datetime.fromisoformat(text)
     except ValueError:
@@ -418,7 +409,7 @@ def _typed_unix(text: str, zone: ZoneInfo) -> float:
     if moment.tzinfo is None and abs(shown - moment) > timedelta(minutes=1):
         meant = moment.replace(tzinfo=zone).isoformat(sep=" ")
         raise UsageError(
-            f"{text!r} is a time that {zone.key} left out: clocks were put forward over it. Of a camera whose"
+            f"{text!r} is a time that {zone} left out: clocks were put forward over it. Of a camera whose"
             f" clock was not, write how far that is from UTC: {meant!r}"
         )
     return unix
@@ -460,7 +451,7 @@ def _camera(row: RecordedRow, rule: RecordingRule, new: bool) -> tuple[str, Told
 
 
 def _dated(
-    row: RecordedRow, camera: str, told: Told, rule: RecordingRule, zone: ZoneInfo
+    row: RecordedRow, camera: str, told: Told, rule: RecordingRule, zone: tzinfo
 ) -> tuple[Recorded, bool]:
     """When one video was recorded by a rule of times, and whether what tells it could be asked.
 

@@ -288,6 +288,7 @@ def test_a_forgotten_name_is_noticed(run, indexed):
 def test_rename_drop_and_removing_an_exemplar(run, indexed):
     run("register", "van", "red.png", "blue.png")
     run("register", "boat", "green.png")
+    boat = run("exemplars", "boat", "--json").json[0]["exemplar"]
     assert run("rename", "van", "boat").status == 1
     assert run("rename", "van", "lorry").status == 0
     both = seen(run, "lorry")
@@ -300,7 +301,8 @@ def test_rename_drop_and_removing_an_exemplar(run, indexed):
     wrong = run("drop", "lorry", "boot")
     assert wrong.status == 1 and "Did you mean 'boat'" in wrong.err
     assert set(entities(run)) == {"boat", "lorry"}
-    assert run("drop", "lorry", "boat").status == 0
+    assert run("exemplars", "boat", "--remove", boat, "--remove", boat).err.count("removed") == 1
+    assert run("drop", "lorry ", "boat", " lorry", "boat").err == "dropped lorry\ndropped boat\n"
     assert run("entities", "--json").out.strip() == "[]"
 
 

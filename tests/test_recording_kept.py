@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
 
@@ -235,3 +237,28 @@ def test_a_start_by_hand_is_on_the_clock_of_the_video_else_of_the_library(
     told = run("clock", "b.mp4", "c.mp4", "--at", "2026-03-01 10:00+00:00")
     assert "2 videos begin at the same moment, 2026-03-01 05:00:00 America/New_York" in told.err
     assert [row[1] for row in clocks(run).values()] == ["09:00", "05:00", "19:00"]
+
+
+def test_without_data_of_zones_clocks_run_in_utc(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In small containers and on Windows nothing could be indexed with a time: there was no zone 'UTC'."""
+    made_at(tmp_path / "here.mp4", 12, "2026-03-01T09:15:00Z")
+    made_at(tmp_path / "berlin.mp4", 14, "2026-03-01T09:15:00Z")
+    run("index", "berlin.mp4", "--model", "color-bands", *METADATA)
+    before = zoneinfo.TZPATH
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    try:
+        zoneinfo.reset_tzpath(to=())
+        zoneinfo.ZoneInfo.clear_cache()
+        told = run("query", "SELECT video FROM videos")
+        assert told.status == 2
+        assert "no time zone 'Europe/Berlin'" in told.err and "pip install tzdata" in told.err
+        here = ("--library", "utc")
+        utc = ("--time-from", "metadata", "--timezone", "UTC")
+        told = run(*here, "index", "here.mp4", "--model", "color-bands", *utc).err
+        assert "1 video" in told
+        sql = "SELECT video FROM videos WHERE start_clock > '2026-03-01 09:00'"
+        assert run(*here, "query", sql, "--json").json == [{"video": "here.mp4"}]
+    finally:
+        zoneinfo.reset_tzpath(to=before)

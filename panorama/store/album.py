@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -312,19 +312,22 @@ def set_category(place: Place, entity: str, category: bool) -> None:
         tx.bump("album")
 
 
-def remove_exemplar(place: Place, exemplar_id: int) -> None:
-    """Unregister one picture; an entity without positive pictures stays and matches nothing.
+def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
+    """Unregister pictures, all or none; an entity without positive pictures stays and matches nothing.
 
     Raises:
-        EntityError: there is no such exemplar.
+        EntityError: there is no exemplar with one of these numbers.
     """
+    pictures = []
     with place.catalog.write() as tx:
-        row = tx.row(_EXEMPLAR, exemplar=exemplar_id)
-        if row is None:
-            raise EntityError(f"no exemplar {exemplar_id}. See: panorama entities")
-        tx.run(_DROP_EXEMPLAR, exemplar=exemplar_id)
+        for exemplar in dict.fromkeys(exemplar_ids):
+            row = tx.row(_EXEMPLAR, exemplar=exemplar)
+            if row is None:
+                raise EntityError(f"no exemplar {exemplar}. See: panorama entities")
+            tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
+            pictures.append(place.root / row.picture)
         tx.bump("album")
-    remove_unlisted(place, [place.root / row.picture])
+    remove_unlisted(place, pictures)
 
 
 def drop_entity(place: Place, entity: str) -> None:
