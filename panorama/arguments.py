@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, names_told
+from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, paths_told
 
 File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
@@ -463,7 +463,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
             return kinds[name].taken(value, f"{called}({name}=...): ")
 
         plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
-        with names_told():
+        with paths_told():
             return function(
                 *plain, *values[len(names) :], **{name: taken(name, named[name]) for name in named}
             )

@@ -16,7 +16,7 @@ from panorama import registering
 from panorama.arguments import File, Ids, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
-from panorama.errors import UnknownEntity, UsageError, unknown
+from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.forgetting import Seen, seen_of
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
@@ -167,7 +167,7 @@ class Library(HeldOpen):
             videos: names or paths, None for all.
             recording: a rule, kept where given for all. Times set by hand stay; all, where not `times`.
             start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
-            zone: as `Europe/Berlin`; '' for that of this machine, with `first_start` that of the videos.
+            zone: as `Europe/Berlin`; '' for that which the videos have, else the library, else this machine.
             first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
         """
         from panorama.recording import date_videos
@@ -293,7 +293,7 @@ class Library(HeldOpen):
         snapshot, called = self.snapshot(), check_name(name)
         names = snapshot.entity_names
         if called not in names:
-            raise UnknownEntity(unknown("entity", name, names, "panorama entities"))
+            raise UnknownEntity(no_entity(name, names))
         return Entity.listed(snapshot.entities.slice(names.index(called), 1))[0]
 
     def set_category(self, name: str, category: bool = True) -> Entity:

@@ -23,6 +23,13 @@ _NO_FRAME = (0xC4, 0xC8, 0xCC)
 _SHORT = 3
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
+_TURNS = {
+    None: (1, 8, 3, 6),
+    0: (4, 5, 2, 7),
+    1: (2, 7, 4, 5),
+}
+"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
+so many quarter turns against the clock."""
 _BLANK = rb"(?:\s|#[^\n]*\n)+"
 _PNM = re.compile(
     rb"P[2356]" + _BLANK + rb"(\d{1,9})" + _BLANK + rb"(\d{1,9})(?:" + _BLANK + rb"(\d{1,5}))?\s"
@@ -38,10 +45,11 @@ def upright_size(path: Path) -> tuple[int, int] | None:
             if len(data) == HEAD_BYTES and (size is None or _says_behind(data)):
                 data += file.read()
                 size = told_size(data)
-        exif = exif_of(data)
+        of_boxes = data[4:8] == b"ftyp"  # whose EXIF only repeats it
+        turn = box_orientation(data) if of_boxes else exif_orientation(exif_of(data))
     except (OSError, struct.error):
         return None
-    return size[::-1] if size is not None and exif_orientation(exif) in (5, 6, 7, 8) else size
+    return size[::-1] if size is not None and turn in (5, 6, 7, 8) else size
 
 
 def _says_behind(data: bytes) -> bool:
@@ -72,6 +80,21 @@ def told_size(data: bytes) -> tuple[int, int] | None:
         return _of_tiff(data) if data[:4] in ORDERS else _of_boxes(data)
     except struct.error:  # cut off
         return None
+
+
+def box_orientation(data: bytes) -> int:
+    """Which way up a HEIC or AVIF was taken, as EXIF counts; 1 where it says nothing."""
+    angle, mirror = _property(data, b"irot"), _property(data, b"imir")
+    return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
+
+
+def _property(data: bytes, name: bytes) -> int | None:
+    """The byte that a box of one byte holds, None where there is no such box.
+
+    It is found by its first eight bytes, which are no coded pixels but by a chance of 2^-64 at each place.
+    """
+    place = data.find(b"\0\0\0\x09" + name)
+    return data[place + 8] if 0 <= place < len(data) - 8 else None
 
 
 def is_plain(path: Path) -> bool:

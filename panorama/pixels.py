@@ -16,7 +16,7 @@ from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.heif import heif_picture, is_iso_media
 from panorama.levels import own_eight_bits
-from panorama.picture_size import MOST_PIXELS, told_size
+from panorama.picture_size import MOST_PIXELS, box_orientation, told_size
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
@@ -27,13 +27,6 @@ PICTURE_SUFFIXES = frozenset(
 
 EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 
-_TURNS = {
-    None: (1, 8, 3, 6),
-    0: (4, 5, 2, 7),
-    1: (2, 7, 4, 5),
-}
-"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
-so many quarter turns against the clock."""
 _BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
 _ROUNDING = 1e-3
 """Floats may lie so far outside of 0 to 1: who scales or filters a picture gets 1.0000001 for white."""
@@ -58,18 +51,16 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     picture = unscaled_pixels(data, name)
     if picture is not None:
         return _rgb(own_eight_bits(picture, name))
-    if is_iso_media(data):
-        return _pil_pixels(heif_picture(data, name), name)
     damaged = data.startswith(_BEGINNINGS)
     trouble = "is damaged or incomplete, and cannot be read as a picture" if damaged else "is not a picture"
     raise BadImage(f"{name} {trouble}: expected {EXPECTED}")
 
 
 def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
-    """Pixels of any depth, upright, (H, W) or (H, W, C) with blue first; None of what OpenCV does not read.
+    """Pixels of any depth, upright, (H, W) or (H, W, C) with blue first; None of what is no picture.
 
     Raises:
-        BadImage: no bytes, damaged or too large.
+        BadImage: no bytes, damaged or too large, or the package that reads HEIC is missing.
     """
     if not data:
         raise BadImage(f"{name} is empty (0 bytes)")
@@ -80,7 +71,13 @@ def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
             " save it smaller, or cut out what it is to show"
         )
     picture = _read_by_opencv(data, name)
-    return None if picture is None else turned(picture, file_orientation(data))
+    if picture is not None:
+        return turned(picture, file_orientation(data))
+    if not is_iso_media(data):
+        return None
+    # Of HEIC the decoder follows the turns itself.
+    heic = _pil_pixels(heif_picture(data, name), name)
+    return np.asarray(cv2.cvtColor(heic, cv2.COLOR_RGBA2BGRA if heic.shape[2] == 4 else cv2.COLOR_RGB2BGR))
 
 
 def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
@@ -133,8 +130,7 @@ def turned(picture: NDArray[Pixel], orientation: int) -> NDArray[Pixel]:
 def file_orientation(data: bytes) -> int:
     """Which way up a PNG, WebP or AVIF was taken, as EXIF counts; 1 where it says nothing, and of others."""
     if is_iso_media(data):
-        angle, mirror = _property(data, b"irot"), _property(data, b"imir")
-        return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
+        return box_orientation(data)
     try:
         return exif_orientation(exif_of_chunks(data))
     except struct.error:  # cut off
@@ -170,15 +166,6 @@ def _several_in_gif(data: bytes) -> bool:
             place += 1 + data[place]
         place += 1
     return pictures > 1
-
-
-def _property(data: bytes, name: bytes) -> int | None:
-    """The byte that a box of one byte holds, None where there is no such box.
-
-    It is found by its first eight bytes, which are no coded pixels but by a chance of 2^-64 at each place.
-    """
-    place = data.find(b"\0\0\0\x09" + name)
-    return data[place + 8] if 0 <= place < len(data) - 8 else None
 
 
 def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
 from zoneinfo import available_timezones
 
@@ -99,6 +99,11 @@ def remembered(store: Store | None) -> RecordingRule:
     """The rule that the library keeps, the default where it keeps none or there is no library yet."""
     kept = None if store is None else store.setting(SETTING)
     return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
+
+
+def kept_zone(rule: RecordingRule) -> str:
+    """The zone of the cameras' clocks that a library keeps with its rule, '' where it keeps none."""
+    return "" if rule == remembered(None) else rule.zone
 
 
 def remember(store: Store, rule: RecordingRule) -> None:
@@ -296,17 +301,48 @@ def date_videos(
         return apply_rule(store, rule, videos, fresh=None, times=times, new=new)
     if videos is None:
         raise UsageError("name the videos whose start this is")
-    rule = RecordingRule(zone=zone)
-    unix = _typed_unix(start, zone_named(rule.zone)) if start else None
-    begun = (unix, rule.zone, BY_HAND) if unix is not None else (None, None, None)
-    changed = None
+    return _begin(store, videos, start or "", zone)
+
+
+def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> RecordingReport:
+    """Say at which moment all of some videos began; '' makes it unknown.
+
+    Args:
+        zone: of `start`, and from now on of the videos; '' for that which each has, else that which the
+            library keeps, else that of this machine.
+
+    Raises:
+        UsageError: the start is no date with a time, or not one moment in the zones of the videos.
+    """
+    library_zone, changed = kept_zone(remembered(store)), None
+    begun: dict[float, str] = {}
     while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
         known = {row.name: row.recorded for row in store.recorded(videos)}
-        changes = {name: Recorded(before.camera, *begun) for name, before in known.items()}
+        changes = {name: Recorded(before.camera) for name, before in known.items()}
+        begun.clear()
+        for name, before in known.items() if start else ():
+            own = zone or before.time_zone or library_zone or local_zone()
+            unix = _typed_unix(start, zone_named(own))
+            changes[name] = Recorded(before.camera, unix, own, BY_HAND)
+            begun.setdefault(unix, own)
+        if len(begun) > 1:
+            raise UsageError(
+                f"the clocks of these videos are of several zones ({', '.join(sorted(begun.values()))}), in"
+                f" which {start!r} is not one moment; say of which it is with --timezone"
+            )
         changed = store.put_recorded(changes, known)
-    remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
-    together = unix is not None and len(changes) > 1
-    return RecordingReport(rule, changed=changed, remark=remark if together else "")
+    rule = RecordingRule(zone=zone or library_zone or "UTC")
+    return RecordingReport(rule, changed=changed, remark=_begun_remark(list(changes), begun))
+
+
+def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
+    """When videos begin that were told it, '' where it is unknown now."""
+    for unix, zone in begun.items():
+        shown = shown_time(unix, zone)
+        if len(names) == 1:
+            return f"{names[0]} begins at {shown}"
+        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their distances"
+    return ""
 
 
 def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> RecordingReport:
@@ -361,9 +397,11 @@ def shown_time(unix: float, zone: str) -> str:
 
 def _typed_unix(text: str, zone: tzinfo) -> float:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = None if _is_date(text) else datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}") from None
+        moment = None
+    if moment is None:
+        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}")
     unix = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     if not has_date(unix):
         raise UsageError(f"a start lies in the years 2 to 9997, got {text!r}")
@@ -375,6 +413,15 @@ def _typed_unix(text: str, zone: tzinfo) -> float:
             f" clock was not, write how far that is from UTC: {meant!r}"
         )
     return unix
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is a date alone, which Python reads as its midnight."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(path: str, rule: RecordingRule) -> Told:

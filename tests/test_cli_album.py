@@ -117,7 +117,26 @@ def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
     for box in ("40,30,72", "40,30,40,62", "100,0,200,50", "a,b,c,d"):
         done = run("register", "boxed2", "scene.png", "--box", box)
         assert done.status == 1 and done.err.startswith("BadBox: ")
+    for shares in ("0.25,0.25,0.45,1", "25%, 25%, 45%, 100%"):
+        told = run("register", "boxed2", "scene.png", "--box", shares).err
+        assert "in pixels of the 160x120 picture, of which that would be 40,30,72,120;" in told
     assert set(entities(run)) == {"boxed", "found"}
+
+
+def test_where_nothing_is_registered_it_is_said_how_the_first_thing_is(run, indexed):
+    """An error sent to `panorama entities`, which printed a header and nothing below it."""
+    for words, status in (
+        (("entities",), 0),
+        (("query", "SELECT moments WHERE entity = 'blue van'"), 1),
+        (("query", "SELECT count(*) FROM sightings WHERE entity = 'blue van'"), 0),
+        (("query", "DROP ENTITY 'blue van'"), 1),
+        (("exemplars", "blue van"), 1),
+    ):
+        done = run(*words)
+        name = "NAME" if words == ("entities",) else "'blue van'"
+        assert done.status == status and "nothing is registered yet" in done.err, done.err
+        assert f"panorama register {name} PICTURE..." in done.err
+        assert "See: panorama entities" not in done.err
 
 
 def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):

@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from clips import heic
 from fakes import thing_picture, write_picture
 
 import panorama
@@ -106,16 +107,6 @@ def test_avif_is_turned_as_its_file_says(orientation: int, channels: int) -> Non
     upright = turned(smooth, orientation)
     shown = decode_picture(file.getvalue())
     assert shown.shape == upright.shape and np.abs(shown.astype(int) - upright).mean() < 6
-
-
-def heic(pixels: np.ndarray, orientation: int = 1) -> bytes:
-    """As a phone writes it: the turn is told to the decoder, and EXIF repeats it."""
-    image = pytest.importorskip("PIL.Image")
-    pytest.importorskip("pillow_heif").register_heif_opener()
-    says, file = image.Exif(), io.BytesIO()
-    says[0x0112] = orientation
-    image.fromarray(pixels).save(file, "HEIF", quality=95, exif=says.tobytes())
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -10,7 +10,7 @@ import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.entities import Entity
-from panorama.errors import UnknownEntity
+from panorama.errors import UnknownEntity, first_entity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted
@@ -181,6 +181,8 @@ def entities_command(ctx: click.Context, as_json: bool) -> None:
     shown = [e.category if as_json else "yes" if e.category else "" for e in known]
     rows = [[e.name, e.exemplars, e.negatives, kind] for e, kind in zip(known, shown, strict=True)]
     print_rows(["entity", "exemplars", "negatives", "category"], rows, as_json)
+    if not known:
+        say(first_entity())
 
 
 def _kind(exemplar: Exemplar) -> str:

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, UnknownEntity, unknown
+from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
 from panorama.lines import counted, shell_word
 from panorama.query.extensions import closing
 from panorama.query.plan import CLOCK_COLUMNS, Query
@@ -103,6 +103,9 @@ def _names_in_vain(
     for column, listed in asked_for.items():
         if not listed or column not in ("entity", "video"):
             continue
+        if column == "entity" and not entities:
+            found.append(no_entity(next(iter(listed)), entities))
+            continue
         held = entities if column == "entity" else videos()
         see = "panorama entities" if column == "entity" else "panorama videos"
         lacking = [name for name in listed if name not in held]
@@ -175,7 +178,7 @@ def refuse_lists(
     for asked in compared(tokens):
         inside = any(start <= asked.value.start < stop for start, stop in shorthands)
         if inside and asked.listed and asked.column == "entity" and asked.value.text not in entities:
-            error = UnknownEntity(unknown("entity", asked.value.text, entities, "panorama entities"))
+            error = UnknownEntity(no_entity(asked.value.text, entities))
             error.sql = sql
             raise error
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, unknown
+from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
 from panorama.lines import shell_word
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
@@ -366,7 +366,7 @@ def _delete(tx: Transaction, entity: str) -> list[str]:
 def _find(tx: Transaction, entity: str) -> int:
     found = tx.scalar(_ENTITY, name=check_name(entity))
     if found is None:
-        raise UnknownEntity(unknown("entity", entity, entity_names(tx), "panorama entities"))
+        raise UnknownEntity(no_entity(entity, entity_names(tx)))
     return int(found)
 
 

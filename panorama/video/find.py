@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from panorama.errors import VideoError, VideoOpenError
 from panorama.picture_size import is_plain
@@ -18,6 +18,7 @@ from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
     SIZED_PICTURES,
+    picture_names,
     picture_states,
     pictures_in,
     spread,
@@ -114,7 +115,11 @@ def find_videos(
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found, out, known, library_parts))
+            try:
+                videos = list(_videos_at(path, found, out, known, library_parts))
+            except OSError as exc:
+                found.unreadable.append((str(path), _why(path, exc)))
+                continue
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -161,7 +166,8 @@ def _videos_at(
     known: Callable[[Path], bool],
     library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
-    if not path.is_dir():
+    # Not is_dir, which tells a folder where nobody may look as none since Python 3.14.
+    if is_gone(path) or not stat.S_ISDIR(path.stat().st_mode):
         yield FoundVideo(path, path.parent, path.name, named=True)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
@@ -214,13 +220,16 @@ class _Search:
             return
         if pictures:
             yield whole
-        yield from self._videos_below(whole.path, videos_only=pictures)
+        yield from self._videos_below(whole.path, pictures)
 
-    def _videos_below(self, folder: Path, videos_only: bool) -> Iterator[FoundVideo]:
+    def _videos_below(self, folder: Path, is_video: bool) -> Iterator[FoundVideo]:
+        """The videos in a folder; what else lies there is counted, but not the pictures of a video."""
         own = self.library_parts(folder)
         if own:
             self.found.libraries.append(str(folder))
-        for path in sorted(folder.iterdir()):
+        inside = sorted(folder.iterdir())
+        read = frozenset(picture_names(path.name for path in inside)) if is_video else ()
+        for path in inside:
             if path.name.startswith(".") or path.name in own:
                 continue
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
@@ -234,10 +243,10 @@ class _Search:
                     yield from self.videos_of(video)
             elif path.suffix.lower() in VIDEO_SUFFIXES:
                 yield video
-            elif not videos_only:
+            elif path.name not in read:
                 suffix = path.suffix.lower()
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
-                if suffix in IMAGE_SUFFIXES and path.is_file():
+                if suffix in IMAGE_SUFFIXES and not is_video and path.is_file():
                     self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
@@ -265,15 +274,12 @@ def is_picture_video(folder: Path, is_named: bool) -> bool:
     """
     prefixes: dict[str, int] = {}
     digits = 0
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
-        if path.suffix.lower() in IMAGE_SUFFIXES:
-            numbered = re.fullmatch(r"(.*?)(\d+)", path.stem)
-            if numbered is None:
-                return False
-            prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
-            digits = max(digits, len(numbered[2]))
+    for name in picture_names(path.name for path in folder.iterdir()):
+        numbered = re.fullmatch(r"(.*?)(\d+)", PurePath(name).stem)
+        if numbered is None:
+            return False
+        prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+        digits = max(digits, len(numbered[2]))
     if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not (is_named and not _holds_video(folder)):
         return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2

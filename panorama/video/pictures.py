@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +21,7 @@ from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
 from panorama.levels import Levels
 from panorama.lines import natural_key
 from panorama.picture_size import upright_size
-from panorama.pixels import laid_flat, unscaled_pixels
+from panorama.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -34,7 +34,11 @@ from panorama.video.reader import (
     seconds_between,
 )
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+IMAGE_SUFFIXES = PICTURE_SUFFIXES - {".gif"}
+"""What serves as an example; a GIF is a film."""
+COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
+"""Beside another picture of its name such a one is the same picture once more, as phones and programs save
+it: it would be seen twice."""
 DEFAULT_RATE = Fraction(5)
 """Pictures a second of a folder, which does not say so itself.
 
@@ -69,23 +73,32 @@ def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
 
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not _is_named_so(entry.name):
-                continue
-            try:
-                state = entry.stat()
-            except OSError:
-                if not entry.is_symlink():
-                    raise
-                yield entry.name, 0, 0  # to nowhere, to itself, or to where nobody may look
-                continue
-            if stat.S_ISREG(state.st_mode):
-                yield entry.name, state.st_size, state.st_mtime_ns
+    with os.scandir(folder) as inside:
+        entries = {entry.name: entry for entry in inside}
+    for name in picture_names(entries):
+        try:
+            state = entries[name].stat()
+        except OSError:
+            if not entries[name].is_symlink():
+                raise
+            yield name, 0, 0  # to nowhere, to itself, or to where nobody may look
+            continue
+        if stat.S_ISREG(state.st_mode):
+            yield name, state.st_size, state.st_mtime_ns
 
 
-def _is_named_so(name: str) -> bool:
-    return not name.startswith(".") and name[name.rfind(".") :].lower() in IMAGE_SUFFIXES
+def picture_names(names: Iterable[str]) -> list[str]:
+    """Those names of a folder's files that are its pictures, each shot once; hidden files do not count."""
+    ends = {name: name.rfind(".") for name in names if not name.startswith(".")}
+    kinds = {name: name[end:].lower() for name, end in ends.items()}
+    shots = {
+        name[: ends[name]].lower() for name, kind in kinds.items() if kind in IMAGE_SUFFIXES - COPY_SUFFIXES
+    }
+    return [
+        name
+        for name, kind in kinds.items()
+        if kind in IMAGE_SUFFIXES and not (kind in COPY_SUFFIXES and name[: ends[name]].lower() in shots)
+    ]
 
 
 def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
