@@ -6,6 +6,7 @@ take their turn when they begin.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -16,7 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -101,6 +102,24 @@ class Transaction:
         return int(self.scalar(_BUMP, name=counter, now=time.time_ns() // 1_000_000))
 
 
+class _Connection(sqlite3.Connection):
+    """A connection whose transaction ends with it.
+
+    SQLAlchemy closes what an interrupt reached, and SQLite keeps a closed connection, with its transaction
+    and the lock of writers, for as long as anything, as a traceback, holds one of its cursors.
+    """
+
+    def close(self) -> None:
+        self.end()
+        super().close()
+
+    def end(self) -> None:
+        """Roll back what was begun; nothing where that has ended, or where the connection is closed."""
+        with contextlib.suppress(sqlite3.ProgrammingError):  # closed
+            if self.in_transaction:
+                self.rollback()
+
+
 class Catalog:
     """One catalog file; hold it open as long as you like, it locks nothing between calls.
 
@@ -116,13 +135,18 @@ class Catalog:
         self._disk_full = disk_full
         self._opened: tuple[int, int] | None = None
         self._closed = False
-        self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
-        sa.event.listen(self._engine, "begin", _begin)
+        self._engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, pool_reset_on_return=None
+        )
 
     def _connect(self) -> sqlite3.Connection:
         if self.writable:
             connection = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                self.path,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
             )
         else:
             frozen = "&immutable=1" if self._is_frozen() else ""
@@ -132,6 +156,7 @@ class Catalog:
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
+                factory=_Connection,
             )
         if self.writable:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -182,8 +207,8 @@ class Catalog:
         """
         self._check_there()
         try:
-            with self._engine.connect() as connection, connection.begin():
-                yield Transaction(connection)
+            with self._transaction("BEGIN") as transaction:
+                yield transaction
         except (sa.exc.DBAPIError, sqlite3.DatabaseError) as exc:
             said = getattr(exc, "orig", exc)
             code = getattr(said, "sqlite_errorname", "")
@@ -212,9 +237,28 @@ class Catalog:
                 raise LibraryWriteError(
                     f"{self.path.parent} is open for reading only; open it where you have write permission"
                 )
-            options = self._engine.execution_options(panorama_write="FULL" if durable else "NORMAL")
-            with options.connect() as connection, connection.begin():
-                yield Transaction(connection)
+            # FULL: a committed video survives a power cut, not only a crash of the process.
+            synchronous = f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
+            # IMMEDIATE: a transaction that reads and then asks to write could fail half-way otherwise.
+            with self._transaction(synchronous, "BEGIN IMMEDIATE") as transaction:
+                yield transaction
+
+    @contextmanager
+    def _transaction(self, *begin: str) -> Iterator[Transaction]:
+        """A transaction that has ended when the block is left, wherever an interrupt comes.
+
+        SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
+        """
+        pooled = self._engine.raw_connection()
+        connection = cast(_Connection, pooled.driver_connection)
+        try:
+            for statement in begin:
+                connection.execute(statement)
+            yield Transaction(sa.Connection(self._engine, pooled))
+            connection.commit()
+        finally:
+            connection.end()
+            pooled.close()
 
     def scrub(self) -> None:
         """Rewrite the file so that deleted bytes are gone from it and from its write-ahead log."""
@@ -291,15 +335,6 @@ def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
             "Open it once with write permission and it is upgraded:"
             f" panorama --library {shell_word(str(root))} info"
         )
-
-
-def _begin(connection: sa.Connection) -> None:
-    # IMMEDIATE for changes: a transaction that reads and then asks to write could fail half-way otherwise.
-    writing = connection.get_execution_options().get("panorama_write")
-    if writing is not None:
-        # FULL: a committed video survives a power cut, not only a crash of the process.
-        connection.exec_driver_sql(f"PRAGMA synchronous = {writing}")
-    connection.exec_driver_sql("BEGIN" if writing is None else "BEGIN IMMEDIATE")
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
