@@ -8,6 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+import duckdb
+import pyarrow as pa
+import pytest
+from fakes import Thing, write_film
+
+import panorama
+from panorama.query import relations
+from panorama.query.lending import lent
 from panorama.store.catalog import CATALOG_NAME
 
 
@@ -63,3 +71,56 @@ def test_an_interrupted_change_leaves_nobody_locked_out(store, tmp_path):
         stopped += 1
         assert is_free(tmp_path / "library" / CATALOG_NAME), stopped
     assert stopped > 20 and store.setting("number") == value
+
+
+def test_an_interrupt_leaves_no_lock_that_other_threads_of_the_process_wait_for(store):
+    """SQLAlchemy's pools have one that is entered in Python: an interrupt right after left it taken."""
+    store.setting("number")  # what is done once is done
+    for _ in interruptions(lambda: store.setting("number"), "threading"):
+        pytest.fail("a lock was entered in Python")
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch, fake_proposer):
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=10)
+    with panorama.open(tmp_path / "library") as made:
+        made.index(["a.mp4"], model="color-bands")
+        yield made
+
+
+def test_an_index_that_was_interrupted_leaves_queries_what_they_need(library):
+    """Between closing a connection and letting go of it: every later query had the closed one."""
+    counted = "SELECT count(*) FROM videos"
+
+    def index() -> None:
+        library.query(counted)
+        library._forget_answers()
+
+    for _ in interruptions(index, "panorama.query.relations"):
+        assert library.query(counted).fetchall() == [(1,)]
+
+
+def test_an_interrupt_while_duckdb_reads_a_table_is_one(tmp_path):
+    """It was an InvalidInputException that named KeyboardInterrupt."""
+    rows, stopped = pa.table({"a": [1, 2]}), 0
+    connection = duckdb.connect()
+
+    def copy() -> None:
+        with lent(connection, "rows", rows):
+            connection.execute("CREATE OR REPLACE TABLE copied AS FROM rows")
+
+    for _ in interruptions(copy, ""):
+        stopped += 1
+    assert stopped > 5 and connection.execute("SELECT sum(a) FROM copied").fetchall() == [(3,)]
+
+
+def test_an_interrupt_while_a_query_connects_is_one(library, monkeypatch):
+    """It was a RuntimeError, as DuckDB makes of it."""
+
+    def interrupted(*given: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(relations, "connect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        library.query("SELECT 1")

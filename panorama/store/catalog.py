@@ -14,6 +14,7 @@ import re
 import sqlite3
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +121,31 @@ class _Connection(sqlite3.Connection):
                 self.rollback()
 
 
+class _Pool(sa.pool.Pool):
+    """Connections that wait for the next transaction, without a lock.
+
+    An interrupt may leave the lock of SQLAlchemy's own pools taken: every other thread waits for ever then.
+    """
+
+    def __init__(self, creator: Any, **options: Any) -> None:
+        super().__init__(creator, **options)
+        self._idle: deque[sa.pool.ConnectionPoolEntry] = deque()
+
+    def _do_get(self) -> sa.pool.ConnectionPoolEntry:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._create_connection()
+
+    def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
+        self._idle.append(record)
+
+    def dispose(self) -> None:
+        """Close those that wait."""
+        while self._idle:
+            self._idle.pop().close()
+
+
 class Catalog:
     """One catalog file; hold it open as long as you like, it locks nothing between calls.
 
@@ -136,7 +162,7 @@ class Catalog:
         self._opened: tuple[int, int] | None = None
         self._closed = False
         self._engine = sa.create_engine(
-            "sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, pool_reset_on_return=None
+            "sqlite://", creator=self._connect, poolclass=_Pool, pool_reset_on_return=None
         )
 
     def _connect(self) -> sqlite3.Connection:
@@ -278,7 +304,7 @@ class Catalog:
     def close(self) -> None:
         """Drop the connections; the last process to do so folds the write-ahead log into the file."""
         self._closed = True
-        self._engine.dispose()
+        self._engine.pool.dispose()
 
     def schema_version(self) -> int:
         """The version that the file has; 0 for an empty file.
