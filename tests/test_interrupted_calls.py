@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 
@@ -14,9 +17,12 @@ import pytest
 from fakes import Thing, write_film
 
 import panorama
+from panorama.indexing.pipeline import Line, Stage
 from panorama.query import relations
 from panorama.query.lending import lent
 from panorama.store.catalog import CATALOG_NAME
+from panorama.store.claims import Claims
+from panorama.store.priority import Marks, PauseGate
 
 
 def interruptions(call: Callable[[], object], module: str) -> Iterator[KeyboardInterrupt]:
@@ -124,3 +130,46 @@ def test_an_interrupt_while_a_query_connects_is_one(library, monkeypatch):
     monkeypatch.setattr(relations, "connect", interrupted)
     with pytest.raises(KeyboardInterrupt):
         library.query("SELECT 1")
+
+
+def begun_threads(before: set[threading.Thread]) -> set[threading.Thread]:
+    """Those that are there and were not, once those that only end have had the time for it."""
+    for _ in range(50):
+        left = set(threading.enumerate()) - before
+        if not left:
+            break
+        time.sleep(0.02)
+    return left
+
+
+def run_line() -> None:
+    assert sorted(Line(range(3), [Stage("one", lambda items: (item for item in items))])) == [0, 1, 2]
+
+
+def take_a_claim(locks: Path) -> None:
+    with Claims(locks) as claims:
+        claims.take("work")
+
+
+def watch(locks: Path) -> None:
+    with closing(Marks(locks)) as marks, PauseGate(marks):
+        pass
+
+
+@pytest.mark.parametrize("start", [lambda _: run_line(), take_a_claim, watch], ids=["line", "claims", "gate"])
+@pytest.mark.parametrize("begins", [True, False])
+def test_an_interrupted_start_of_a_thread_leaves_none_and_is_told_as_what_it_is(
+    tmp_path, monkeypatch, begins, start
+):
+    """Joining what had not begun was a RuntimeError, and what had begun went on, on descriptors closed."""
+    before, real = set(threading.enumerate()), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begins:
+            real(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path)
+    assert not begun_threads(before) and not list(tmp_path.glob("claim-*"))

@@ -197,7 +197,7 @@ class Catalog:
             return not log.exists() or not log.stat().st_size
         return not log.exists() and not os.access(self.path.parent, os.W_OK)
 
-    def _check_there(self) -> None:
+    def check_there(self) -> None:
         """Raise where the file is no more the one opened: its connections go on, in what nobody else sees.
 
         Closed, it would be opened again, by what somebody kept of it.
@@ -231,7 +231,7 @@ class Catalog:
             LibraryDamaged: the file is no database, or what it holds contradicts itself.
             PanoramaError: it cannot be read.
         """
-        self._check_there()
+        self.check_there()
         try:
             with self._transaction("BEGIN") as transaction:
                 yield transaction
@@ -255,7 +255,7 @@ class Catalog:
             LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
             LibraryNotFound: the library was deleted or replaced since it was opened.
         """
-        self._check_there()
+        self.check_there()
         with write_errors(self.path):
             if self._disk_full:
                 raise LibraryDiskFull(f"cannot write {self.path}: {_DISK_FULL}")
