@@ -158,9 +158,9 @@ class Answering:
         with self._lock:
             self._indexes, self._known = KeptIndexes(), {}
             self._let_go()
-            for tables in self._left:
+            left, self._left = self._left, []
+            for tables in left:
                 tables.close()
-            self._left = []
 
     def _let_go(self) -> None:
         """Leave the snapshot; its vectors and the connections may serve the next one."""

@@ -334,6 +334,12 @@ KINDS: dict[str, Kind] = {
 
 KINDS |= {
     "Library.use_model.name": MODEL,
+    "Result.fetchmany.size": _counted("size, of rows,", least=0),
+    "Result.write.form": Kind("a format is text: csv, json, parquet or table", is_text),
+    "Result.to_table.rows": Kind(
+        "rows is a whole number from 1, or None for all",
+        lambda value: value is None or _whole(1, math.inf)(value),
+    ),
     "Library.clips.folder": Kind("a folder is text or a Path, and not empty", is_path),
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,

@@ -46,7 +46,12 @@ class HeldOpen:
     def exists(self) -> bool:
         """Whether there is a library yet: the first `index` makes it."""
         self._check_open()
-        return self._opened is not None or Store.is_at(self._path)
+        return Store.is_at(self._path)
+
+    @property
+    def _is_made(self) -> bool:
+        """Whether there is one, or was when it was opened: `index` makes no other in its place."""
+        return self._opened is not None or self.exists
 
     @property
     def _store(self) -> Store:

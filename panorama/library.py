@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class Library(HeldOpen):
         return embedded
 
     def index(
-        self, paths: Sequence[File] | File, *, settings: IngestSettings | None = None,
+        self, paths: Iterable[File] | File, *, settings: IngestSettings | None = None,
         depth: int | None = None, model: File | None = None, recording: RecordingRule | None = None,
         redo: bool = False, hooks: Hooks | None = None,
     ) -> IndexReport:  # fmt: skip
@@ -118,19 +118,19 @@ class Library(HeldOpen):
         from panorama.recording import check_fits
 
         named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        found = found_for(self._store if self.exists else None, named, self._path)
-        if not found.videos and not self.exists:
+        found = found_for(self._store if self._is_made else None, named, self._path)
+        if not found.videos and not self._is_made:
             return IndexReport.of_nothing(found)
         chosen = None if model is None else load_embedder(os.fspath(model))
         check_depth(
             depth or (settings.depth if settings else None),
-            chosen or (self.embedder if self.exists else late_embedder()),
+            chosen or (self.embedder if self._is_made else late_embedder()),
         )
-        check_rate(settings, self._store if self.exists else None)
+        check_rate(settings, self._store if self._is_made else None)
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
         proposer = self.proposer
-        if not self.exists:
+        if not self._is_made:
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
         self._forget_answers()  # they hold files that the sweep may want to delete
@@ -149,7 +149,7 @@ class Library(HeldOpen):
         """Where wall-clock times and cameras come from: the rule that the library keeps."""
         from panorama.recording import remembered
 
-        return remembered(self._store if self.exists else None)
+        return remembered(self._store if self._is_made else None)
 
     def date(
         self,
@@ -174,10 +174,6 @@ class Library(HeldOpen):
 
         names = None if videos is None else names_of(videos, self.videos())
         return date_videos(self._store, names, recording, start, zone, first_start, times)
-
-    def remove_video(self, video: File) -> None:
-        """Take a video out, by name or by path; its file stays. UnknownVideo where there is none."""
-        self.remove_videos([video])
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
         """Take videos out, by name or by path; the names removed. All or none.
@@ -242,7 +238,7 @@ class Library(HeldOpen):
             video: a file, or the name of a video of the library.
         """
         file = file_of(video, self.videos)
-        segment = registering.held_segment(self._store, file) if self.exists else None
+        segment = registering.held_segment(self._store, file) if self._is_made else None
         picture = registering.video_picture(file, seconds, box, segment)
         return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
@@ -387,7 +383,14 @@ class Library(HeldOpen):
         self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """As `query_many`, each answer as soon as it is there."""
-        return self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
+        found = self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
+        return self._until_closed(found)
+
+    def _until_closed(self, found: Iterator[Result]) -> Iterator[Result]:
+        """The answers; what is asked for after `close` is refused, also where the first came before."""
+        for result in found:
+            yield result
+            self._check_open()
 
     @property
     def _answering(self) -> Answering:

@@ -15,7 +15,8 @@ from panorama.arguments import checked
 from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
 from panorama.picture_files import check_picture, write_picture
-from panorama.store import EVERY_CAMERA, Zone
+from panorama.store import EVERY_CAMERA
+from panorama.store import Zone as Zone
 from panorama.store.zones import Point, lost_shape, of_camera
 from panorama.video import is_gone, open_video
 

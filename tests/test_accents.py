@@ -43,7 +43,7 @@ def test_a_name_means_the_same_however_its_accents_are_written(library, written)
     assert library.why(written("Füchsin"), name, seconds=2.0).band == "accepted"
     assert library.register_from_video("new", name, 2.0, "20,40,60,70").exemplars == 1
     library.register(written("Füchsin"), unlike=thing_picture("blue"))
-    library.remove_video(name)
+    library.remove_videos(name)
     assert len(library.videos()) == 0
 
 

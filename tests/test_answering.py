@@ -72,7 +72,7 @@ def test_a_connection_serves_the_library_as_it_grows_and_holds_nothing_of_what_w
     assert library.query(seen).fetchall() == [("a.mp4",), ("b.mp4",)]
     assert {row["video"] for row in library.query(RED)} == {"a.mp4", "b.mp4"}
     with panorama.open(tmp_path / "library") as other:
-        other.remove_video("a.mp4")
+        other.remove_videos("a.mp4")
     assert library.query(counted).fetchall() == [(1, 2, True)]
     assert library.query(seen).fetchall() == [("b.mp4",)]
     assert len(opened) == 1

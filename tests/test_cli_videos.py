@@ -126,6 +126,12 @@ def test_a_clock_is_set_for_all_that_a_pattern_means(run: Callable[..., Any], in
     }
     wrong = run("clock", "gate/*.mp4", "yrad.*", "--at", "2026-03-01 11:00:00")
     assert wrong.status == 1 and "no video fits 'yrad.*'. Did you mean 'yard.mp4'" in wrong.err
+    told = run("clock", "gate/a.mp4", "gate/b.mp4", "--first-at", "2026-03-01 10:00:01", "--json")
+    assert [row["start_clock"] for row in told.json] == ["2026-03-01 10:00:01.000"] * 2  # stdout was empty
+    assert (
+        run("clock", "gate", "--at", "2026-03-01 10:00:01", "--timezone", "UTC", "--json").json == []
+    )  # nothing changed
+    assert run("clock", "gate/*.mp4", "--at", "2026-03-01 10:00:00").status == 0
     clocks = {row["start_clock"] for row in run("clock", "--json").json}
     assert clocks == {"2026-03-01 10:00:00.000", None}
 

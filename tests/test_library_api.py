@@ -221,7 +221,7 @@ def test_a_value_of_a_wrong_type_is_named_with_what_is_expected(library, tmp_pat
         (EntityError, lambda lib: lib.query("CREATE ENTITY 'red' FROM 'red.png'")),
         (UnknownEntity, lambda lib: lib.drop("rad")),
         (UnknownEntity, lambda lib: lib.query("DESCRIBE ENTITY 'rad'")),
-        (UnknownVideo, lambda lib: lib.remove_video("b.mp4")),
+        (UnknownVideo, lambda lib: lib.remove_videos("b.mp4")),
         (ModelError, lambda lib: lib.use_model("nosuch")),
         (QueryError, lambda lib: lib.query("SELECT frames WHERE")),
         (QueryError, lambda lib: lib.query("CREATE ENTITY 'x' FROM '../red.png'")),
@@ -287,12 +287,16 @@ def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, t
     for act in (
         lambda: library.query("SELECT moments WHERE entity = 'red'"),
         lambda: library.register("new", thing_picture("blue")),
+        library.compact,
     ):
         act()
         shutil.copytree(library.path, tmp_path / "other")
         library.path.rename(tmp_path / "away")
         with pytest.raises(LibraryNotFound, match=r"no library at .*library any more"):
             act()
+        assert not library.exists
+        with pytest.raises(LibraryNotFound):  # and makes no other in its place
+            library.index(["a.mp4"])
         (tmp_path / "other").rename(library.path)
         with pytest.raises(LibraryNotFound, match=r"library was put in the place of .* open it again"):
             act()
@@ -306,6 +310,8 @@ def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, t
 def test_a_closed_library_answers_nothing_of_what_it_offers(library):
     """It answered some calls as if nothing had been, and opened its files again for it."""
     zones, answers = library.zones, library.query_each(["SELECT video FROM videos"])
+    begun = library.query_each(["SELECT video FROM videos"] * 2)
+    next(begun)
     numbers, lists = ("exemplar_id", "crop_id", "exit", "seconds"), ("crop_ids", "exemplar_ids", "queries")
     given = {
         "result": library.query("SELECT 1"),
@@ -326,7 +332,7 @@ def test_a_closed_library_answers_nothing_of_what_it_offers(library):
             member(**{one.name: given.get(one.name, "x") for one in taken if one.default is one.empty})
     with pytest.raises(LibraryClosed, match=told):
         library.__enter__()
-    for kept in (lambda: list(zones), lambda: list(answers), lambda: zones.drop("door")):
+    for kept in (lambda: list(zones), lambda: list(answers), lambda: list(begun), lambda: zones.drop("door")):
         with pytest.raises(LibraryClosed, match="is closed; open it again"):
             kept()
     assert repr(library) == f"Library({str(library.path)!r})"

@@ -172,6 +172,28 @@ def test_an_interval_of_several_days_has_every_time_of_day_in_it(tmp_path: Path)
     assert len(engine.query(sql.format("BETWEEN '23:00' AND '11:59:59'"))) == 0
 
 
+@pytest.mark.parametrize(
+    ("target", "column"),
+    [*((t, c) for t in ("moments", "tracks") for c in ("start_clock", "end_clock", "start_time", "end_time")),
+     ("frames", "clock"), ("crops", "clock")],
+)  # fmt: skip
+def test_undecided_tracks_are_counted_where_the_rows_asked_for_can_be(
+    engine: Engine, target: str, column: str
+) -> None:
+    """Those of every day were counted, and what was advised to see them showed nothing."""
+    told = set()
+    for sign in ("<", "<=", ">", ">="):
+        for second in range(0, 10, 2):
+            value = f"TIMESTAMP '2026-03-01 10:00:{second:02}'" if "clock" in column else str(second)
+            sql = f"SELECT {target} WHERE entity = 'dog' AND {column} {sign} {value}"
+            # Of a moment that is made of several tracks, those are counted that have such an end themselves.
+            shown = engine.query(f"{sql} AND band = 'uncertain'".replace("moments", "tracks"))
+            counted = engine.query(sql).uncertain
+            told.add(counted)
+            assert counted == len({row["track_id"] for row in shown}), sql
+    assert len(told) > 1
+
+
 def test_videos_and_tracks_outside_of_the_time_are_not_matched(tmp_path: Path) -> None:
     engine, matcher = make_engine(make_library(tmp_path))
     engine.query("SELECT moments WHERE entity = 'dog' AND time > '2026-03-01 12:00' AND camera = 'gate'")

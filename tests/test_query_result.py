@@ -12,6 +12,7 @@ import io
 import json
 import multiprocessing
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -108,6 +109,22 @@ def test_fetching_goes_on_where_it_stopped() -> None:
     assert [row["n"] for row in result.fetchall()] == [3]
     assert result.fetchone() is None
     assert len(list(result)) == len(result) == 3  # iterating begins anew
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda result: result.fetchmany(-1),  # it gave the first rows
+        lambda result: result.fetchmany("2"),
+        lambda result: result.write(io.StringIO()),
+        lambda result: result.write(None),
+        lambda result: result.write("rows.csv", form=1),
+        lambda result: result.to_table("5"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_refused(ask: Callable[[Result], object]) -> None:
+    with pytest.raises(UsageError, match=r"\(\w+=\.\.\.\): .*, got "):
+        ask(sample())
 
 
 def test_json_has_null_for_what_json_cannot_say() -> None:

@@ -56,7 +56,7 @@ def test_the_frames_that_begin_a_shot_are_kept(
     with panorama.open(path) as again:
         again.compact()
         assert (again.snapshot().cuts & 0xFFFFFFFF).tolist() == list(cuts)
-        again.remove_video(path.name.removeprefix("library-") + ".mp4")
+        again.remove_videos(path.name.removeprefix("library-") + ".mp4")
         assert not len(again.snapshot().cuts)
 
 

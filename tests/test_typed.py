@@ -21,9 +21,12 @@ import panorama
 from panorama.calibrate import calibrate, reset_calibration
 from panorama.own_training import OwnData, fine_tune
 from panorama.training import TrainingOptions, train_recipe
+from panorama.zones import Zone
 
 with panorama.open("library") as library:
     library.index(["a", Path("b")])
+    library.index(path for path in [Path("a")])
+    zones: list[Zone] = list(library.zones)
     library.register("cat", ["cat.jpg"])
     result = library.query("SELECT tracks WHERE entity = ?", ["cat"])
     first: float = result[0].score

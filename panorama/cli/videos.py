@@ -16,6 +16,7 @@ from panorama.lines import counted, shell_word
 from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
 from panorama.zones import orphan_remarks
 
+CLOCK_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""
 
@@ -65,7 +66,8 @@ def clock_command(
 ) -> None:
     """Say when videos were recorded, or show it; nothing is decoded again.
 
-    A video is named as in the library or by its path; a folder, or a pattern in quotes, means several.
+    A video is named as in the library or by its path; a folder, or a pattern in quotes, means several. With
+    --json stdout gets the rows asked for, or those that changed.
 
     \b
     panorama clock
@@ -82,6 +84,7 @@ def clock_command(
     rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
     if rule is not None or by_hand:
         chosen = _names(_meant(videos, library)) if videos else None
+        before = _rows(library)
         lost = library.zones.orphaned()
         report = library.date(
             chosen,
@@ -96,11 +99,18 @@ def clock_command(
         say(f"{counted(report.changed, 'video')} changed")
         for text in orphan_remarks(library.zones, lost):
             say(text)
+        if as_json:
+            print_rows(CLOCK_COLUMNS, [row for row in _rows(library) if row not in before], as_json)
         return
-    names = ["video", "camera", "start_clock", "time_zone", "time_from"]
     wanted = set(_names(_meant(videos, library)))
-    rows = [row for row in library.videos().select(names).to_pylist() if not videos or row["video"] in wanted]
-    print_rows(names, [[_plain(value) for value in row.values()] for row in rows], as_json)
+    rows = [row for row in _rows(library) if not videos or row[0] in wanted]
+    print_rows(CLOCK_COLUMNS, rows, as_json)
+
+
+def _rows(library: Library) -> list[list[Any]]:
+    """What is known of when the videos were recorded, as it is printed."""
+    rows = library.videos().select(CLOCK_COLUMNS).to_pylist()
+    return [[_plain(value) for value in row.values()] for row in rows]
 
 
 def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:

@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from panorama.store.joining import join
+
 AUTOGROUP = Path("/proc/self/autogroup")
 NICENESS = 5
 """Of the threads of stages: a query in another process goes first."""
@@ -153,10 +155,10 @@ class Line:
         for number, places in enumerate(self._groups):
             name = f"panorama {self._stages[places[0]].name}"
             self._threads.append(threading.Thread(target=self._work, args=(number,), name=name, daemon=True))
-        for thread in self._threads:
-            thread.start()
         ended = False
         try:
+            for thread in self._threads:
+                thread.start()
             while not ended:
                 item, _ = self._queues[-1].take()
                 ended = isinstance(item, _End)
@@ -175,7 +177,7 @@ class Line:
         for queue in self._queues:
             queue.stop()
         for thread in self._threads:
-            thread.join()
+            join(thread)
 
     def _work(self, number: int) -> None:
         """The stages of one thread."""

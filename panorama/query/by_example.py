@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage, QueryError
 from panorama.lines import counted
 from panorama.query.explain import PictureStep, similarity_lines
+from panorama.query.lending import lend
 from panorama.query.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
 from panorama.query.needs import count_tracks
 from panorama.query.parameters import GivenPicture
@@ -65,7 +66,7 @@ class ByExample:
         told = f"{counted(len(crop_ids), 'crop')} {'found' if cut else 'compared'}"
         run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
         rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
-        run.cursor.register(f"{call.table}_crops", rows)
+        lend(run.cursor, f"{call.table}_crops", rows)
         run.cursor.execute(_SIMILARITIES.format(table=call.table))
         if run.explained:
             _tell_similarity(call, request, run)

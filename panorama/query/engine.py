@@ -6,7 +6,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -165,10 +165,12 @@ class Engine:
     def _run(self, sql: str, before: int) -> Iterator[Run]:
         """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
         started = time.perf_counter()
-        run = Run(self._tables.of(self._snapshot).cursor(), sql, before)
         try:
-            with Stopper(run.cursor, self._limits.seconds) as self._running:
-                yield run
+            with (
+                closing(self._tables.of(self._snapshot).cursor()) as cursor,
+                Stopper(cursor, self._limits.seconds) as self._running,
+            ):
+                yield Run(cursor, sql, before)
         except (duckdb.InterruptException, QueryStopped) as exc:
             raise self._stopped(sql, started) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
@@ -185,7 +187,6 @@ class Engine:
             raise
         finally:
             self._running = None
-            run.cursor.close()
 
     def interrupt(self) -> None:
         """Stop the query that runs in another thread; it raises QueryTimeout."""

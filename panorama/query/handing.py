@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from panorama.query.clock import clock_seconds
 from panorama.query.following import Videos, followed, no_places
+from panorama.query.lending import lend
 from panorama.query.matches import Matcher, Matches
 from panorama.query.relations import SCHEMA
 from panorama.store.ascending import rows_in
@@ -84,9 +85,9 @@ def hand_over(
         tracks: those of the matches, perhaps more of them; see `tracks_of`.
     """
     if alone or tracks is None:
-        cursor.register(name, matches.to_arrow())
+        lend(cursor, name, matches.to_arrow())
     if tracks is not None:
-        cursor.register(found_of(name), _with_tracks(matches, tracks))
+        lend(cursor, found_of(name), _with_tracks(matches, tracks))
         if not views:
             return  # as most statements: nothing more is asked by id
     ids = np.unique(matches.track_id)
@@ -97,7 +98,7 @@ def hand_over(
         few = len(ids) <= MANY_TRACKS
         crops = matcher.crops(ids, np.unique(matches.crop_id)) if few else None
         if crops is not None:
-            cursor.register(views_of(name), crops)
+            lend(cursor, views_of(name), crops)
         else:
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {views_of(name)} AS FROM {SCHEMA}.crops")
 
@@ -150,7 +151,7 @@ def hand_over_followed(
             found = cursor.execute(f"{narrowed} ORDER BY 1").fetchnumpy()["track_id"]
             places = _places(np.asarray(found, np.int64), matcher, videos)
     if places is not None:
-        cursor.register(places_of(name), places)
+        lend(cursor, places_of(name), places)
     return places is not None
 
 
@@ -170,9 +171,9 @@ def give_tracks(
     """Give DuckDB the rows of `tracks` of some ids (T,), ascending, as table `name`."""
     rows = matcher.tracks(track_ids) if len(track_ids) <= MANY_TRACKS else None
     if rows is not None:
-        cursor.register(name, rows)
+        lend(cursor, name, rows)
         return
-    cursor.register(f"{name}_ids", pa.table({"track_id": track_ids}))
+    lend(cursor, f"{name}_ids", pa.table({"track_id": track_ids}))
     cursor.execute(
         f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {SCHEMA}.tracks"
         f" WHERE track_id IN (SELECT track_id FROM {name}_ids)"

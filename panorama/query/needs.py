@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import duckdb
@@ -17,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from panorama.query.clock import MARGIN_SECONDS
+from panorama.query.clock import MARGIN_SECONDS, clock_seconds
 from panorama.query.compile import compile_query
 from panorama.query.conditions import Bounds
 from panorama.query.following import in_time
@@ -147,8 +148,45 @@ def counted_undecided(
                     continue  # of an interval, another instant may lie in each
                 inside |= in_time(tracks, bounds, _margin(query.target, bounds))
             here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
+        if (asked := _asked_of_ends(query, branch)) and here.any():
+            with suppress(duckdb.Error):  # the statement itself will say what is wrong with its condition
+                give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
+                left = cursor.execute(_LEFT.format(among=_AMONG, asked=asked)).fetchnumpy()["track_id"]
+                here &= np.isin(undecided.track_id, left)
         counted |= here
     return undecided[counted]
+
+
+_LEFT = f"""
+SELECT track_id FROM (
+    SELECT t.track_id, t.start_time, t.end_time,
+    {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
+    {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+    FROM {{among}} t JOIN {SCHEMA}.videos v ON v.segment = t.segment
+) WHERE {{asked}}
+"""
+_ENDS = frozenset(("start_time", "end_time", "start_clock", "end_clock"))
+_ONE_SIDED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+def _asked_of_ends(query: Query, branch: Branch) -> str:
+    """SQL over the ends of a track: what a branch asks of the ends or the clock of its rows; '' for nothing.
+
+    A moment may be longer than one of its tracks, so a condition on both ends is not asked.
+    """
+    if branch.sequences or branch.unsequenced:
+        return ""
+    asked = []
+    for leaf in branch.where:
+        if leaf.may_select or leaf.times or len(leaf.columns) != 1:
+            continue
+        if query.target in OVERLAP_TARGETS and leaf.columns <= _ENDS:
+            asked.append(f"({leaf.text})")
+        elif leaf.columns == {"clock"} and isinstance(leaf.node, _ONE_SIDED):
+            # It holds at some instant of the track if it does at one of its ends.
+            instants = "SELECT unnest([start_clock, end_clock]) AS clock"
+            asked.append(f"EXISTS (SELECT 1 FROM ({instants}) WHERE {leaf.text})")
+    return " AND ".join(asked)
 
 
 def _margin(target: Target, bounds: Bounds) -> float:

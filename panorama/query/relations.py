@@ -14,6 +14,7 @@ import pyarrow as pa
 from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.clock import clock_seconds
+from panorama.query.lending import lent
 from panorama.query.shapes import Shape, add_shapes
 from panorama.store.lost import check_readable
 
@@ -270,9 +271,8 @@ class Tables:
                     self.close()  # some of its tables are those of the last snapshot
                     raise
         if self._connection is None:
-            self._listed = {}
+            self._listed, self._lasting = {}, _lasting(snapshot)
             self._connection = connect(snapshot, self.limits, self._listed)
-            self._lasting = _lasting(snapshot)
         self._shown = snapshot
         return self._connection
 
@@ -288,9 +288,10 @@ class Tables:
 
     def close(self) -> None:
         """Free the connection; the next snapshot gets another."""
-        if self._connection is not None:
-            self._connection.close()
-        self.drop()
+        connection = self._connection
+        self.drop()  # first: an interrupt must not leave one that is closed
+        if connection is not None:
+            connection.close()
 
     def drop(self) -> None:
         """Have another connection from now on; this one is not even closed."""
@@ -379,9 +380,8 @@ def _copy_table(
         else pa.nulls(rows.num_rows, kind.type)
         for kind in kinds
     ]
-    connection.register("_panorama_copy", pa.table(typed, schema=kinds))
-    connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS FROM _panorama_copy")
-    connection.unregister("_panorama_copy")
+    with lent(connection, "_panorama_copy", pa.table(typed, schema=kinds)):
+        connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS FROM _panorama_copy")
 
 
 def _show_stored(

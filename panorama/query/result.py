@@ -11,6 +11,7 @@ from typing import Any, overload
 import pyarrow as pa
 import pyarrow.parquet
 
+from panorama.arguments import checked
 from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, padded
 from panorama.query.beyond import to_pandas, with_durations
@@ -21,6 +22,7 @@ from panorama.store.outputs import check_output, whole_file
 SHOWN_ROWS = 20
 
 
+@checked
 class Result:
     """The answer to one statement.
 

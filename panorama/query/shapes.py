@@ -8,6 +8,8 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
+from panorama.query.lending import lent
+
 
 class Shape(Protocol):
     """A named shape of a camera, see panorama.store.Zone."""
@@ -151,10 +153,9 @@ def add_shapes(connection: duckdb.DuckDBPyConnection, shapes: Sequence[Shape]) -
         }
         for shape in shapes
     ]
-    connection.register("_panorama_zones", pa.Table.from_pylist(rows, schema=_TABLE))
-    for statement in _STATEMENTS:
-        connection.execute(statement)
-    connection.unregister("_panorama_zones")
+    with lent(connection, "_panorama_zones", pa.Table.from_pylist(rows, schema=_TABLE)):
+        for statement in _STATEMENTS:
+            connection.execute(statement)
 
 
 def shape_kinds(connection: duckdb.DuckDBPyConnection) -> Mapping[str, frozenset[str]]:

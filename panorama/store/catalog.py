@@ -6,6 +6,7 @@ take their turn when they begin.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,10 +14,11 @@ import re
 import sqlite3
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -101,6 +103,49 @@ class Transaction:
         return int(self.scalar(_BUMP, name=counter, now=time.time_ns() // 1_000_000))
 
 
+class _Connection(sqlite3.Connection):
+    """A connection whose transaction ends with it.
+
+    SQLAlchemy closes what an interrupt reached, and SQLite keeps a closed connection, with its transaction
+    and the lock of writers, for as long as anything, as a traceback, holds one of its cursors.
+    """
+
+    def close(self) -> None:
+        self.end()
+        super().close()
+
+    def end(self) -> None:
+        """Roll back what was begun; nothing where that has ended, or where the connection is closed."""
+        with contextlib.suppress(sqlite3.ProgrammingError):  # closed
+            if self.in_transaction:
+                self.rollback()
+
+
+class _Pool(sa.pool.Pool):
+    """Connections that wait for the next transaction, without a lock.
+
+    An interrupt may leave the lock of SQLAlchemy's own pools taken: every other thread waits for ever then.
+    """
+
+    def __init__(self, creator: Any, **options: Any) -> None:
+        super().__init__(creator, **options)
+        self._idle: deque[sa.pool.ConnectionPoolEntry] = deque()
+
+    def _do_get(self) -> sa.pool.ConnectionPoolEntry:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._create_connection()
+
+    def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
+        self._idle.append(record)
+
+    def dispose(self) -> None:
+        """Close those that wait."""
+        while self._idle:
+            self._idle.pop().close()
+
+
 class Catalog:
     """One catalog file; hold it open as long as you like, it locks nothing between calls.
 
@@ -116,13 +161,18 @@ class Catalog:
         self._disk_full = disk_full
         self._opened: tuple[int, int] | None = None
         self._closed = False
-        self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
-        sa.event.listen(self._engine, "begin", _begin)
+        self._engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=_Pool, pool_reset_on_return=None
+        )
 
     def _connect(self) -> sqlite3.Connection:
         if self.writable:
             connection = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                self.path,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
             )
         else:
             frozen = "&immutable=1" if self._is_frozen() else ""
@@ -132,6 +182,7 @@ class Catalog:
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
+                factory=_Connection,
             )
         if self.writable:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -146,7 +197,7 @@ class Catalog:
             return not log.exists() or not log.stat().st_size
         return not log.exists() and not os.access(self.path.parent, os.W_OK)
 
-    def _check_there(self) -> None:
+    def check_there(self) -> None:
         """Raise where the file is no more the one opened: its connections go on, in what nobody else sees.
 
         Closed, it would be opened again, by what somebody kept of it.
@@ -180,10 +231,10 @@ class Catalog:
             LibraryDamaged: the file is no database, or what it holds contradicts itself.
             PanoramaError: it cannot be read.
         """
-        self._check_there()
+        self.check_there()
         try:
-            with self._engine.connect() as connection, connection.begin():
-                yield Transaction(connection)
+            with self._transaction("BEGIN") as transaction:
+                yield transaction
         except (sa.exc.DBAPIError, sqlite3.DatabaseError) as exc:
             said = getattr(exc, "orig", exc)
             code = getattr(said, "sqlite_errorname", "")
@@ -204,7 +255,7 @@ class Catalog:
             LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
             LibraryNotFound: the library was deleted or replaced since it was opened.
         """
-        self._check_there()
+        self.check_there()
         with write_errors(self.path):
             if self._disk_full:
                 raise LibraryDiskFull(f"cannot write {self.path}: {_DISK_FULL}")
@@ -212,9 +263,28 @@ class Catalog:
                 raise LibraryWriteError(
                     f"{self.path.parent} is open for reading only; open it where you have write permission"
                 )
-            options = self._engine.execution_options(panorama_write="FULL" if durable else "NORMAL")
-            with options.connect() as connection, connection.begin():
-                yield Transaction(connection)
+            # FULL: a committed video survives a power cut, not only a crash of the process.
+            synchronous = f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
+            # IMMEDIATE: a transaction that reads and then asks to write could fail half-way otherwise.
+            with self._transaction(synchronous, "BEGIN IMMEDIATE") as transaction:
+                yield transaction
+
+    @contextmanager
+    def _transaction(self, *begin: str) -> Iterator[Transaction]:
+        """A transaction that has ended when the block is left, wherever an interrupt comes.
+
+        SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
+        """
+        pooled = self._engine.raw_connection()
+        connection = cast(_Connection, pooled.driver_connection)
+        try:
+            for statement in begin:
+                connection.execute(statement)
+            yield Transaction(sa.Connection(self._engine, pooled))
+            connection.commit()
+        finally:
+            connection.end()
+            pooled.close()
 
     def scrub(self) -> None:
         """Rewrite the file so that deleted bytes are gone from it and from its write-ahead log."""
@@ -234,7 +304,7 @@ class Catalog:
     def close(self) -> None:
         """Drop the connections; the last process to do so folds the write-ahead log into the file."""
         self._closed = True
-        self._engine.dispose()
+        self._engine.pool.dispose()
 
     def schema_version(self) -> int:
         """The version that the file has; 0 for an empty file.
@@ -291,15 +361,6 @@ def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
             "Open it once with write permission and it is upgraded:"
             f" panorama --library {shell_word(str(root))} info"
         )
-
-
-def _begin(connection: sa.Connection) -> None:
-    # IMMEDIATE for changes: a transaction that reads and then asks to write could fail half-way otherwise.
-    writing = connection.get_execution_options().get("panorama_write")
-    if writing is not None:
-        # FULL: a committed video survives a power cut, not only a crash of the process.
-        connection.exec_driver_sql(f"PRAGMA synchronous = {writing}")
-    connection.exec_driver_sql("BEGIN" if writing is None else "BEGIN IMMEDIATE")
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from panorama.store.catalog import write_errors
+from panorama.store.joining import join
 from panorama.store.locks import FileLock
 
 BEAT_SECONDS = 5.0
@@ -116,10 +117,10 @@ class Claims:
     def close(self) -> None:
         """Drop all that is still held."""
         self._over.set()
-        if self._beating is not None:
-            self._beating.join()
         for work in list(self._held):
             self.drop(work)
+        if self._beating is not None:
+            join(self._beating)
 
     def _path(self, work: str) -> Path:
         return self._locks / f"claim-{work}.lock"

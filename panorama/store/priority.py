@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from panorama.store.joining import join
 from panorama.store.opened import Opened
 
 MARK = "asking.lock"
@@ -117,14 +118,18 @@ class PauseGate:
 
     def __enter__(self) -> PauseGate:
         self._thread = threading.Thread(target=self._watch, name="panorama pause", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # an interrupt: it may have begun
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._marks.end()
         if self._thread is not None:
-            self._thread.join()
+            join(self._thread)
         self._work(self._clock())
 
     def wait(self) -> None:

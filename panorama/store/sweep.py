@@ -48,6 +48,7 @@ class Swept:
 
 def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
     """Delete what nobody can want any more."""
+    place.catalog.check_there()  # else its folders are missed first, as if the disk had failed
     with write_errors(place.root):
         unlisted = _sweep_unlisted(place)
         retired = _sweep_retired(place, grace_seconds)

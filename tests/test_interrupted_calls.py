@@ -1,0 +1,177 @@
+"""Ctrl-C inside a call of the Python API: a KeyboardInterrupt comes out, and nothing of the call is left."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+
+import duckdb
+import pyarrow as pa
+import pytest
+from fakes import Thing, write_film
+
+import panorama
+from panorama.indexing.pipeline import Line, Stage
+from panorama.query import relations
+from panorama.query.lending import lent
+from panorama.store.catalog import CATALOG_NAME
+from panorama.store.claims import Claims
+from panorama.store.priority import Marks, PauseGate
+
+
+def interruptions(call: Callable[[], object], module: str) -> Iterator[KeyboardInterrupt]:
+    """Make a call again and again, interrupted where it enters the first function of a module, the second ...
+
+    Yields what came out, which whoever asked keeps meanwhile, as a notebook does.
+    """
+    number = 0
+    while True:
+        number += 1
+        left = [number]
+
+        def interrupt(frame: FrameType, event: str, _: object, left: list[int] = left) -> None:
+            if event == "call" and frame.f_globals.get("__name__", "").startswith(module):
+                left[0] -= 1
+                if not left[0]:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            call()
+        except KeyboardInterrupt as exc:
+            yield exc
+        else:
+            return  # it was over before
+        finally:
+            sys.setprofile(None)
+
+
+def is_free(catalog: Path) -> bool:
+    """Whether another process could write the catalog now."""
+    other = sqlite3.connect(catalog, timeout=0, isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        other.close()
+    return True
+
+
+def test_an_interrupted_change_leaves_nobody_locked_out(store, tmp_path):
+    """Closed with its transaction begun, the connection lived on in the traceback, and so did its lock."""
+    stopped, value = 0, 0
+
+    def change() -> None:
+        nonlocal value
+        value += 1
+        store.put_setting("number", value)
+
+    for _ in interruptions(change, "sqlalchemy"):
+        stopped += 1
+        assert is_free(tmp_path / "library" / CATALOG_NAME), stopped
+    assert stopped > 20 and store.setting("number") == value
+
+
+def test_an_interrupt_leaves_no_lock_that_other_threads_of_the_process_wait_for(store):
+    """SQLAlchemy's pools have one that is entered in Python: an interrupt right after left it taken."""
+    store.setting("number")  # what is done once is done
+    for _ in interruptions(lambda: store.setting("number"), "threading"):
+        pytest.fail("a lock was entered in Python")
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch, fake_proposer):
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=10)
+    with panorama.open(tmp_path / "library") as made:
+        made.index(["a.mp4"], model="color-bands")
+        yield made
+
+
+def test_an_index_that_was_interrupted_leaves_queries_what_they_need(library):
+    """Between closing a connection and letting go of it: every later query had the closed one."""
+    counted = "SELECT count(*) FROM videos"
+
+    def index() -> None:
+        library.query(counted)
+        library._forget_answers()
+
+    for _ in interruptions(index, "panorama.query.relations"):
+        assert library.query(counted).fetchall() == [(1,)]
+
+
+def test_an_interrupt_while_duckdb_reads_a_table_is_one(tmp_path):
+    """It was an InvalidInputException that named KeyboardInterrupt."""
+    rows, stopped = pa.table({"a": [1, 2]}), 0
+    connection = duckdb.connect()
+
+    def copy() -> None:
+        with lent(connection, "rows", rows):
+            connection.execute("CREATE OR REPLACE TABLE copied AS FROM rows")
+
+    for _ in interruptions(copy, ""):
+        stopped += 1
+    assert stopped > 5 and connection.execute("SELECT sum(a) FROM copied").fetchall() == [(3,)]
+
+
+def test_an_interrupt_while_a_query_connects_is_one(library, monkeypatch):
+    """It was a RuntimeError, as DuckDB makes of it."""
+
+    def interrupted(*given: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(relations, "connect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        library.query("SELECT 1")
+
+
+def begun_threads(before: set[threading.Thread]) -> set[threading.Thread]:
+    """Those that are there and were not, once those that only end have had the time for it."""
+    for _ in range(50):
+        left = set(threading.enumerate()) - before
+        if not left:
+            break
+        time.sleep(0.02)
+    return left
+
+
+def run_line() -> None:
+    next(iter(Line(itertools.count(), [Stage("one", lambda items: (item for item in items))])))
+
+
+def take_a_claim(locks: Path) -> None:
+    with Claims(locks) as claims:
+        claims.take("work")
+
+
+def watch(locks: Path) -> None:
+    with closing(Marks(locks)) as marks, PauseGate(marks):
+        pass
+
+
+@pytest.mark.parametrize("start", [lambda _: run_line(), take_a_claim, watch], ids=["line", "claims", "gate"])
+@pytest.mark.parametrize("begins", [True, False])
+def test_an_interrupted_start_of_a_thread_leaves_none_and_is_told_as_what_it_is(
+    tmp_path, monkeypatch, begins, start
+):
+    """Joining what had not begun was a RuntimeError, and what had begun went on, on descriptors closed."""
+    before, real, failed = set(threading.enumerate()), threading.Thread.start, []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begins:
+            real(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path)
+    assert not begun_threads(before) and not failed and not list(tmp_path.glob("claim-*"))
