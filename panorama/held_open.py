@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from panorama.errors import LibraryClosed
 from panorama.store import Store
+
+T = TypeVar("T")
 
 
 class HeldOpen:
@@ -76,6 +78,12 @@ class HeldOpen:
             raise LibraryClosed(
                 f"the library at {self._path} is closed; open it again: panorama.open({str(self._path)!r})"
             )
+
+    def _until_closed(self, found: Iterator[T]) -> Iterator[T]:
+        """What is found one by one; what is asked for after `close` is refused, whenever it was begun."""
+        for each in found:
+            yield each
+            self._check_open()
 
     def __enter__(self) -> Self:
         self._check_open()

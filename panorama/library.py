@@ -383,14 +383,9 @@ class Library(HeldOpen):
         self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> Iterator[Result]:
         """As `query_many`, each answer as soon as it is there."""
-        found = self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
-        return self._until_closed(found)
-
-    def _until_closed(self, found: Iterator[Result]) -> Iterator[Result]:
-        """The answers; what is asked for after `close` is refused, also where the first came before."""
-        for result in found:
-            yield result
-            self._check_open()
+        return self._until_closed(
+            self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
+        )
 
     @property
     def _answering(self) -> Answering:
