@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
-from panorama.cli.limits import kept
+from panorama.cli.limits import ending, kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
@@ -105,17 +105,18 @@ def query_command(
         _check_outputs(out, sheet, page, clips, uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    for number, result in enumerate(answers(library, asked, limits)):
-        if number and form == "table":
-            click.echo()
-        _show(result, form, out, one_line=len(asked) > 1)
-        for warning in result.warnings:
-            say(warning)
-        if result.uncertain:
-            say(uncertain_told(result.uncertain, asked[number].sql))
-        told = _pictures(library, result, sheet, clips) if sheet or clips else ()
-        if page:
-            _page(library, result, Path(page), page_hits, told)
+    with closing(answers(library, asked, limits)) as results:
+        for number, result in enumerate(results):
+            if number and form == "table":
+                click.echo()
+            _show(result, form, out, one_line=len(asked) > 1)
+            for warning in result.warnings:
+                say(warning)
+            if result.uncertain:
+                say(uncertain_told(result.uncertain, asked[number].sql))
+            told = _pictures(library, result, sheet, clips) if sheet or clips else ()
+            if page:
+                _page(library, result, Path(page), page_hits, told)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -177,8 +178,11 @@ def shows_uncertain(sql: str) -> str:
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
 
 
-def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Iterator[Result]:
-    """The answers in order; queries that follow each other are matched together."""
+def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[Result]:
+    """The answers in order; queries that follow each other are matched together.
+
+    The limit of time goes on while the caller writes an answer, which raises QueryTimeout there.
+    """
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
         some = list(group)
         sqls = [statement.sql for statement in some]
@@ -190,9 +194,11 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Ite
             # What is matched for all of them is matched with the first.
             times = len(some) if statement is some[0] else 1
             seconds = None if limits.seconds is None else limits.seconds * times
-            with kept(replace(limits, seconds=seconds)), placed(some, statement):
-                result = next(results)
-            yield result
+            with kept(replace(limits, seconds=seconds)) as left:
+                with placed(some, statement):
+                    result = next(results)
+                with ending(left):
+                    yield result
 
 
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
@@ -233,10 +239,13 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         result.write(path, form)
         say(f"{counted(len(result), 'row')} written to {out}")
     elif form == "csv":
-        click.echo(result.to_csv(), nl=False)
+        for piece in result.pieces("csv"):
+            click.echo(piece, nl=False)
     elif form == "json":
-        # In strings line ends are escaped: those that are left stand between rows.
-        click.echo(result.to_json().replace("\n", "") if one_line else result.to_json())
+        for piece in result.pieces("json"):
+            # In strings line ends are escaped: those that are left stand between rows.
+            click.echo(piece.replace("\n", "") if one_line else piece, nl=False)
+        click.echo()
     else:
         click.echo(result.to_table())
 

@@ -172,7 +172,7 @@ def _name(number: int) -> str:
 def _ends(number: int, size: Size) -> NDArray[np.uint8]:
     """(2, 9, 16) how a video begins and ends: as its camera's one before it ended, but for noise.
 
-    A camera's picture keeps its shapes and takes the light of the hour; after every stretch of videos it rests.
+    The picture keeps its shapes and takes the light of the hour; after every stretch a camera rests.
     """
     turn, camera = divmod(number, CAMERAS)
     shapes = np.random.default_rng((1, camera)).uniform(40, 200, (3, 4)).repeat(3, axis=0).repeat(4, axis=1)
