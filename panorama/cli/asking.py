@@ -14,7 +14,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
-from panorama.cli.limits import ending, kept
+from panorama.cli.limits import Left, ending, kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
@@ -106,17 +106,18 @@ def query_command(
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
     with closing(answers(library, asked, limits)) as results:
-        for number, result in enumerate(results):
-            if number and form == "table":
-                click.echo()
-            _show(result, form, out, one_line=len(asked) > 1)
-            for warning in result.warnings:
-                say(warning)
-            if result.uncertain:
-                say(uncertain_told(result.uncertain, asked[number].sql))
-            told = _pictures(library, result, sheet, clips) if sheet or clips else ()
-            if page:
-                _page(library, result, Path(page), page_hits, told)
+        for number, (result, left) in enumerate(results):
+            with ending(left):
+                if number and form == "table":
+                    click.echo()
+                _show(result, form, out, one_line=len(asked) > 1)
+                for warning in result.warnings:
+                    say(warning)
+                if result.uncertain:
+                    say(uncertain_told(result.uncertain, asked[number].sql))
+                told = _pictures(library, result, sheet, clips) if sheet or clips else ()
+                if page:
+                    _page(library, result, Path(page), page_hits, told)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -178,10 +179,10 @@ def shows_uncertain(sql: str) -> str:
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
 
 
-def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[Result]:
-    """The answers in order; queries that follow each other are matched together.
+def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[tuple[Result, Left]]:
+    """The answers in order, with the time left to write each; the limits hold until the next is asked for.
 
-    The limit of time goes on while the caller writes an answer, which raises QueryTimeout there.
+    Queries that follow each other are matched together.
     """
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
         some = list(group)
@@ -197,8 +198,7 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Gen
             with kept(replace(limits, seconds=seconds)) as left:
                 with placed(some, statement):
                     result = next(results)
-                with ending(left):
-                    yield result
+                yield result, left
 
 
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}

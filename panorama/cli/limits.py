@@ -21,6 +21,9 @@ FAILED = 1
 GRACE_SECONDS = 1.0
 """How long a query may take to stop by itself. A single function call of DuckDB cannot be interrupted."""
 
+_AT_ONCE = 1e-6
+"""Seconds; a timer of none would never ring."""
+
 _SLACK_BYTES = 3_000_000_000  # models and vectors
 _THREAD_BYTES = 16_000_000  # stack and arena of each thread
 
@@ -63,11 +66,15 @@ def kept(limits: Limits) -> Iterator[Left]:
         os.close(writing)
 
 
+class _OverError(BaseException):
+    """The time is over: who notes a picture as failed and goes on with the next must not take it for that."""
+
+
 @contextmanager
 def ending(left: Left) -> Iterator[None]:
-    """Within it, while an answer is written, the end of the time raises where the main thread is.
+    """Within it, while an answer is written, the end of the time is raised wherever the main thread is.
 
-    So that what was begun is taken back, as a file that is not whole.
+    So what was begun is taken back, as a file that is not whole; what does not listen is ended by `kept`.
 
     Raises:
         QueryTimeout: the time is over.
@@ -77,15 +84,16 @@ def ending(left: Left) -> Iterator[None]:
         return
 
     def over(*_: object) -> None:
-        raise QueryTimeout(
-            f"the query ran past its limit of {left.seconds:g} s while its answer was written, and was stopped;"
-            " no file is written, and what was printed is not all of it"
-        )
+        raise _OverError
 
     before = signal.signal(signal.SIGALRM, over)
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), 1e-6))
+        signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE))
         yield
+    except _OverError as exc:
+        raise QueryTimeout(
+            f"the query ran past its limit of {left.seconds:g} s before its answer was written whole"
+        ) from exc
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

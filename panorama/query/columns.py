@@ -64,13 +64,7 @@ def to_polars(table: pa.Table, types: Sequence[str]) -> Any:
     """The same as a polars DataFrame."""
     import polars
 
-    def made(part: pa.Table) -> Any:
-        try:
-            return polars.from_arrow(part)
-        except polars.exceptions.PolarsError as exc:
-            raise ValueError(exc) from exc
-
-    return _whole_or_named("polars has", made, plain_table(table, types))
+    return _whole_or_named("polars has", polars.from_arrow, plain_table(table, types))
 
 
 def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:
@@ -112,23 +106,23 @@ def plain_table(table: pa.Table, types: Sequence[str]) -> pa.Table:
         QueryError: a column holds what they have no type for.
     """
     for i, (name, duckdb_type) in enumerate(zip(table.column_names, types, strict=True)):
-        if not any(other in duckdb_type for other in OTHERWISE):
+        if not any(other in duckdb_type for other in _PLAIN):
             continue
         kind, column = kind_of(duckdb_type), table.column(i)
-        if kind.holds(OTHERWISE):
+        if kind.holds(_PLAIN):
             try:
                 made = _plain(pa.concat_arrays(column.chunks or [pa.array([], column.type)]), kind)
             except _NoTypeError as exc:
-                raise _lacks(name, f"{exc}, which files and data frames have") from exc
+                raise _lacks(name, str(exc)) from exc
             table = table.set_column(i, name, made)
     return table
 
 
 def _plain(array: pa.Array, kind: Kind) -> pa.Array:
     """The same values (N,) in types that are known everywhere."""
-    if kind.name in OTHERWISE:
+    if kind.name in _PLAIN:
         return _PLAIN[kind.name](array, kind.name)
-    if not kind.holds(OTHERWISE):
+    if not kind.holds(_PLAIN):
         return array
     if kind.name == "MAP":
         keys, items = map(_plain, (array.keys, array.items), kind.inner)
@@ -166,7 +160,7 @@ def _durations(array: pa.Array, name: str) -> pa.Array:
     try:
         return pa.array(_values(array, name), pa.duration("us"))
     except (pa.ArrowInvalid, OverflowError) as exc:
-        raise _NoTypeError("an INTERVAL that is too long for a duration") from exc
+        raise _NoTypeError("an INTERVAL that is too long for a duration of files and data frames") from exc
 
 
 def _whole(array: pa.Array, name: str) -> pa.Array:
@@ -178,7 +172,13 @@ def _whole(array: pa.Array, name: str) -> pa.Array:
     try:
         return pa.array(_values(array, name), _LARGEST)
     except pa.ArrowInvalid as exc:
-        raise _NoTypeError(f"a whole number of more than {_LARGEST.precision} digits") from exc
+        raise _NoTypeError(
+            f"a whole number of more than the {_LARGEST.precision} digits that files and data frames have"
+        ) from exc
+
+
+def _refused(array: pa.Array, name: str) -> pa.Array:
+    raise _NoTypeError(f"a {name}, which is no type of files and data frames")
 
 
 _PLAIN: dict[str, Callable[[pa.Array, str], pa.Array]] = {
@@ -187,4 +187,5 @@ _PLAIN: dict[str, Callable[[pa.Array, str], pa.Array]] = {
     "BIGNUM": _whole,
     "BIT": _digits,
     "INTERVAL": _durations,
+    "UNION": _refused,
 }
