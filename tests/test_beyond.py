@@ -99,7 +99,8 @@ def test_rows_files_and_data_frames_hold_the_same_wherever_it_lies(
     """INTERVALs in lists were three numbers, sums decimals, bits bytes; Parquet ended as by a defect."""
     result = engine.query(f"SELECT unnest([NULL, {value}, NULL]) AS v OFFSET 1")
     assert [row.v for row in result] == [held, None] and type(result[0].v) is type(held)
-    assert pq.read_table(result.write(tmp_path / "a.parquet"))["v"].to_pylist() == [kept, None]
+    written = pq.read_table(result.write(tmp_path / "a.parquet"))["v"].to_pylist()
+    assert repr(written) == repr([kept, None])  # 7 is Decimal("7"), too
     assert pickle.loads(pickle.dumps(result)).fetchall() == result.fetchall()
     assert len(pytest.importorskip("pandas").DataFrame(result.df())) == 2
     assert pytest.importorskip("polars").DataFrame(result.pl()).height == 2

@@ -59,7 +59,7 @@ def _is_comment(word: str) -> bool:
     "--page-hits", type=click.IntRange(min=1), default=MOST, show_default=True,
     help="At most so many hits on the page; all rows of a track are one.",
 )  # fmt: skip
-@click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
+@click.option("--timeout", type=float, default=None, help="Give up after so many seconds, writing included.")
 @click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
 @click.option("--yes", is_flag=True, help="Do not ask before FORGET ENTITY.")
 @click.pass_context

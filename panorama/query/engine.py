@@ -311,9 +311,10 @@ class Engine:
             error = readable(exc, text, rewritten.queries)
             place = None if error.position is None else error.position + shift
             raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
-        run.warnings += zones_lost(table.column_names, types)
         kind = Plan if run.explained else Result
-        return kind(table, types, **run.account(started))
+        answer = kind(table, types, **run.account(started))
+        answer.warnings += zones_lost(answer.columns, types)
+        return answer
 
     def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
