@@ -88,14 +88,16 @@ def ending(left: Left) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, over)
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE))
-        yield
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE))
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     except _OverError as exc:
         raise QueryTimeout(
             f"the query ran past its limit of {left.seconds:g} s before its answer was written whole"
         ) from exc
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
