@@ -78,6 +78,10 @@ class KnownFile:
     content_sample: str | None = None
     is_older: bool = False
 
+    def has_state(self, state: tuple[int, int]) -> bool:
+        """Whether the file had this size and time of change in ns when it was indexed."""
+        return (self.size, self.mtime_ns) == state
+
 
 _IS_OLDER = "s.ends IS NULL"
 _ALL_KNOWN = f"""
