@@ -22,6 +22,8 @@ import panorama
 from panorama.evaluate import Truth
 from panorama.query.whole import Whole
 from panorama.sightings import CatalogSightings
+from panorama.store.scenes import find_scenes
+from panorama.store.vectors import VectorIndex
 
 BENCH = Path(__file__).parent / "bench"
 FRAMES = 24
@@ -365,6 +367,26 @@ def test_what_is_beside_indexing_is_timed_in_libraries_of_two_sizes(bench) -> No
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| ")]
     assert rows[0][1:] == ["3 videos", "120 videos |"] and len(rows) == 9
     assert all(float(cell.rstrip(" |")) > 0 for row in rows[1:] for cell in row[1:])
+
+
+def test_a_synthetic_library_answers_and_its_cameras_are_known_by_their_pictures(
+    bench, tmp_path, monkeypatch
+) -> None:
+    """It could not be written: how videos begin and end was not in it."""
+    scale, made = importlib.import_module("scale"), importlib.import_module("scale_library")
+    monkeypatch.setattr(scale, "RUNS", 1)
+    monkeypatch.setattr(scale, "Size", partial(made.Size, tracks=25, crops=2, seconds=20))
+    monkeypatch.setattr(made, "CAMERAS", 2)
+    monkeypatch.setattr(made, "STRETCH", 3)
+    monkeypatch.setitem(VectorIndex.__init__.__kwdefaults__, "flat_rows", 100)
+    printed = bench("scale", tmp_path, "--videos", 12)
+    assert all(f"\n{title} " in printed for title in scale.QUERIES)
+    assert "new process: opened in" in printed
+    with panorama.open(tmp_path / "library-12", create=False) as library:
+        scenes = find_scenes(library.snapshot())
+    # Six videos of each camera; the fourth begins in another light.
+    assert len(np.unique(scenes.sites)) == 2
+    assert len(scenes.segments) == 2 * (2 + 2)
 
 
 def test_each_turn_gives_every_network_its_go(bench) -> None:

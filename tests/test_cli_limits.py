@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from fakes import Thing, coloured_things, start_panorama, write_film
 
 import panorama
-from panorama.errors import UsageError
+from panorama.cli.limits import Left, ending
+from panorama.errors import QueryTimeout, UsageError
 from panorama.query.relations import Limits
 
 ENDLESS = "SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3"
@@ -64,6 +66,40 @@ def test_ctrl_c_ends_a_query_at_once_with_one_line(library, sql):
 def test_a_query_past_its_time_ends_whatever_it_is_doing(library, sql):
     status, err = ended(started(library, sql, "--timeout", "0.5"), 10)
     assert (status, err.strip()) == (1, "QueryTimeout: the query ran past its limit of 0.5 s and was stopped")
+
+
+MANY = "SELECT i, repeat('x', 50) AS text FROM range(3000000) r(i)"
+"""Found in a moment, and written in a minute."""
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json", "rows.txt"])
+def test_a_file_that_is_not_written_in_time_is_not_there(library, tmp_path, name):
+    """The limit ended where the rows were found; writing them took as long as it took."""
+    process = start_panorama(
+        "--library", library, "query", MANY, "--timeout", "3", "--out", tmp_path / name, cwd=tmp_path
+    )
+    status, err = ended(process, 30)
+    assert status == 1 and err.startswith("QueryTimeout: the query ran past its limit of 3 s")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_rows_are_printed_as_they_are_made_and_no_longer_than_the_limit(library, form):
+    process = start_panorama(
+        "--library", library, "query", MANY, "--timeout", "4", "--format", form, cwd=library.parent
+    )
+    begun = [process.stdout.readline() for _ in range(3)]
+    assert process.poll() is None and "x" * 50 in begun[-1]
+    status, err = ended(process, 30)
+    assert status == 1 and err.startswith("QueryTimeout: the query ran past its limit of 4 s")
+
+
+def test_a_picture_that_may_fail_does_not_take_the_end_of_the_time_for_a_failure():
+    told = pytest.raises(QueryTimeout, match="before its answer was written whole")
+    with told, ending(Left(time.monotonic() + 0.05, 0.05)):
+        while True:
+            with suppress(Exception):
+                time.sleep(0.01)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound on a process is Linux's")

@@ -11,8 +11,9 @@ import gc
 import io
 import json
 import multiprocessing
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -183,16 +184,21 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
 ) -> None:
     """On a full disk the rows of before were lost, and OSError told of it."""
 
-    def full(path: Path, text: str, **_: str) -> int:
-        path.write_bytes(text[:3].encode())
-        raise OSError(errno.ENOSPC, "No space left on device")
+    class Full(io.StringIO):
+        def writelines(self, lines: Iterable[str]) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full(path: Path, *_: str, **__: str) -> Full:
+        os.truncate(path, 3)
+        return Full()
 
     sample().write(tmp_path / "a.csv")
     before = (tmp_path / "a.csv").read_bytes()
-    monkeypatch.setattr(Path, "write_text", full)
-    for name in ("a.csv", "b.json"):
-        with pytest.raises(LibraryWriteError, match=f"{name} cannot be written: No space left on device"):
-            sample().write(tmp_path / name)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", full)
+        for name in ("a.csv", "b.json"):
+            with pytest.raises(LibraryWriteError, match=f"{name} cannot be written: No space left on device"):
+                sample().write(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     assert (tmp_path / "a.csv").read_bytes() == before
 

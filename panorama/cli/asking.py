@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
-from panorama.cli.limits import kept
+from panorama.cli.limits import Left, ending, kept
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
@@ -59,7 +59,7 @@ def _is_comment(word: str) -> bool:
     "--page-hits", type=click.IntRange(min=1), default=MOST, show_default=True,
     help="At most so many hits on the page; all rows of a track are one.",
 )  # fmt: skip
-@click.option("--timeout", type=float, default=None, help="Give up after so many seconds.")
+@click.option("--timeout", type=float, default=None, help="Give up after so many seconds, writing included.")
 @click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
 @click.option("--yes", is_flag=True, help="Do not ask before FORGET ENTITY.")
 @click.pass_context
@@ -105,17 +105,19 @@ def query_command(
         _check_outputs(out, sheet, page, clips, uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    for number, result in enumerate(answers(library, asked, limits)):
-        if number and form == "table":
-            click.echo()
-        _show(result, form, out, one_line=len(asked) > 1)
-        for warning in result.warnings:
-            say(warning)
-        if result.uncertain:
-            say(uncertain_told(result.uncertain, asked[number].sql))
-        told = _pictures(library, result, sheet, clips) if sheet or clips else ()
-        if page:
-            _page(library, result, Path(page), page_hits, told)
+    with closing(answers(library, asked, limits)) as results:
+        for number, (result, left) in enumerate(results):
+            with ending(left):
+                if number and form == "table":
+                    click.echo()
+                _show(result, form, out, one_line=len(asked) > 1)
+                for warning in result.warnings:
+                    say(warning)
+                if result.uncertain:
+                    say(uncertain_told(result.uncertain, asked[number].sql))
+                told = _pictures(library, result, sheet, clips) if sheet or clips else ()
+                if page:
+                    _page(library, result, Path(page), page_hits, told)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -177,8 +179,11 @@ def shows_uncertain(sql: str) -> str:
     return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
 
 
-def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Iterator[Result]:
-    """The answers in order; queries that follow each other are matched together."""
+def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[tuple[Result, Left]]:
+    """The answers in order, with the time left to write each; the limits hold until the next is asked for.
+
+    Queries that follow each other are matched together.
+    """
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
         some = list(group)
         sqls = [statement.sql for statement in some]
@@ -190,9 +195,10 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Ite
             # What is matched for all of them is matched with the first.
             times = len(some) if statement is some[0] else 1
             seconds = None if limits.seconds is None else limits.seconds * times
-            with kept(replace(limits, seconds=seconds)), placed(some, statement):
-                result = next(results)
-            yield result
+            with kept(replace(limits, seconds=seconds)) as left:
+                with placed(some, statement):
+                    result = next(results)
+                yield result, left
 
 
 _FORMS = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
@@ -233,10 +239,13 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         result.write(path, form)
         say(f"{counted(len(result), 'row')} written to {out}")
     elif form == "csv":
-        click.echo(result.to_csv(), nl=False)
+        for piece in result.pieces("csv"):
+            click.echo(piece, nl=False)
     elif form == "json":
-        # In strings line ends are escaped: those that are left stand between rows.
-        click.echo(result.to_json().replace("\n", "") if one_line else result.to_json())
+        for piece in result.pieces("json"):
+            # In strings line ends are escaped: those that are left stand between rows.
+            click.echo(piece.replace("\n", "") if one_line else piece, nl=False)
+        click.echo()
     else:
         click.echo(result.to_table())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panorama.errors import QueryError
+from panorama.query.kinds import duration
 
 _MIDNIGHT = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
 """24:00:00, which Arrow gives to Python as 0:00, by its unit."""
@@ -24,69 +24,39 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
             return column.to_pylist()
     except (OverflowError, ValueError):
         pass  # a year, or a part of a second, that datetime has not
+    return told_values(column)
+
+
+def told_values(column: pa.ChunkedArray) -> list[Any]:
+    """The same, looked at one by one; of INTERVALs durations, and text of those that are too long for one."""
     return [_one(value, text) for value, text in zip(column, _texts(column), strict=True)]
-
-
-def durations(column: pa.ChunkedArray) -> list[datetime.timedelta | str | None]:
-    """INTERVALs as durations, those that are too long for one as DuckDB writes them."""
-    spans = column.to_pylist()
-    try:
-        return [None if span is None else _duration(span) for span in spans]
-    except OverflowError:
-        return [_duration_or(span, text) for span, text in zip(spans, _texts(column), strict=True)]
-
-
-def with_durations(table: pa.Table) -> pa.Table:
-    """The table with INTERVALs, as of one clock less another, as durations; nothing else knows the former.
-
-    Raises:
-        QueryError: one is too long for a duration.
-    """
-    for i, field in enumerate(table.schema):
-        if pa.types.is_interval(field.type):
-            spans = durations(table.column(i))
-            try:
-                made = pa.array(spans, pa.duration("us"))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
-                raise QueryError(
-                    f"the column {field.name!r} holds an INTERVAL that is too long for a duration, which"
-                    f" files and data frames have; return its text, CAST({field.name} AS VARCHAR)"
-                ) from exc
-            table = table.set_column(i, field.name, made)
-    return table
-
-
-def to_pandas(table: pa.Table) -> Any:
-    """The table as a data frame.
-
-    Raises:
-        QueryError: a column holds what pandas has no type for.
-    """
-    table = with_durations(table)
-    try:
-        return table.to_pandas()
-    except (OverflowError, ValueError) as exc:
-        for i, name in enumerate(table.column_names):
-            try:
-                table.select([i]).to_pandas()
-            except (OverflowError, ValueError):
-                raise QueryError(
-                    f"the column {name!r} holds a {table.schema.field(i).type} that pandas has no type for:"
-                    f" {exc}; return its text, CAST({name} AS VARCHAR)"
-                ) from exc
-        raise
 
 
 def _is_misread(column: pa.ChunkedArray) -> bool:
     """Whether Python would be given another value, without a word."""
     kind = column.type
+    if pa.types.is_nested(kind):
+        return any(pa.types.is_time64(one) or _may_be_endless(one) for one in _leaves(kind))
     if pa.types.is_time64(kind):
         last = pc.max(column.cast(pa.int64())).as_py()
         return last is not None and last >= _MIDNIGHT[kind.unit]
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+    if _may_be_endless(kind):
         ends = pc.min_max(column.cast(pa.int64())).as_py()
         return ends["max"] is not None and max(ends["max"], -ends["min"]) == _ENDLESS
     return False
+
+
+def _may_be_endless(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.unit == "ns"
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The types that values in values have."""
+    if pa.types.is_nested(kind):
+        for i in range(kind.num_fields):
+            yield from _leaves(kind.field(i).type)
+    else:
+        yield kind
 
 
 def _texts(column: pa.ChunkedArray) -> list[Any]:
@@ -134,18 +104,6 @@ def _one(value: pa.Scalar, text: Any) -> Any:
     if pa.types.is_timestamp(kind) and abs(value.value) == _ENDLESS:
         return text
     try:
-        return value.as_py()
+        return duration(value.as_py()) if pa.types.is_interval(kind) else value.as_py()
     except (OverflowError, ValueError):
-        return text
-
-
-def _duration(span: Any) -> datetime.timedelta:
-    months, days, nanoseconds = span
-    return datetime.timedelta(days=months * 30 + days, microseconds=nanoseconds // 1000)
-
-
-def _duration_or(span: Any, text: str) -> datetime.timedelta | str | None:
-    try:
-        return None if span is None else _duration(span)
-    except OverflowError:
         return text

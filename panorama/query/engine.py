@@ -41,7 +41,7 @@ from panorama.query.parameters import (
 )
 from panorama.query.plain import plain_entities
 from panorama.query.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables, check_files
-from panorama.query.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks
+from panorama.query.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks, zones_lost
 from panorama.query.result import Plan, Result
 from panorama.query.rewrite import Rewriter
 from panorama.query.rewritten import Rewritten
@@ -313,7 +313,9 @@ class Engine:
             place = None if error.position is None else error.position + shift
             raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result
-        return kind(table, types, **run.account(started))
+        answer = kind(table, types, **run.account(started))
+        answer.warnings += zones_lost(answer.columns, types)
+        return answer
 
     def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
         """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""

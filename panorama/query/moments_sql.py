@@ -20,6 +20,7 @@ _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
 # Tracks of nothing known stay apart: two strangers are not one entity.
 _PART = "video, entity, CASE WHEN entity IS NULL THEN track_id END"
 
+_IDENTITY = ("entity", "start_time", "end_time", "track_id")
 # a and b are moments of the left and the right side, in the same video.
 _RELATIONS = {
     "FOLLOWED BY": "b.start_time > a.start_time",
@@ -168,8 +169,9 @@ def _relation(chain: PlannedSequence, i: int) -> str:
     relation, within = _RELATIONS[chain.kinds[i].removeprefix("NOT ")], chain.within_seconds[i]
     if within is not None:
         relation += f" AND b.start_time - a.end_time <= {within!r}"
-    # A moment is not its own counterpart where both sides name one entity.
-    other = "(a.entity, a.start_time, a.track_id) IS DISTINCT FROM (b.entity, b.start_time, b.track_id)"
+    # A moment is not its own counterpart where both sides name one entity; a part of it is another one.
+    own, found = (", ".join(f"{side}.{column}" for column in _IDENTITY) for side in "ab")
+    other = f"({own}) IS DISTINCT FROM ({found})"
     return f"a.video = b.video AND {relation} AND {other}"
 
 

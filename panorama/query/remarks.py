@@ -374,3 +374,13 @@ def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) 
         if at >= len(tokens) or tokens[at].token_type != between:
             return
         at += 1
+
+
+def zones_lost(names: Sequence[str], duckdb_types: Sequence[str]) -> tuple[str, ...]:
+    """A remark on each column of times of the day whose time zone is not among what Arrow keeps."""
+    return tuple(
+        f"the column {name!r} holds TIME WITH TIME ZONE, of which the zone is left out;"
+        f" CAST({name} AS VARCHAR) has it"
+        for name, duckdb_type in zip(names, duckdb_types, strict=True)
+        if "TIME WITH TIME ZONE" in duckdb_type
+    )

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from panorama.arguments import checked
 from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, padded
-from panorama.query.beyond import to_pandas, with_durations
+from panorama.query.columns import to_pandas, to_polars, with_typed_maps, write_parquet
+from panorama.query.kinds import fixed
 from panorama.query.rows import Row, rows_of
-from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_value, shortener, shown_text
+from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_text, json_value, shortener, shown_text
 from panorama.store.outputs import check_output, whole_file
 
 SHOWN_ROWS = 20
+PIECE_ROWS = 1024
+"""Rows of CSV and JSON that are made and written at once."""
 
 
 @checked
@@ -52,7 +53,7 @@ class Result:
         if len(types) != table.num_columns:
             raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
         self._names = list(table.column_names)
-        self._table = table.rename_columns(_told_apart(self._names))
+        self._table = with_typed_maps(table.rename_columns(_told_apart(self._names)), types)
         self._rows: list[Row] | None = None
         self._position = 0
         self.types = list(types)
@@ -99,33 +100,29 @@ class Result:
             import pandas  # noqa: F401
         except ImportError as exc:
             raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
-        return to_pandas(self._table)
+        return to_pandas(self._table, self.types)
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame.
 
         Raises:
             MissingExtra: polars is not installed.
-            QueryError: an INTERVAL is too long for a duration.
+            QueryError: a column holds what polars has no type for, as an INTERVAL too long for a duration.
         """
         try:
-            import polars
+            import polars  # noqa: F401
         except ImportError as exc:
             raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
-        return polars.from_arrow(with_durations(self._table))
+        return to_polars(self._table, self.types)
 
     def to_json(self) -> str:
         """An array of objects, one a line; what JSON has no number for is null.
 
         Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999. Boxes
-        and numbers of type FLOAT have the digits of 32 bits: 141.33333, not 141.3333282470703.
+        and numbers of type FLOAT have the digits of 32 bits: 141.33333, not 141.3333282470703. Decimals have
+        their own, however many.
         """
-        names = self._table.column_names
-        lines = [
-            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
-            for row in self._plain_rows()
-        ]
-        return "[" + ",\n ".join(lines) + "]"
+        return "".join(self.pieces("json"))
 
     def write(self, path: str | Path, form: str | None = None) -> Path:
         """Write the rows to a file; one that is there is replaced once all is written, else kept.
@@ -154,31 +151,55 @@ class Result:
         return path
 
     def _write_csv(self, path: Path) -> None:
-        path.write_text(self.to_csv(), encoding="utf-8", newline="")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(self.pieces("csv"))
 
     def _write_json(self, path: Path) -> None:
-        path.write_text(self.to_json() + "\n", encoding="utf-8")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(self.pieces("json"))
+            file.write("\n")
 
     def _write_table(self, path: Path) -> None:
         path.write_text(self.to_table(None) + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow.parquet.write_table(with_durations(self._table), path)
+        write_parquet(self._table, self.types, path)
 
     def to_csv(self) -> str:
         """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
-        lines = [",".join(csv_field(name) for name in self._table.column_names)]
-        lines += [",".join(csv_field(value) for value in row) for row in self._plain_rows()]
-        return "\n".join(lines) + "\n"
+        return "".join(self.pieces("csv"))
 
-    def _plain_rows(self) -> Iterator[list[Any]]:
-        """Every row as JSON can hold it."""
-        short = list(map(shortener, self._names, self.types))
-        for row in self._all():
-            yield [
-                json_value(value if fix is None or value is None else fix(value))
-                for value, fix in zip(row, short, strict=True)
+    def pieces(self, form: Literal["csv", "json"]) -> Iterator[str]:
+        """The text of `to_csv` or `to_json`, some rows at a time: no more of them than that are in memory."""
+        names, begun = self._table.column_names, False
+        if form == "csv":
+            yield ",".join(csv_field(name) for name in names) + "\n"
+            for rows in self._plain_rows():
+                yield "".join([",".join(map(csv_field, row)) + "\n" for row in rows])
+            return
+        keys = [f"{json_text(name)}: " for name in names]
+        yield "["
+        for rows in self._plain_rows():
+            lines = [
+                ", ".join([key + json_text(v) for key, v in zip(keys, row, strict=True)]) for row in rows
             ]
+            yield (",\n " if begun else "") + ",\n ".join([f"{{{line}}}" for line in lines])
+            begun = True
+        yield "]"
+
+    def _plain_rows(self) -> Iterator[list[list[Any]]]:
+        """Every row as JSON can hold it, some at a time."""
+        short = list(map(shortener, self._names, self.types))
+        for start in range(0, len(self), PIECE_ROWS):
+            yield [
+                [json_value(fixed(fix, value)) for fix, value in zip(short, row, strict=True)]
+                for row in self._piece(start)
+            ]
+
+    def _piece(self, start: int) -> list[Row]:
+        if self._rows is not None:
+            return self._rows[start : start + PIECE_ROWS]
+        return rows_of(self._table.slice(start, PIECE_ROWS), self.types)
 
     def __getstate__(self) -> dict[str, Any]:
         # The table holds all that its rows do: these are made again where they are asked for.

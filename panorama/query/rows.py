@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from panorama.query.beyond import durations, python_values
+from panorama.query.beyond import python_values, told_values
+from panorama.query.kinds import OF_ROWS, Fix, fixed, fixer
 
 
 class Row(tuple[Any, ...]):
@@ -82,63 +82,38 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
-    if duckdb_type == "INTERVAL":
-        return list(durations(column))
-    values = python_values(column)
-    fix = _fixer(column.type, duckdb_type)
-    return values if fix is None else [None if value is None else fix(value) for value in values]
+    shape, fix = _shaper(column.type, "element1" in duckdb_type), fixer(duckdb_type, OF_ROWS)
+
+    def made(values: list[Any]) -> list[Any]:
+        for change in filter(None, (shape, fix)):
+            values = [None if value is None else change(value) for value in values]
+        return values
+
+    try:
+        return made(python_values(column))
+    except OverflowError:  # an INTERVAL that is too long
+        return made(told_values(column))
 
 
-def _fixer(kind: pa.DataType, duckdb_type: str) -> Any:
-    """How to undo what Arrow does to values that it has no type for; None where nothing is to be done."""
-    if duckdb_type == "HUGEINT":
-        return int
-    if duckdb_type == "UHUGEINT":
-        return lambda value: int(value) % (1 << 128)  # Arrow has a sign there
-    if duckdb_type == "UUID":
-        return lambda value: uuid.UUID(value) if isinstance(value, str) else value
-    if duckdb_type == "BIT":
-        return _bits
-    return _nested_fixer(kind, named="element1" in duckdb_type)
+def _shaper(kind: pa.DataType, named: bool) -> Fix | None:
+    """What gives values in values their shape: maps are dictionaries, arrays tuples; None: they have it.
 
-
-def _nested_fixer(kind: pa.DataType, named: bool) -> Any:
-    """For values in values. Structs without names are tuples; Arrow calls their fields element1, element2."""
+    Structs without names are tuples; Arrow calls their fields element1, element2.
+    """
     if pa.types.is_map(kind):
-        return dict
-    if pa.types.is_fixed_size_list(kind):
-        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
-        return lambda value: tuple(_each(inner, value))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner = _nested_fixer(kind.value_type, named) or _integral(kind.value_type)
-        return None if inner is None else lambda value: _each(inner, value)
+        key, item = _shaper(kind.key_type, named), _shaper(kind.item_type, named)
+        if not (key or item):
+            return dict
+        return lambda value: {fixed(key, one): fixed(item, other) for one, other in value}
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _shaper(kind.value_type, named)
+        if pa.types.is_fixed_size_list(kind):
+            return lambda value: tuple(fixed(inner, item) for item in value)
+        return inner and (lambda value: [fixed(inner, item) for item in value])
     if pa.types.is_struct(kind):
-        fixes = {
-            field.name: fix
-            for field in kind
-            if (fix := _nested_fixer(field.type, named) or _integral(field.type)) is not None
-        }
+        fields = [_shaper(field.type, named) for field in kind]
         if not named and kind.num_fields and kind.field(0).name == "element1":
-            return lambda value: tuple(_fields(fixes, value).values())
-        return (lambda value: _fields(fixes, value)) if fixes else None
+            return lambda value: tuple(map(fixed, fields, value.values()))
+        if any(fields):
+            return lambda value: dict(zip(value, map(fixed, fields, value.values()), strict=True))
     return None
-
-
-def _integral(kind: pa.DataType) -> Any:
-    """Inside lists and structs, HUGEINT arrives as a decimal of 38 digits without a fraction."""
-    return int if pa.types.is_decimal(kind) and kind.precision == 38 and kind.scale == 0 else None
-
-
-def _each(fix: Any, values: Sequence[Any]) -> list[Any]:
-    return [value if fix is None or value is None else fix(value) for value in values]
-
-
-def _fields(fixes: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    return {k: fixes[k](v) if k in fixes and v is not None else v for k, v in value.items()}
-
-
-def _bits(value: Any) -> Any:
-    """DuckDB's BIT: the first byte counts the padding bits."""
-    if not isinstance(value, bytes) or not value:
-        return value
-    return "".join(f"{byte:08b}" for byte in value[1:])[value[0] :]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from panorama.lines import one_line
+from panorama.query.kinds import fixer
 
 SHOWN_CHARACTERS = 40
 WRITTEN_DIGITS = 6
@@ -24,23 +25,23 @@ LARGEST_PIXEL = 1 << 17
 """A number beyond it in a column of such a name is somebody's own."""
 
 
-def shortener(name: str, kind: str) -> Callable[[float], float] | None:
+def shortener(name: str, duckdb_type: str) -> Callable[[Any], Any] | None:
     """What takes from the numbers of a column the digits that were not measured; None: nothing is to go."""
-    if kind == "FLOAT":
-        return _shortest
-    return _pixel if kind == "DOUBLE" and name.lower() in BOXED else None
+    if duckdb_type == "DOUBLE":
+        return _pixel if name.lower() in BOXED else None
+    return fixer(duckdb_type, {"FLOAT": _shortest})
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """A value as JSON can hold it: None, a truth value, a number, text, a list or a dictionary of these."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return _without_noise(value) if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
-        return float(value) if value.is_finite() else None
+        return value if value.is_finite() else None
     if isinstance(value, dict):
-        return {str(json_value(key)): json_value(item) for key, item in value.items()}
+        return {_name(json_value(key)): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
     if isinstance(value, bytes):
@@ -50,6 +51,31 @@ def json_value(value: Any) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return str(value)
+
+
+def _name(key: Any) -> str:
+    """What a key of a map is called in JSON."""
+    return f"{key:f}" if isinstance(key, decimal.Decimal) else str(key)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON can hold it, as its text; decimals have the digits that they have."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{_quoted(key)}: {json_text(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(json_text, value)) + "]"
+    return repr(value)
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _without_noise(value: float) -> float:
@@ -74,11 +100,7 @@ def csv_field(value: Any) -> str:
     """A value as JSON can hold it, or a name, as a field of CSV."""
     if value is None:
         return ""
-    if isinstance(value, (dict, list)):
-        value = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value) if isinstance(value, float) else str(value)
+    text = value if isinstance(value, str) else json_text(value)
     quoted = any(mark in text for mark in ',"\n\r') or text == "" or text != text.strip()
     return '"' + text.replace('"', '""') + '"' if quoted else text
 

@@ -242,17 +242,22 @@ class SegmentWriter:
         return name
 
     def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
-        counts = {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
-        cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
-        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
-            raise LibraryWriteError(
-                f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
-            )
+        self._go_live(
+            tx, {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
+        )
         list_files(tx, listed)
         name = videos.place_video(tx, video, self.segment)
         videos.move_copies(tx, video, self.segment)
         videos.retire_unused(tx, tx.bump("data"))
         return name
+
+    def _go_live(self, tx: Transaction, counts: Mapping[str, int]) -> None:
+        """Let readers see the segment, which has so many rows of each table."""
+        cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
+        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
+            raise LibraryWriteError(
+                f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
+            )
 
     def abort(self) -> None:
         """Leave no trace but a number that is never used again."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from panorama.examples import VIEWS
 from panorama.models.base import Embedder
 from panorama.store import ModelRow, NewExemplar, SegmentWriter, Store, VideoRow
-from panorama.store.segments import _GO_LIVE, _NEW_SEGMENT, FileSet, list_files
+from panorama.store.catalog import Transaction
+from panorama.store.segments import _NEW_SEGMENT, FileSet, list_files
 from panorama.store.videos import place_video
 
 FPS = 25.0
@@ -31,6 +33,10 @@ JPEG = b"\xff\xd8" + bytes(598)
 
 CHUNK_VIDEOS = 250
 """So many videos give files of about the size that compaction makes."""
+
+CAMERAS = 20
+STRETCH, REST_HOURS = 20, 4.0
+"""A camera's videos follow each other without a gap, so many at a time."""
 
 NEAR_THING, NEAR_TRACK = 0.85, 0.93
 """Cosine of a track with its thing, and of a crop with its track."""
@@ -123,9 +129,15 @@ class _InChunk(SegmentWriter):
     """A segment whose rows go to files that it shares with others."""
 
     def __init__(self, files: FileSet, content: str) -> None:
-        self._files = files
+        self._place, self._files = files.place, files
+        self._cuts, self._ends = [], None
         with files.place.catalog.write() as tx:
             self.segment = int(tx.scalar(_NEW_SEGMENT, content_hash=content, settings_hash="scale", now=0))
+
+    def go_live(self, tx: Transaction, listed: Sequence[Mapping[str, Any]]) -> None:
+        """Let readers see it; its rows are some of those in the files that are listed."""
+        rows = {entry["table_name"]: entry["segment_rows"][self.segment] for entry in listed}
+        self._go_live(tx, {table: rows[table] for table in ("frames", "tracks", "boxes", "crops")})
 
 
 def _write(
@@ -134,18 +146,17 @@ def _write(
     """Some videos, listed in one transaction."""
     files = FileSet(store._place, f"c{uuid.uuid4().hex}")
     try:
-        segments = []
+        writers = []
         for number in numbers:
             writer = _InChunk(files, f"video {number}")
             _fill(writer, things, embedder, size, exits, np.random.default_rng(number + 1))
-            segments.append(writer.segment)
+            writer.put_ends(_ends(number, size))
+            writers.append(writer)
         listed = files.finish()
-        rows = {entry["table_name"]: entry["segment_rows"] for entry in listed}
         with store._place.catalog.write() as tx:
-            for number, segment in zip(numbers, segments, strict=True):
-                counts = {table: rows[table][segment] for table in ("frames", "tracks", "boxes", "crops")}
-                tx.run(_GO_LIVE, segment=segment, **counts)
-                place_video(tx, _video(number, f"video {number}", size), segment)
+            for number, writer in zip(numbers, writers, strict=True):
+                writer.go_live(tx, listed)
+                place_video(tx, _video(number, f"video {number}", size), writer.segment)
             list_files(tx, listed)
             tx.bump("data")
     except BaseException:
@@ -155,14 +166,27 @@ def _write(
 
 
 def _name(number: int) -> str:
-    return f"camera-{number % 20:02d}/{number:05d}.mp4"
+    return f"camera-{number % CAMERAS:02d}/{number:05d}.mp4"
+
+
+def _ends(number: int, size: Size) -> NDArray[np.uint8]:
+    """(2, 9, 16) how a video begins and ends: as its camera's one before it ended, but for noise.
+
+    The picture keeps its shapes and takes the light of the hour; after every stretch a camera rests.
+    """
+    turn, camera = divmod(number, CAMERAS)
+    shapes = np.random.default_rng((1, camera)).uniform(40, 200, (3, 4)).repeat(3, axis=0).repeat(4, axis=1)
+    hours = (turn + np.arange(2)) * size.seconds / 3600 + turn // STRETCH * REST_HOURS
+    light = 0.7 + 0.3 * np.sin(2 * np.pi * hours / 24)
+    noise = np.random.default_rng((2, number)).normal(0, 1, (2, 9, 16))
+    return np.clip(light[:, None, None] * shapes + noise, 0, 255).astype(np.uint8)
 
 
 def _video(number: int, content: str, size: Size) -> VideoRow:
     name = _name(number)
     return VideoRow(
         name, f"/archive/{name}", "/archive", content, 1000, 5,
-        camera=f"camera-{number % 20:02d}", width=SIDE[0], height=SIDE[1],
+        camera=f"camera-{number % CAMERAS:02d}", width=SIDE[0], height=SIDE[1],
         duration=size.seconds, frames=round(size.seconds * FPS),
     )  # fmt: skip
 
