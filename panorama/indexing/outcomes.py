@@ -11,9 +11,9 @@ from panorama.lines import shell_word
 from panorama.recording import (
     BY_HAND,
     RecordingReport,
-    RecordingRule,
     apply_rule,
     bare_folders,
+    remembered,
     shown_time,
 )
 from panorama.store import Recorded, Store
@@ -167,18 +167,14 @@ class Hooks:
         take_fields(self)
 
 
-def dating(store: Store, rule: RecordingRule, hooks: Hooks | None, new: bool = False) -> Hooks:
-    """The hooks; before a file is told, the library learns when and by which camera it was recorded.
-
-    Args:
-        new: whether another rule told cameras before.
-    """
+def dating(store: Store, hooks: Hooks | None) -> Hooks:
+    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
     told = hooks or Hooks()
-    bare = bare_folders(store, rule)  # once: every file that is indexed now gets its camera at once
+    bare = bare_folders(store, remembered(store))  # once: what is indexed now gets its camera at once
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, rule, {outcome.video}, bare=bare, new=new)
+            apply_rule(store, None, {outcome.video}, bare=bare)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)

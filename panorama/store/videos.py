@@ -34,6 +34,7 @@ class VideoRow:
         time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
         continues: hash of what the file held before, where this goes on behind it: its time holds.
+        camera_from: the patterns that told the camera, None where none did.
     """
 
     name: str
@@ -53,6 +54,7 @@ class VideoRow:
     time_from: str | None = None
     content_sample: str | None = None
     continues: str | None = None
+    camera_from: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -88,7 +90,7 @@ FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from, camera FROM videos
+SELECT start_time_unix, time_zone, time_from, camera, camera_from FROM videos
 WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
 """
 _SEGMENT_TIMES = """
@@ -112,7 +114,7 @@ ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
-    "start_time_unix, decode_note, time_zone, time_from, content_sample, indexed_at"
+    "start_time_unix, decode_note, time_zone, time_from, content_sample, camera_from, indexed_at"
 )
 _VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
 _INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
@@ -135,7 +137,8 @@ WHERE retired_version IS NULL AND file_id NOT IN (
 _ASIDE = "UPDATE videos SET name = :aside, uri = :aside WHERE uri = :uri"
 _MOVE = """
 UPDATE videos SET name = :name, uri = :uri, root = :root, size = :size, mtime_ns = :mtime_ns,
-       content_sample = :content_sample, camera = CASE :camera WHEN '' THEN camera ELSE :camera END
+       content_sample = :content_sample,
+       camera = CASE WHEN :camera = '' OR camera_from IS NOT NULL THEN camera ELSE :camera END
 WHERE uri = :aside
 """
 _DELETE_URI = "DELETE FROM videos WHERE uri = :uri"
@@ -216,7 +219,8 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
     before = tx.row(_TIMES, **own, continues=video.continues)
     if before is not None and before.camera:
-        video = replace(video, camera=before.camera)  # told anew by who knows the rule
+        # Told anew by who knows the rule.
+        video = replace(video, camera=before.camera, camera_from=before.camera_from)
     for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
         video = video if known is None else _timed(video, known)
     values: dict[str, Any] = {
@@ -237,6 +241,7 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         "time_zone": video.time_zone,
         "time_from": video.time_from,
         "content_sample": video.content_sample,
+        "camera_from": video.camera_from,
         "indexed_at": time.time(),
     }
     if video_id is None:
