@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clips import write_taken
-from fakes import Thing, scene, write_film, write_picture
+from fakes import ColoredThings, Thing, scene, write_film, write_picture
 from indexing_samples import index
 from numpy.typing import NDArray
 
 import panorama
 from panorama.errors import VideoOpenError
+from panorama.indexing.outcomes import UNCHANGED
 from panorama.indexing.settings import IngestSettings
 from panorama.listed_videos import meant
 from panorama.picture_size import upright_size
@@ -302,3 +303,29 @@ def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
     assert upright_size(path) == (50, 30) and read_bgr(path) is not None
+
+
+def test_a_folder_whose_pictures_have_no_names_is_of_an_earlier_version(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    """Nothing said so, and --redo left it as it was; to take it out lost a time that was set by hand."""
+    write_film(trap(tmp_path / "v" / "trap", 3).parent / "film.mp4", [Thing("red", 0, 10)], frames=12)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.use_model("color-bands")
+        library.index(tmp_path / "v")
+        library.date(["trap"], start="2026-03-01 10:00", zone="UTC")
+        assert {f.note for f in library.index(tmp_path / "v", redo=True).files} == {UNCHANGED}
+        with library._store._place.catalog.write() as tx:  # as before names were kept
+            tx.run("DELETE FROM file_segments WHERE file_id IN (SELECT file_id FROM files f"
+                   " WHERE f.table_name = 'pictures')")  # fmt: skip
+            tx.run("DELETE FROM files WHERE table_name = 'pictures'")
+            tx.bump("data")
+        shutil.copytree(tmp_path / "v" / "trap", tmp_path / "v" / "zcopy")
+        notes = [str(file.note) for file in library.index(tmp_path / "v").files]
+        assert notes[1] == f"{UNCHANGED} by an earlier version; --redo indexes it with this one"
+        anew = library.index(tmp_path / "v", redo=True)
+        assert [f.status for f in anew.files] == ["skipped", "indexed", "skipped"]
+        named = library.query("SELECT video, count(picture) FROM frames GROUP BY ALL ORDER BY ALL").fetchall()
+        assert named == [("film.mp4", 0), ("trap", 3), ("zcopy", 3)]
+        (clock,) = library.query("SELECT start_clock FROM videos WHERE video = 'trap'").fetchall()
+        assert str(clock[0]) == "2026-03-01 10:00:00"

@@ -67,7 +67,8 @@ class KnownFile:
 
     Attributes:
         settings_hash: of the settings that it was indexed with.
-        is_older: whether an earlier version indexed it, that kept less of it than this one.
+        is_older: whether an earlier version indexed it, that kept less of any video than this one.
+        names_pictures: whether the names of a folder's pictures are kept; never of a film.
     """
 
     name: str
@@ -79,15 +80,21 @@ class KnownFile:
     decode_note: str | None = None
     content_sample: str | None = None
     is_older: bool = False
+    names_pictures: bool = False
 
 
-_IS_OLDER = "s.ends IS NULL"
-_ALL_KNOWN = f"""
+_ALL_KNOWN = """
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
-       v.content_sample, {_IS_OLDER}, v.uri
+       v.content_sample, s.ends IS NULL,
+       EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+               WHERE fs.segment_id = s.segment_id AND f.table_name = 'pictures'),
+       v.uri
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 """
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
+_KNOWN_CONTENT = f"""
+{_ALL_KNOWN} WHERE s.content_hash = :content_hash AND s.state = 'live' ORDER BY s.segment_id DESC LIMIT 1
+"""
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
 SELECT start_time_unix, time_zone, time_from, camera, camera_from FROM videos
@@ -102,11 +109,6 @@ _NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id
 _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
-"""
-_OLDER = f"SELECT {_IS_OLDER} FROM segments s WHERE s.segment_id = :segment"
-_LIVE_SETTINGS = """
-SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state = 'live'
-ORDER BY segment_id DESC LIMIT 1
 """
 _FACTS = """
 SELECT width, height, duration, frames, decode_note, camera FROM videos WHERE segment_id = :segment
@@ -152,31 +154,26 @@ def known_file(tx: Transaction, uri: str) -> KnownFile | None:
     return None if row is None else _known(row)
 
 
+def known_content(tx: Transaction, content_hash: str) -> KnownFile | None:
+    """What is known of a file that holds this content, None where none does."""
+    row = tx.row(_KNOWN_CONTENT, content_hash=content_hash)
+    return None if row is None else _known(row)
+
+
 def known_files(tx: Transaction) -> dict[str, KnownFile]:
     """What is known of every file, by uri."""
     return {row[-1]: _known(row) for row in tx.tuples(_ALL_KNOWN)}
 
 
 def _known(row: Sequence[Any]) -> KnownFile:
-    *known, older, _ = row
-    return replace(KnownFile(*known), is_older=bool(older))
+    *known, older, named, _ = row
+    return replace(KnownFile(*known), is_older=bool(older), names_pictures=bool(named))
 
 
 def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
     """The segment that already holds this content under these settings."""
     found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
     return None if found is None else int(found)
-
-
-def is_older(tx: Transaction, segment: int) -> bool:
-    """Whether an earlier version made a segment, that kept less than this one; see `KnownFile`."""
-    return bool(tx.scalar(_OLDER, segment=segment))
-
-
-def live_settings(tx: Transaction, content_hash: str) -> str | None:
-    """The settings' hash of the live segment of this content."""
-    found = tx.scalar(_LIVE_SETTINGS, content_hash=content_hash)
-    return None if found is None else str(found)
 
 
 def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
