@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, names_told
+from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, paths_told
 
 File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
@@ -299,6 +299,9 @@ KINDS: dict[str, Kind] = {
     "frame": Kind("a frame is a whole number, counted from 0", _is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
     "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
+    "exemplar_ids": Kind(
+        "exemplar_ids is a list of whole numbers, as Library.exemplars tells them", _are_ids
+    ),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
     "read_only": _flag("read_only"),
@@ -311,6 +314,7 @@ KINDS: dict[str, Kind] = {
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", _are_ids),
     "exit": Kind("an exit is a whole number from 1", is_whole),
     "key": Kind("a setting's name is text", is_text),
+    "change": Kind("what changes settings is a function of all of them, which returns a dict", callable),
     "value": Kind("a setting is what JSON can hold", _is_json),
     "camera": Kind("a camera is its name as text, see panorama videos", is_text),
     "to": Kind("a camera is its name as text, see panorama videos", is_text),
@@ -460,7 +464,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
             return kinds[name].taken(value, f"{called}({name}=...): ")
 
         plain = [taken(name, value) for name, value in zip(names, values, strict=False)]
-        with names_told():
+        with paths_told():
             return function(
                 *plain, *values[len(names) :], **{name: taken(name, named[name]) for name in named}
             )

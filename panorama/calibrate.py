@@ -27,6 +27,7 @@ from panorama.query.decide import POOL_QUANTILE, Calibration, levels_together, n
 from panorama.query.promises import CONFIDENCE, Evidence, supported
 from panorama.query.promises import SETTING as EVIDENCE
 from panorama.query.scoring import SCAN_ROWS, TrackGroups, with_mean
+from panorama.store.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -124,8 +125,11 @@ def calibrate(
         pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
         reports.append(_report(exit, pairs, rule, precision, slack, recall))
     measured = measured_with(library.embedder)
-    library.put_setting(EVIDENCE + measured, [r.evidence.as_dict() for r in reports])
-    library.put_setting(SETTING + measured, [r.calibration.as_dict() for r in reports])
+    found = {
+        EVIDENCE + measured: [r.evidence.as_dict() for r in reports],
+        SETTING + measured: [r.calibration.as_dict() for r in reports],
+    }
+    library.change_settings(lambda kept: found)
     return reports
 
 
@@ -168,9 +172,7 @@ def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple
 def reset_calibration(library: Library) -> None:
     """Go back to the calibration that the library's model ships with, whatever was measured."""
     own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
-    for key in library.snapshot().settings:
-        if key.startswith(own):
-            library.put_setting(key, None)
+    library.change_settings(lambda kept: {key: None for key in kept if key.startswith(own)})
 
 
 def fit(
@@ -275,8 +277,7 @@ def _apart(crops: _Crops, example: int) -> NDArray[np.intp]:
 def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
     """Pooled values (T,) of the tracks that are surely not what the example shows."""
     groups = crops.groups
-    segments = groups.track_ids >> 32
-    foreign = segments != crops.track_ids[example] >> 32
+    foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
     if not foreign.any():
         first = groups.slots[:, 0]
         overlap = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])

@@ -45,16 +45,13 @@ def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
     return bytes(data)
 
 
-def decode_picture(data: bytes, name: str = "picture", trim: bool = False) -> NDArray[np.uint8]:
+def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     """The RGB picture (H, W, 3) in JPEG, PNG, WebP, ... bytes, upright; transparency is laid over mid-grey.
-
-    Args:
-        trim: whether margins that are transparent all through are cut off.
 
     Raises:
         BadImage: no bytes, or not a picture that OpenCV reads.
     """
-    return laid_flat(read_pixels(data, name), trim)
+    return laid_flat(read_pixels(data, name), trim=False)
 
 
 def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 
 
 class PanoramaError(Exception):
@@ -47,6 +48,10 @@ class LibraryDiskFull(LibraryWriteError):
 
 class LibraryDamaged(PanoramaError):
     """The catalog, or a data file that it lists, is missing or cannot be read."""
+
+
+class ClosedPath(PanoramaError):
+    """A file or folder may not be looked into, read or written by who asked."""
 
 
 class VideoError(PanoramaError):
@@ -128,8 +133,13 @@ _LOOP = "Symlink loop from "
 
 
 @contextmanager
-def names_told() -> Iterator[None]:
-    """Within it, a name that no file can have is a UsageError, wherever it is met: too long, or no text."""
+def paths_told() -> Iterator[None]:
+    """Within it, what is wrong with a path is told as such, wherever it is met.
+
+    Raises:
+        UsageError: no file can have such a name: too long, or no text.
+        ClosedPath: it leads to where the user may not go.
+    """
     try:
         yield
     except UnicodeEncodeError as exc:
@@ -141,9 +151,14 @@ def names_told() -> Iterator[None]:
             raise
         raise UsageError(f"{str(exc).removeprefix(_LOOP)} is a link that leads to itself") from exc
     except OSError as exc:
-        if exc.errno != errno.ENAMETOOLONG or exc.filename is None:
+        if exc.filename is None or not isinstance(exc.filename, (str, bytes)):
             raise
-        raise UsageError(f"{os.fsdecode(exc.filename)!r} is longer than a file's name can be") from exc
+        path = os.fsdecode(exc.filename)
+        if isinstance(exc, PermissionError):
+            raise ClosedPath(f"{path} cannot be read or written: {exc.strerror}") from exc
+        if exc.errno != errno.ENAMETOOLONG:
+            raise
+        raise UsageError(f"{path!r} is longer than a file's name can be") from exc
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
@@ -152,6 +167,18 @@ def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
     Returns, for example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
     """
     return f"no {kind} {name!r}.{near(name, choices)} See: {see}"
+
+
+def no_entity(name: str, entities: Collection[str]) -> str:
+    """The same for an entity; where none is registered at all, how the first one is."""
+    if not entities:
+        return f"no entity {name!r}: {first_entity(name)}"
+    return unknown("entity", name, entities, "panorama entities")
+
+
+def first_entity(name: str = "NAME") -> str:
+    """What to say where no entity is registered."""
+    return f"nothing is registered yet; register it by a picture: panorama register {quote(name)} PICTURE..."
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SHOWN_TRACKS = 20
 """Of more tracks that stay, those that are most alike are named."""
 
-_ACCEPTED = "SELECT track_id FROM sightings WHERE entity = ?"
+_ACCEPTED = "SELECT DISTINCT track_id FROM sightings WHERE entity = ?"
 _UNCERTAIN = "SELECT tracks WHERE entity = {name} AND band = 'uncertain'"
 
 
@@ -64,12 +64,9 @@ def seen_of(library: Library, name: str) -> Seen:
     entity = library.entity(name).name
     accepted = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
     found = library.query(_uncertain_of(entity))
-    uncertain = sorted(found, key=lambda row: -row["score"])
-    return Seen(
-        entity,
-        np.array(accepted, np.int64),
-        np.array([row["track_id"] for row in uncertain], np.int64),
-    )
+    # Copies of a video share its tracks, and each has its rows.
+    uncertain = dict.fromkeys(row["track_id"] for row in sorted(found, key=lambda row: -row["score"]))
+    return Seen(entity, np.array(accepted, np.int64), np.array(list(uncertain), np.int64))
 
 
 def _uncertain_of(name: str) -> str:

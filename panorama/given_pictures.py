@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 from panorama.arguments import is_path, is_pixels, told
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted, shell_word
-from panorama.margins import margin_remark
+from panorama.lines import counted, one_line, shell_word
+from panorama.margins import inside_margin
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8
 """A picture with a shorter side, in pixels, says nothing about what it shows."""
+
+SMALL_SIDE = 48
+"""Of a picture whose longer side is shorter other things are accepted (decision 104)."""
 
 BLANK_SPREAD = 3.0
 """A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
@@ -33,6 +36,9 @@ Image = Any
 Images = Any
 """One or several files, folders, globs or pictures in memory."""
 
+
+SHOWN = 3
+"""Of so many pictures a remark on many tells the name."""
 
 MOST_BYTES = 1 << 30
 """More has no picture that OpenCV reads; a device (/dev/zero) would be read until the memory is full."""
@@ -46,15 +52,14 @@ class Picture:
 
     Attributes:
         first: whether it is the first of several, in a file that moves.
-        corner_xy: its corner in the picture as given, of which transparent margins were cut off. Boxes count
-            in pixels of that.
+        inside_xyxy: where it lies in the picture as given, if a margin of one colour was cut off.
         seen: where, if it is a crop of a video of the library.
     """
 
     rgb: NDArray[np.uint8]
     source: str
     first: bool = False
-    corner_xy: tuple[int, int] = (0, 0)
+    inside_xyxy: tuple[int, int, int, int] | None = None
     seen: SeenAt | None = None
 
 
@@ -62,7 +67,8 @@ def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
     """The pictures that files, folders, globs and pictures in memory stand for, those in memory last.
 
     Args:
-        trim: whether transparent margins are cut off; not where a box is told in pixels of the picture.
+        trim: whether margins that are transparent or of one colour are cut off; not where a box is told in
+            pixels of the picture.
 
     Raises:
         UsageError: something else was given.
@@ -106,7 +112,7 @@ def one_picture(given: Image, source: str) -> Picture:
 
 
 def read_picture(path: Path, trim: bool = True) -> Picture:
-    """One picture from a file, without its transparent margins or with them.
+    """One picture from a file, without its margins or with them; see `read_pictures`.
 
     Raises:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
@@ -124,7 +130,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
 
 
 def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
-    """A picture from one in memory, without its transparent margins or with them; see `given_pixels`.
+    """A picture from one in memory, without its margins or with them; see `read_pictures`, `given_pixels`.
 
     Raises:
         BadImage: another shape or type, too small, or blank.
@@ -185,8 +191,17 @@ def _from_video(path: Path) -> str:
 
 def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
     """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
-    corner = seen_box(pixels)[:2] if trim else (0, 0)
-    return checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first, corner))
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first))
+    inside = inside_margin(whole.rgb) if trim else None
+    if inside is None:
+        return whole
+    x, y = seen_box(pixels)[:2]
+    x1, y1, x2, y2 = inside
+    part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
+    try:
+        return checked(Picture(part, source, first, (x + x1, y + y1, x + x2, y + y2)))
+    except BadImage:  # a line, a speck, a stripe: what the picture is of is all of it
+        return whole
 
 
 def checked(picture: Picture) -> Picture:
@@ -235,7 +250,29 @@ def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
     )
 
 
-def wide_margins(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line for each picture most of which is one colour around what it shows."""
-    remarks = (margin_remark(picture.rgb, picture.source, picture.corner_xy) for picture in pictures)
-    return tuple(remark for remark in remarks if remark is not None)
+def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line that says of which pictures a margin of one colour was cut off, and how to take another part."""
+    cut = {p.source: ",".join(map(str, p.inside_xyxy)) for p in pictures if p.inside_xyxy is not None}
+    if not cut:
+        return ()
+    what = counted(len(cut), "picture has a margin", "pictures have a margin")
+    parts = _first_of([f"{one_line(source)} to {box}" for source, box in cut.items()])
+    return (f"{what} of one colour, which was cut off: {parts}; another part: --box x1,y1,x2,y2",)
+
+
+def _first_of(parts: list[str]) -> str:
+    """The first few of many, and how many more there are."""
+    more = len(parts) - SHOWN
+    return ", ".join([*parts[:SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line that says which pictures are so small that other things are accepted for them."""
+    small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
+    if not small:
+        return ()
+    parts = _first_of([f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small])
+    return (
+        f"so small that other things look like it and are taken for it: {parts}; "
+        f"better is a picture in which it is at least {SMALL_SIDE} pixels long",
+    )

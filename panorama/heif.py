@@ -10,11 +10,18 @@ from panorama.picture_size import MOST_PIXELS
 
 _ISO_MEDIA = b"ftyp"
 """At offset 4 of HEIC, AVIF and their like; of MP4, too."""
+_STILL = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"mif2", b"avif"})
+"""Brands of one picture; `hevc`, `msf1` and `avis` are of several, one after the other."""
 
 
 def is_iso_media(data: bytes) -> bool:
     """Whether a file is of boxes, as HEIC, AVIF and MP4 are."""
     return data[4:8] == _ISO_MEDIA
+
+
+def is_still(head: bytes) -> bool:
+    """Whether a file is one picture, as HEIC and AVIF are, by the brand at its beginning; films are not."""
+    return is_iso_media(head) and head[8:12] in _STILL
 
 
 def heif_picture(data: bytes, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ def write_clips(
         LibraryWriteError: the folder or a clip cannot be written.
     """
     refuse_own_files(folder)
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    missing = [place for place in (folder, *folder.parents) if not os.path.exists(place)]  # noqa: PTH110
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:

@@ -16,16 +16,15 @@ from panorama import registering
 from panorama.arguments import File, Ids, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
-from panorama.errors import UnknownEntity, UsageError, unknown
+from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.forgetting import Seen, seen_of
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
-from panorama.lines import composed
 from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.store import Exemplar, LibraryInfo, Reviewed, Snapshot, Store
+from panorama.store import Change, Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -168,7 +167,7 @@ class Library(HeldOpen):
             videos: names or paths, None for all.
             recording: a rule, kept where given for all. Times set by hand stay; all, where not `times`.
             start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
-            zone: as `Europe/Berlin`; '' for that of this machine, with `first_start` that of the videos.
+            zone: as `Europe/Berlin`; '' for that which the videos have, else the library, else this machine.
             first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
         """
         from panorama.recording import date_videos
@@ -274,7 +273,7 @@ class Library(HeldOpen):
         from panorama import vetting
 
         for name, given in album.items():
-            if not given.pictures and composed(name).strip() not in self._store.entities():
+            if not given.pictures and check_name(name) not in self._store.entities():
                 raise UsageError(f"{name!r} is new: give an example of it, not only what it is not")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
@@ -291,10 +290,10 @@ class Library(HeldOpen):
 
     def entity(self, name: str) -> Entity:
         """One entity; UnknownEntity with near names."""
-        snapshot, called = self.snapshot(), composed(name).strip()
+        snapshot, called = self.snapshot(), check_name(name)
         names = snapshot.entity_names
         if called not in names:
-            raise UnknownEntity(unknown("entity", name, names, "panorama entities"))
+            raise UnknownEntity(no_entity(name, names))
         return Entity.listed(snapshot.entities.slice(names.index(called), 1))[0]
 
     def set_category(self, name: str, category: bool = True) -> Entity:
@@ -331,7 +330,11 @@ class Library(HeldOpen):
 
     def remove_exemplar(self, exemplar_id: int) -> None:
         """Unregister one picture."""
-        self._store.remove_exemplar(exemplar_id)
+        self.remove_exemplars([exemplar_id])
+
+    def remove_exemplars(self, exemplar_ids: Ids) -> None:
+        """Unregister pictures, all or none; EntityError where there is none with one of these numbers."""
+        self._store.remove_exemplars(map(int, exemplar_ids))
 
     def drop(self, name: str) -> None:
         """Unregister an entity; UnknownEntity with near names."""
@@ -454,6 +457,10 @@ class Library(HeldOpen):
     def put_setting(self, key: str, value: Any) -> None:
         """Keep a JSON value in the library, a calibration for example; None removes it."""
         self._store.put_setting(key, value)
+
+    def change_settings(self, change: Change) -> None:
+        """Keep, at once, the JSON values by key that a function makes of all that are kept; None removes."""
+        self._store.change_settings(change)
 
     def check_writable(self) -> None:
         """LibraryWriteError where the library can only be read; told before long work, not after it."""

@@ -84,7 +84,7 @@ def _holds_new(store: Store, found: Found) -> bool:
     for video in found.videos[:LOOKED_AT]:
         with contextlib.suppress(VideoError, OSError, UnicodeError):
             known = store.known_file(str(video.path.resolve()))
-            if known is None or (known.size, known.mtime_ns) != file_state(video.path):
+            if known is None or not known.has_state(file_state(video.path)):
                 if known is None and not video.named and is_own_clip(video.path):
                     continue
                 return True

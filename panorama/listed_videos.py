@@ -161,7 +161,7 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
         videos: gives the columns video and uri of all videos of the library.
 
     Raises:
-        VideoOpenError: there is neither such a file nor a video of that name.
+        VideoOpenError: there is neither such a file nor a video of that name, or it may not be looked at.
     """
     if os.path.exists(video):  # noqa: PTH110  a name of the library's may be none that a file can have
         return Path(video)
@@ -169,6 +169,12 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
     by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
     name = composed(str(video))
     if name not in by_name:
+        try:
+            Path(video).stat()
+        except PermissionError as exc:
+            raise VideoOpenError(f"{video} cannot be read: {exc.strerror}") from exc
+        except (OSError, ValueError):  # there is none, or no file can be called so
+            pass
         like = near(str(video), by_name)
         raise VideoOpenError(
             f"there is no file {video}, and no video of that name.{like} See: panorama videos"
@@ -231,7 +237,7 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
     patterns: list[tuple[str, ...]] = []
     for path in map(Path, paths):
         if not os.path.isfile(path):  # noqa: PTH113  whose name may be none that a file can have
-            is_folder = not glob.has_magic(str(path)) or path.is_dir()
+            is_folder = not glob.has_magic(str(path)) or os.path.isdir(path)  # noqa: PTH112  as above
             place = _resolved(path, is_folder)
             # `index` searches the folders that fit a pattern, too.
             patterns += [(*place, *BELOW)] if is_folder else [place, (*place, *BELOW)]

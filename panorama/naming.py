@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import PurePath
-from zoneinfo import ZoneInfo
 
 from panorama.errors import UsageError
 from panorama.lines import composed
@@ -49,7 +48,7 @@ class Told:
     parts: tuple[tuple[str, str], ...] = ()
     is_utc: bool = False
 
-    def unix(self, zone: ZoneInfo) -> float | None:
+    def unix(self, zone: tzinfo) -> float | None:
         """Seconds since 1970 of the time told; None where there is none, or no such day or hour."""
         parts = dict(self.parts)
         try:
@@ -174,7 +173,7 @@ def folder_camera(uri: str, root: str, name: str) -> str:
     return composed(top.name if folder == PurePath() else folder.as_posix())
 
 
-def _unix(parts: dict[str, str], zone: timezone | ZoneInfo) -> float:
+def _unix(parts: dict[str, str], zone: tzinfo) -> float:
     if "s" in parts:
         return float(parts["s"])
     year = int(parts["Y"]) if "Y" in parts else 2000 + int(parts["y"])

@@ -12,6 +12,7 @@ from panorama.query.kinship import Places
 from panorama.query.passes import VectorSource
 from panorama.query.scoring import Exemplars, Vectors
 from panorama.source import PickedVectors
+from panorama.store.schema import segment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Partly:
         if exit not in self._tables:
             table = self.source.stored(exit)
             keep = np.full(len(table.crop_ids), self.exits is None or exit in self.exits)
-            keep &= ~np.isin(table.track_ids >> 32, self.without)
+            keep &= ~np.isin(segment_of(table.track_ids), self.without)
             self._tables[exit] = PickedVectors(
                 table.crop_ids[keep], table.track_ids[keep], np.asarray(table.vectors)[keep]
             )
@@ -84,7 +85,7 @@ class Partly:
 
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         crop_ids, owners = self.source.crops()
-        keep = ~np.isin(owners >> 32, self.without)
+        keep = ~np.isin(segment_of(owners), self.without)
         return crop_ids[keep], owners[keep]
 
     def codes(self, exit: int, least: float) -> int | None:

@@ -1,26 +1,39 @@
-"""A picture file or its bytes enter; how wide and how high its header says that it is leaves, undecoded."""
+"""A picture file or its bytes enter; how wide, high and deep its header says that it is leaves, undecoded."""
 
 from __future__ import annotations
 
 import re
 import struct
 from pathlib import Path
+from typing import BinaryIO
 
-from panorama.exif import ORDERS, entry, exif_of, exif_orientation
+from panorama.exif import ORDERS, entry, exif_of, exif_orientation, jpeg_segments
 
 MOST_PIXELS = 1 << 28
 """Of one colour, more are a file of a few MB and many GB of memory."""
 HEAD_BYTES = 1 << 16
 """Read first: of nearly all files their size and which way up they are stand there."""
 
-_WIDTH, _HEIGHT = 256, 257
-"""Tags of TIFF."""
+_FACTS_BYTES = 1 << 14
+
+_WIDTH, _HEIGHT, _BITS, _EXTRA = 256, 257, 258, 338
+"""Tags of TIFF; the last are the bits of each sample, and what is stored beside the colours."""
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
 """Markers of JPEG among those that begin a frame: tables, and one that is kept for later."""
 _SHORT = 3
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
-_PNM = re.compile(rb"P[2356](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+_TURNS = {
+    None: (1, 8, 3, 6),
+    0: (4, 5, 2, 7),
+    1: (2, 7, 4, 5),
+}
+"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
+so many quarter turns against the clock."""
+_BLANK = rb"(?:\s|#[^\n]*\n)+"
+_PNM = re.compile(
+    rb"P[2356]" + _BLANK + rb"(\d{1,9})" + _BLANK + rb"(\d{1,9})(?:" + _BLANK + rb"(\d{1,5}))?\s"
+)
 
 
 def upright_size(path: Path) -> tuple[int, int] | None:
@@ -32,10 +45,11 @@ def upright_size(path: Path) -> tuple[int, int] | None:
             if len(data) == HEAD_BYTES and (size is None or _says_behind(data)):
                 data += file.read()
                 size = told_size(data)
-        exif = exif_of(data)
+        of_boxes = data[4:8] == b"ftyp"  # whose EXIF only repeats it
+        turn = box_orientation(data) if of_boxes else exif_orientation(exif_of(data))
     except (OSError, struct.error):
         return None
-    return size[::-1] if size is not None and exif_orientation(exif) in (5, 6, 7, 8) else size
+    return size[::-1] if size is not None and turn in (5, 6, 7, 8) else size
 
 
 def _says_behind(data: bytes) -> bool:
@@ -68,22 +82,67 @@ def told_size(data: bytes) -> tuple[int, int] | None:
         return None
 
 
+def box_orientation(data: bytes) -> int:
+    """Which way up a HEIC or AVIF was taken, as EXIF counts; 1 where it says nothing."""
+    angle, mirror = _property(data, b"irot"), _property(data, b"imir")
+    return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
+
+
+def _property(data: bytes, name: bytes) -> int | None:
+    """The byte that a box of one byte holds, None where there is no such box.
+
+    It is found by its first eight bytes, which are no coded pixels but by a chance of 2^-64 at each place.
+    """
+    place = data.find(b"\0\0\0\x09" + name)
+    return data[place + 8] if 0 <= place < len(data) - 8 else None
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a picture has 8 bits a colour and nothing transparent; so is one whose head does not tell."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_FACTS_BYTES)
+            if head[:4] in ORDERS:
+                return _is_plain_tiff(file, head)
+        if head.startswith(b"\x89PNG"):
+            depth, colours = struct.unpack_from(">BB", head, 24)
+            return depth <= 8 and not colours & 4 and b"tRNS" not in head[: head.find(b"IDAT")]
+        if head[:4] == b"RIFF" and head[12:15] == b"VP8":
+            sign = {b"X": 20, b"L": 24}.get(head[15:16])
+            return sign is None or not head[sign] & 0x10
+        found = _PNM.match(head)
+        return found is None or int(found[3] or 0) <= 255
+    except (OSError, struct.error, IndexError):  # cut off
+        return True
+
+
+def _is_plain_tiff(file: BinaryIO, head: bytes) -> bool:
+    """The same of a TIFF, whose directory may lie anywhere."""
+    order = ORDERS[head[:4]]
+    file.seek(struct.unpack_from(f"{order}I", head, 4)[0])
+    directory = file.read(2)
+    directory += file.read(12 * struct.unpack(f"{order}H", directory)[0])
+    place = entry(directory, order, 0, _BITS)
+    if place is None or entry(directory, order, 0, _EXTRA) is not None:
+        return place is None
+    count, told = struct.unpack_from(f"{order}II", directory, place + 4)
+    bits = directory[place + 8 :]
+    if count > 2:  # of more colours they lie elsewhere
+        file.seek(told)
+        bits = file.read(2)
+    return int(struct.unpack_from(f"{order}H", bits)[0]) <= 8
+
+
 def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:
     first, second = struct.unpack_from(form, data, place)
     return first, second
 
 
 def _of_jpeg(data: bytes) -> tuple[int, int] | None:
-    place = 2
-    while data[place : place + 1] == b"\xff":
-        marker, length = struct.unpack_from(">BH", data, place + 1)
-        if marker == 0xFF:  # one that fills up
-            place += 1
-        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
-            height, width = _pair(">HH", data, place + 5)
+    for marker, place, _ in jpeg_segments(data):
+        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            height, width = _pair(">HH", data, place + 1)
             return width, height
-        else:
-            place += 2 + length
     return None
 
 

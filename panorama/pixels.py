@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.heif import heif_picture, is_iso_media
-from panorama.picture_size import MOST_PIXELS, told_size
+from panorama.levels import own_eight_bits
+from panorama.picture_size import MOST_PIXELS, box_orientation, told_size
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
@@ -26,18 +27,12 @@ PICTURE_SUFFIXES = frozenset(
 
 EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 
-_TURNS = {
-    None: (1, 8, 3, 6),
-    0: (4, 5, 2, 7),
-    1: (2, 7, 4, 5),
-}
-"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
-so many quarter turns against the clock."""
 _BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
-_DEPTHS = (8, 10, 12, 14, 16)
 _ROUNDING = 1e-3
 """Floats may lie so far outside of 0 to 1: who scales or filters a picture gets 1.0000001 for white."""
 _ONE_AT_A_TIME = threading.Lock()
+
+Pixel = TypeVar("Pixel", bound=np.generic)
 
 ARRAYS = (
     "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1; "
@@ -53,6 +48,20 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     Raises:
         BadImage: no bytes, damaged, too large, or not a picture that OpenCV or libheif reads.
     """
+    picture = unscaled_pixels(data, name)
+    if picture is not None:
+        return _rgb(own_eight_bits(picture, name))
+    damaged = data.startswith(_BEGINNINGS)
+    trouble = "is damaged or incomplete, and cannot be read as a picture" if damaged else "is not a picture"
+    raise BadImage(f"{name} {trouble}: expected {EXPECTED}")
+
+
+def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
+    """Pixels of any depth, upright, (H, W) or (H, W, C) with blue first; None of what is no picture.
+
+    Raises:
+        BadImage: no bytes, damaged or too large, or the package that reads HEIC is missing.
+    """
     if not data:
         raise BadImage(f"{name} is empty (0 bytes)")
     width, height = told_size(data) or (0, 0)
@@ -63,12 +72,12 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
         )
     picture = _read_by_opencv(data, name)
     if picture is not None:
-        return turned(_eight_bit_rgb(picture, name), file_orientation(data))
-    if is_iso_media(data):
-        return _pil_pixels(heif_picture(data, name), name)
-    damaged = data.startswith(_BEGINNINGS)
-    trouble = "is damaged or incomplete, and cannot be read as a picture" if damaged else "is not a picture"
-    raise BadImage(f"{name} {trouble}: expected {EXPECTED}")
+        return turned(picture, file_orientation(data))
+    if not is_iso_media(data):
+        return None
+    # Of HEIC the decoder follows the turns itself.
+    heic = _pil_pixels(heif_picture(data, name), name)
+    return np.asarray(cv2.cvtColor(heic, cv2.COLOR_RGBA2BGRA if heic.shape[2] == 4 else cv2.COLOR_RGB2BGR))
 
 
 def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
@@ -87,9 +96,8 @@ def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
         raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
 
 
-def _eight_bit_rgb(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """What OpenCV read as (H, W, 3) RGB or (H, W, 4) RGBA of 0 to 255."""
-    even = _eight_bits(picture, name)
+def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What OpenCV read as (H, W, 3) RGB or (H, W, 4) RGBA."""
     if even.ndim == 2:
         return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2RGB), np.uint8)
     code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
@@ -108,28 +116,8 @@ def _quiet() -> Iterator[None]:
             cv2.utils.logging.setLogLevel(before)
 
 
-def _eight_bits(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Pixels of 0 to 255 from those of any depth.
-
-    Colours keep their brightness: a photograph of 16 bits is what it is in 8. Grey ones of more bits are
-    measurements (heat, depth) that use a part of the range, and are stretched over all of it.
-    """
-    if picture.dtype == np.uint8:
-        return np.asarray(picture, np.uint8)
-    if picture.dtype.kind == "f" and not np.isfinite(picture).all():
-        raise BadImage(f"{name} holds values that are no numbers (NaN or infinite)")
-    if picture.ndim == 3 and picture.dtype.kind == "u":
-        bits = int(picture.max()).bit_length()
-        most = (1 << next((depth for depth in _DEPTHS if depth >= bits), 32)) - 1
-        even = np.multiply(picture, 255 / most, dtype=np.float32)  # in double it takes 16 times the result
-        return np.rint(even, out=even).astype(np.uint8)
-    if picture.dtype.kind == "f" and picture.min() >= 0 and picture.max() <= 1:
-        return np.asarray(np.round(picture * 255), np.uint8)
-    return np.asarray(cv2.normalize(picture, np.empty(0), 0, 255, cv2.NORM_MINMAX, cv2.CV_8U), np.uint8)
-
-
-def turned(picture: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """A picture (H, W, C) as it was seen, by the orientation of EXIF, 1 to 8; others leave it as it is."""
+def turned(picture: NDArray[Pixel], orientation: int) -> NDArray[Pixel]:
+    """A picture (H, W, ...) as it was seen, by the orientation of EXIF, 1 to 8; others leave it as it is."""
     if orientation in (5, 6, 7, 8):
         picture = picture.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
@@ -142,8 +130,7 @@ def turned(picture: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 def file_orientation(data: bytes) -> int:
     """Which way up a PNG, WebP or AVIF was taken, as EXIF counts; 1 where it says nothing, and of others."""
     if is_iso_media(data):
-        angle, mirror = _property(data, b"irot"), _property(data, b"imir")
-        return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
+        return box_orientation(data)
     try:
         return exif_orientation(exif_of_chunks(data))
     except struct.error:  # cut off
@@ -179,15 +166,6 @@ def _several_in_gif(data: bytes) -> bool:
             place += 1 + data[place]
         place += 1
     return pictures > 1
-
-
-def _property(data: bytes, name: bytes) -> int | None:
-    """The byte that a box of one byte holds, None where there is no such box.
-
-    It is found by its first eight bytes, which are no coded pixels but by a chance of 2^-64 at each place.
-    """
-    place = data.find(b"\0\0\0\x09" + name)
-    return data[place + 8] if 0 <= place < len(data) - 8 else None
 
 
 def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
@@ -245,14 +223,14 @@ def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
         array = array.clip(0, 1)
     elif array.dtype != np.uint8:
         raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
-    return np.ascontiguousarray(_eight_bits(array, source))
+    return np.ascontiguousarray(own_eight_bits(array, source))
 
 
 def _pil_pixels(given: Any, source: str) -> NDArray[np.uint8]:
     """Of a picture of PIL, which is known by its methods: PIL is not needed for anything else."""
     try:
         if given.mode.startswith(("I", "F")):  # PIL cuts these off at 255
-            grey = _eight_bits(np.asarray(given), source)
+            grey = own_eight_bits(np.asarray(given), source)
             pixels = np.repeat(grey[:, :, None], 3, axis=2)
         else:
             pixels = np.asarray(given if given.mode == "RGB" else given.convert("RGBA"), np.uint8)

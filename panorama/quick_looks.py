@@ -13,9 +13,9 @@ SETTING = "quick-looks"
 
 def note_quick_look(store: Store, settings_hash: str) -> None:
     """Keep that segments of these settings are coarse."""
-    known = store.setting(SETTING, [])
-    if settings_hash not in known:
-        store.put_setting(SETTING, [*known, settings_hash])
+    store.change_settings(
+        lambda kept: {SETTING: list(dict.fromkeys([*kept.get(SETTING, ()), settings_hash]))}
+    )
 
 
 def quick_looks(store: Store) -> frozenset[str]:

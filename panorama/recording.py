@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
-from panorama.errors import UsageError, VideoError, unknown
+from panorama.errors import UsageError, VideoError
 from panorama.lines import counted
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
 from panorama.recording_report import RecordingReport, some
 from panorama.shared_cameras import shared_cameras
 from panorama.store import Recorded, RecordedRow, Store
-from panorama.store.recorded import has_date
+from panorama.store.recorded import has_date, zone_named
 from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
 
 SETTING = "recording"
@@ -51,7 +51,7 @@ class RecordingRule:
         take_fields(self)
         if not self.zone:
             object.__setattr__(self, "zone", local_zone())
-        zone_of(self.zone)
+        zone_named(self.zone)
         self.time_pattern()
         self.camera_pattern()
 
@@ -95,19 +95,15 @@ def local_zone() -> str:
     return found
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The zone of an IANA name; UsageError with near names."""
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        known = available_timezones()
-        raise UsageError(unknown("time zone", name, known, "the names of the IANA time zones")) from None
-
-
 def remembered(store: Store | None) -> RecordingRule:
     """The rule that the library keeps, the default where it keeps none or there is no library yet."""
     kept = None if store is None else store.setting(SETTING)
     return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
+
+
+def kept_zone(rule: RecordingRule) -> str:
+    """The zone of the cameras' clocks that a library keeps with its rule, '' where it keeps none."""
+    return "" if rule == remembered(None) else rule.zone
 
 
 def remember(store: Store, rule: RecordingRule) -> None:
@@ -122,7 +118,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
         UsageError: naming the pattern and some of the names.
     """
     shown = some([_end_of(path) for path in paths])
-    zone = zone_of(rule.zone)
+    zone = zone_named(rule.zone)
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
         raise UsageError(
@@ -187,7 +183,7 @@ def _by_rule(
     Args:
         joined: videos whose folder becomes their camera, and of which nothing else is told.
     """
-    zone = zone_of(rule.zone)
+    zone = zone_named(rule.zone)
     changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
@@ -232,7 +228,7 @@ def _by_rule(
     )
 
 
-def _late_seconds(path: Path, zone: ZoneInfo) -> float | None:
+def _late_seconds(path: Path, zone: tzinfo) -> float | None:
     """How much later the last picture of a folder was taken than its video shows it, where that matters.
 
     Below 0 where it was taken before the first, else more than `NEARLY_RIGHT_SECONDS`. None for the others,
@@ -297,17 +293,48 @@ def date_videos(
         return apply_rule(store, rule, videos, fresh=None, times=times)
     if videos is None:
         raise UsageError("name the videos whose start this is")
-    rule = RecordingRule(zone=zone)
-    unix = _typed_unix(start, zone_of(rule.zone)) if start else None
-    begun = (unix, rule.zone, BY_HAND) if unix is not None else ()
-    changed = None
+    return _begin(store, videos, start or "", zone)
+
+
+def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> RecordingReport:
+    """Say at which moment all of some videos began; '' makes it unknown.
+
+    Args:
+        zone: of `start`, and from now on of the videos; '' for that which each has, else that which the
+            library keeps, else that of this machine.
+
+    Raises:
+        UsageError: the start is no date with a time, or not one moment in the zones of the videos.
+    """
+    library_zone, changed = kept_zone(remembered(store)), None
+    begun: dict[float, str] = {}
     while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
         known = {row.name: row.recorded for row in store.recorded(videos)}
-        changes = {name: before.begun(*begun) for name, before in known.items()}
+        changes = {name: before.begun() for name, before in known.items()}
+        begun.clear()
+        for name, before in known.items() if start else ():
+            own = zone or before.time_zone or library_zone or local_zone()
+            unix = _typed_unix(start, zone_named(own))
+            changes[name] = before.begun(unix, own, BY_HAND)
+            begun.setdefault(unix, own)
+        if len(begun) > 1:
+            raise UsageError(
+                f"the clocks of these videos are of several zones ({', '.join(sorted(begun.values()))}), in"
+                f" which {start!r} is not one moment; say of which it is with --timezone"
+            )
         changed = store.put_recorded(changes, known)
-    remark = f"{len(changes)} videos begin at the same moment; --first-at keeps their distances"
-    together = unix is not None and len(changes) > 1
-    return RecordingReport(rule, changed=changed, remark=remark if together else "")
+    rule = RecordingRule(zone=zone or library_zone or "UTC")
+    return RecordingReport(rule, changed=changed, remark=_begun_remark(list(changes), begun))
+
+
+def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
+    """When videos begin that were told it, '' where it is unknown now."""
+    for unix, zone in begun.items():
+        shown = shown_time(unix, zone)
+        if len(names) == 1:
+            return f"{names[0]} begins at {shown}"
+        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their distances"
+    return ""
 
 
 def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> RecordingReport:
@@ -337,7 +364,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     earliest = min(times, key=lambda name: times[name])
     before = next(now for row, now in known if row.name == earliest)
     rule = RecordingRule(zone=zone or before.time_zone or "")
-    by = _typed_unix(first, zone_of(rule.zone)) - times[earliest]
+    by = _typed_unix(first, zone_named(rule.zone)) - times[earliest]
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
         raise UsageError(f"from {first!r} on, there is no date so late as that of: {some(late)}")
     changes = {
@@ -355,15 +382,17 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
 
 def shown_time(unix: float, zone: str) -> str:
     """Local time and zone, for people."""
-    moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_of(zone))
+    moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone))
     return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
 
 
-def _typed_unix(text: str, zone: ZoneInfo) -> float:
+def _typed_unix(text: str, zone: tzinfo) -> float:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = None if _is_date(text) else datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}") from None
+        moment = None
+    if moment is None:
+        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}")
     unix = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     if not has_date(unix):
         raise UsageError(f"a start lies in the years 2 to 9997, got {text!r}")
@@ -371,10 +400,19 @@ def _typed_unix(text: str, zone: ZoneInfo) -> float:
     if moment.tzinfo is None and abs(shown - moment) > timedelta(minutes=1):
         meant = moment.replace(tzinfo=zone).isoformat(sep=" ")
         raise UsageError(
-            f"{text!r} is a time that {zone.key} left out: clocks were put forward over it. Of a camera whose"
+            f"{text!r} is a time that {zone} left out: clocks were put forward over it. Of a camera whose"
             f" clock was not, write how far that is from UTC: {meant!r}"
         )
     return unix
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is a date alone, which Python reads as its midnight."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(path: str, rule: RecordingRule) -> Told:
@@ -405,9 +443,7 @@ def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool
     return replace(before, camera=folder, camera_from=""), told, fits
 
 
-def _dated(
-    uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: ZoneInfo
-) -> tuple[Recorded, bool]:
+def _dated(uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: tzinfo) -> tuple[Recorded, bool]:
     """When one video was recorded by a rule of times, and whether what tells it could be asked.
 
     Where its file cannot be read, the moment is that which was known, on a clock of the rule's zone. Where it

@@ -108,8 +108,9 @@ def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
     Corners between pixels, as answers have them, go to the nearest pixel.
 
     Raises:
-        BadBox: not four numbers, empty, or not inside the picture.
+        BadBox: not four numbers, shares instead of pixels, empty, or not inside the picture.
     """
+    _refuse_shares(text, width, height)
     try:
         x1, y1, x2, y2 = (round(float(part)) for part in text.split(","))
     except (ValueError, OverflowError) as exc:  # OverflowError: infinite
@@ -120,3 +121,21 @@ def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
             f"it needs 0 <= x1 < x2 <= {width} and 0 <= y1 < y2 <= {height}"
         )
     return x1, y1, x2, y2
+
+
+def _refuse_shares(text: str, width: int, height: int) -> None:
+    """Raise where a box is of percentages or of numbers up to 1, with what it comes to in pixels."""
+    words = [part.strip() for part in text.split(",")]
+    percent = all(word.endswith("%") for word in words)
+    try:
+        shares = [float(word.removesuffix("%")) / (100 if percent else 1) for word in words]
+    except ValueError:
+        return
+    if len(shares) != 4 or not (percent or all(share <= 1 for share in shares)):
+        return
+    x1, y1, x2, y2 = shares
+    meant = ""
+    if 0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1:
+        pixels = (round(x1 * width), round(y1 * height), round(x2 * width), round(y2 * height))
+        meant = f", of which that would be {','.join(map(str, pixels))}"
+    raise BadBox(f"a box is x1,y1,x2,y2 in pixels of the {width}x{height} picture{meant}; got {text!r}")

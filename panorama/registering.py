@@ -20,9 +20,10 @@ from panorama.given_pictures import (
     first_only,
     images_in,
     listed,
+    margins_cut,
     passed_over,
     read_pictures,
-    wide_margins,
+    small_ones,
 )
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
@@ -62,8 +63,9 @@ class Given:
 
     @classmethod
     def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
-        """Pictures that are all examples, or all look-alikes."""
-        return cls((), pictures) if look_alike else cls(pictures, ())
+        """Pictures that are all examples, or all look-alikes, with what is to be said of them."""
+        told = small_ones(pictures)
+        return cls((), pictures, told) if look_alike else cls(pictures, (), told)
 
 
 def given(
@@ -84,16 +86,20 @@ def given(
         BadImage, BadBox: a picture cannot serve.
     """
     images, unlike = listed(images), listed(unlike)
-    pictures, rivals = read_pictures(images, trim=box is None), read_pictures(unlike)
+    as_it_is = box is not None or find  # what is cut out is told in its pixels
+    pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
         if find or len(pictures) != 1:
             raise UsageError(f"--box cuts one image and stands without --find; {len(pictures)} were given")
-        return Given([cut_box(pictures[0], box)], rivals, told)
+        part = cut_box(pictures[0], box)
+        return Given([part], rivals, told + margins_cut(rivals) + small_ones([part, *rivals]))
     if find:
         found = [find_region(picture, finder()) for picture in pictures]
-        return Given(found, rivals, told + cut_out(pictures, found))
-    return Given(pictures, rivals, told + wide_margins(pictures))
+        told += cut_out(pictures, found) + margins_cut(rivals)
+        return Given(found, rivals, told + small_ones([*found, *rivals]))
+    every = [*pictures, *rivals]
+    return Given(pictures, rivals, told + margins_cut(every) + small_ones(every))
 
 
 def given_album(folder: Path) -> dict[str, Given]:
@@ -105,8 +111,9 @@ def given_album(folder: Path) -> dict[str, Given]:
     album = {}
     for name, images, unlike in album_folders(folder):
         pictures, rivals = read_pictures(images), read_pictures(unlike)
-        told = first_only([*pictures, *rivals]) + passed_over_in_album(folder, name)
-        album[name] = Given(pictures, rivals, told + wide_margins(pictures))
+        every = [*pictures, *rivals]
+        told = first_only(every) + passed_over_in_album(folder, name)
+        album[name] = Given(pictures, rivals, told + margins_cut(every) + small_ones(every))
     return album
 
 
@@ -193,7 +200,7 @@ def video_picture(
 def held_segment(store: Store, file: Path) -> int | None:
     """The segment of a file that has not changed since it was indexed; None where there is none."""
     known = store.known_file(str(file.resolve()))
-    if known is None or (known.size, known.mtime_ns) != file_state(file):
+    if known is None or not known.has_state(file_state(file)):
         return None
     return known.segment
 

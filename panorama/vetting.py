@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.lines import composed, one_line, shell_word
+from panorama.lines import one_line, shell_word
 from panorama.query.decide import Calibration, cohort_level, normalise
-from panorama.store import Album, Exemplar
+from panorama.store import Album, Exemplar, check_name
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -62,7 +62,7 @@ def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]
     None on those of a category either: they are of different things.
     """
     categories = {entity.name for entity in library.entities() if entity.category}
-    examples = {name: library.exemplars(name) for name in names if composed(name).strip() not in categories}
+    examples = {name: library.exemplars(name) for name in names if check_name(name) not in categories}
     many = {name: known for name, known in examples.items() if len(known) > LEAST_ALIKE}
     if not many:
         return {}

@@ -27,6 +27,7 @@ from panorama.query.statements import (
     RenameEntity,
     SetCategory,
 )
+from panorama.store import check_name
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -62,7 +63,7 @@ def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str
 def _execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
     match statement:
         case CreateEntity(name, pictures, negatives, category):
-            if name in {e.name for e in library.entities()}:
+            if check_name(name) in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
             found, rivals = below(picture_root, pictures), below(picture_root, negatives)
             made = library.register(name, found, unlike=rivals, category=category or None)
@@ -131,15 +132,15 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
 
 
 def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
-    known = library.exemplars(name)
+    known, removed = library.exemplars(name), list[int]()
     for source in sources:
         hits = [e for e in known if source in (e.source, Path(e.source).name, str(e.exemplar_id))]
         if not hits:
             raise BadImage(
                 f"{name!r} has no exemplar {source!r}; it has {', '.join(e.source for e in known)}"
             )
-        for exemplar in hits:
-            library.remove_exemplar(exemplar.exemplar_id)
+        removed += [exemplar.exemplar_id for exemplar in hits]
+    library.remove_exemplars(removed)
 
 
 def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
@@ -148,7 +149,7 @@ def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
 
 
 def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
-    table = pa.table({"action": [action], "entity": [entity]})
+    table = pa.table({"action": [action], "entity": [entity and check_name(entity)]})  # as it is kept
     return Result(table, ["VARCHAR", "VARCHAR"], warnings=warnings)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import cv2
@@ -213,6 +215,18 @@ def write_taken(
     shown = image.new("RGB", (64, 48), "red") if picture is None else image.fromarray(picture)
     shown.save(path, exif=says)
     return path
+
+
+def heic(pixels: NDArray[Any], orientation: int = 1, taken: str | None = None) -> bytes:
+    """As a phone writes it: the turn is told to the decoder, and EXIF repeats it."""
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    says, file = image.Exif(), io.BytesIO()
+    says[0x0112] = orientation
+    if taken:
+        says.get_ifd(0x8769)[0x9003] = taken
+    image.fromarray(pixels).save(file, "HEIF", quality=95, exif=says.tobytes())
+    return file.getvalue()
 
 
 def write_picture_folder(folder: Path, frames: int = 12, digits: int = 0) -> Clip:

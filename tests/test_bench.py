@@ -72,6 +72,17 @@ def rows(out: str, title: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells[2:]}
 
 
+def test_of_each_picture_there_are_two_views_degraded_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    views = importlib.import_module("degraded").degraded_pairs(
+        [thing_picture("red"), thing_picture("blue")], 32
+    )
+    first, other, first_again, other_again = (view.reshape(-1, 3).mean(axis=0) for view in views)
+    assert first[0] > first[2] and first_again[0] > first_again[2]
+    assert other[0] < other[2] and other_again[0] < other_again[2]
+    assert (views[0] != views[2]).any()
+
+
 def test_index_speed_takes_every_group_through_both_sides(bench, small, tmp_path) -> None:
     words = [small, "--work", tmp_path, "--rounds", 1, "--minutes", 0.1, "--files", "--options", COLOR]
     out = bench("index_speed", *words, "--only", "long", "moving")

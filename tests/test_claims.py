@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from panorama.errors import LibraryWriteError
 from panorama.store import claims
 from panorama.store.claims import PATIENCE_SECONDS, Claims
+from panorama.store.locks import FileLock, is_held, remove_dead
 
 HOLDER = (
     "import sys, time; from pathlib import Path; from panorama.store.claims import Claims\n"
@@ -40,6 +42,28 @@ def test_the_claim_of_a_process_dies_with_it(tmp_path: Path) -> None:
             child.kill()
             child.wait()
         assert ours.take("work")
+
+
+def test_a_sweep_leaves_the_lock_of_who_came_after_the_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It deleted the file of a claim that had just been taken anew, which a third process then took, too."""
+    path, opening = tmp_path / "work.lock", os.open
+    before, after = FileLock.take(path), list[FileLock]()
+
+    def slow(*given: Any, **more: Any) -> int:
+        descriptor = opening(*given, **more)
+        if not after:
+            monkeypatch.undo()
+            before.release()
+            after.append(FileLock.take(path))
+        return descriptor
+
+    monkeypatch.setattr("panorama.store.locks.os.open", slow)
+    assert not remove_dead(path)
+    assert is_held(path) and FileLock.take_if_free(path) is None
+    after[0].release(keep_file=True)
+    assert remove_dead(path) and not path.exists()
 
 
 class Clock:

@@ -255,7 +255,7 @@ def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, mon
     write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
     monkeypatch.setattr("panorama.cli.tuning.tune", lambda *_, **__: pytest.fail("tried for minutes first"))
-    monkeypatch.setattr("panorama.store.store._can_write", lambda root: False)
+    monkeypatch.setattr("panorama.store.opening._can_write", lambda root: False)
     told = run("tune", "a.mp4")
     assert told.status == 1 and "LibraryWriteError" in told.err and "open for reading only" in told.err
 

@@ -127,12 +127,11 @@ def test_a_depth_indexes_no_video_again(
     film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)], frames=40)
     with panorama.open(tmp_path / "library") as library:
         library.index(film, settings=IngestSettings(samples_per_second=10))
-        settings = library.snapshot().settings
-        remember(settings, library.put_setting, Profile(IngestSettings(samples_per_second=2)))
+        remember(library, Profile(IngestSettings(samples_per_second=2)))
         # The profile of now is another than the one that the film was indexed with.
-        remember(library.snapshot().settings, library.put_setting, Profile(IngestSettings(3.0)))
+        remember(library, Profile(IngestSettings(3.0)))
         library.index(film, redo=True)
-        remember(library.snapshot().settings, library.put_setting, Profile(IngestSettings(4.0)))
+        remember(library, Profile(IngestSettings(4.0)))
         assert [f.status for f in library.index(film, depth=3).files] == ["skipped"]
         assert [f.status for f in library.index(film, depth=1, redo=True).files] == ["indexed"]
         crops = library.snapshot().crops().total

@@ -258,6 +258,49 @@ def test_videos_in_a_folder_that_was_closed_are_not_told_as_gone(shared):
 
 
 @needs_root
+def test_a_path_in_a_folder_that_may_not_be_entered_is_told_as_such_and_stops_nothing_else(shared):
+    closed = shared / "v" / "closed"
+    closed.mkdir()
+    shutil.move(shared / "v" / "0.mp4", closed / "0.mp4")
+    shutil.copy(shared / "red.png", closed / "red.png")
+    library = shared / "panorama-library"
+    library.mkdir()
+    os.chown(library, 65534, 65534)
+    mine = shared / "mine"
+    mine.mkdir()
+    os.chown(mine, 65534, 65534)
+    others = ("v/1.mp4", "--model", "color-bands")
+    assert as_nobody(shared, "index", "v/closed", *others)[0] == 0
+    begun = as_nobody(shared, "clock", "0.mp4", "--at", "2026-03-01 10:00", "--timezone", "UTC")
+    assert begun[0] == 0, begun
+    closed.chmod(0o700)
+    denied = "cannot be read: Permission denied"
+    for given in ("v/closed/0.mp4", "v/closed/*.mp4"):
+        status, out, err = as_nobody(shared, "index", "--json", given, *others)
+        assert status == 3 and f"{given} {denied}" in err, err
+        assert [json.loads(line)["status"] for line in out.splitlines()] == ["failed", "skipped"]
+    status, _, err = as_nobody(shared, "clock", "--time-from", "metadata", "--timezone", "UTC")
+    assert status == 0 and "defect" not in err, err
+    assert "2026-03-01 10:00:00" in as_nobody(shared, "clock")[1]
+    picture, video = "v/closed/red.png", "v/closed/0.mp4"
+    alike = f"SELECT tracks ORDER BY similarity('{picture}') DESC LIMIT 1"
+    for words, told in (
+        (("query", alike), f"BadImage: {picture} {denied}"),
+        (("query", "SELECT tracks LIMIT 1", "--clips", "v/closed/x"), "LibraryWriteError: v/closed/x cannot"),
+        (("register", "x", "--video", video, "--at", "0", "--box", "1,1,9,9"), f"{video} {denied}"),
+        (("tune", video), f"{video} {denied}"),
+        (("tune", "v/closed"), f"v/closed {denied}"),
+        (("index", "v", "--model", "v/closed/net"), f"ModelError: the model v/closed/net {denied}"),
+        (("train", "--videos", video, "--out", "mine/net"), f"failed: {video} {denied}"),
+        (("train", "--folders", ".", "--out", "v/closed/net"), "ClosedPath: v/closed/net/"),
+        (("train", "--folders", "v/closed", "--out", "mine/net"), "ClosedPath: v/closed cannot"),
+        (("demo", video, "--folder", "mine"), f"{video} {denied}"),
+    ):
+        status, out, err = as_nobody(shared, *words)
+        assert status in (1, 2) and told in out + err and "defect" not in err, (words, out, err)
+
+
+@needs_root
 def test_missing_rights_are_told_in_one_message(shared):
     hidden = shared / "v" / "hidden"
     hidden.mkdir(mode=0o700)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from conftest import Ran
 from fakes import thing_picture, write_picture
 
-from panorama.forgetting import SHOWN_TRACKS, Seen
+from panorama.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.opening import open_library
 
 
@@ -72,6 +73,17 @@ def test_the_statement_and_the_library_say_it_too(run, asked, doubtful) -> None:
         seen = library.forget("red", with_sightings=True)
         assert seen is not None and len(seen.accepted) > 0
         assert library.forget("blue") is None
+
+
+def test_tracks_of_a_video_and_its_copy_count_once(run, asked, doubtful) -> None:
+    """Each was counted as often as its video has copies, and named so often."""
+    shutil.copytree(asked / "v", asked / "copies")
+    run("index", "copies", "--model", "color-bands", "--fps", "10")
+    with open_library(asked / "panorama-library") as library:
+        sure = library.query("SELECT track_id FROM sightings WHERE entity = 'red'").fetchall()
+        found = seen_of(library, "red").accepted.tolist()
+        assert 2 * len(found) == len(sure) > 0 and set(found) == {track for (track,) in sure}
+        assert seen_of(library, "Erika's car").uncertain.tolist() == doubtful
 
 
 def test_of_many_tracks_the_likeliest_are_named() -> None:

@@ -126,7 +126,7 @@ CHANGES: list[Callable[[Store], object]] = [
     lambda store: store.remove_videos(["2.mp4"]),
     lambda store: store.compact(),
     lambda store: store.add_exemplars("dog", [exemplar()]),
-    lambda store: store.remove_exemplar(1),
+    lambda store: store.remove_exemplars([1]),
 ]
 
 

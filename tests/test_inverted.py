@@ -49,6 +49,23 @@ def recall(found: list, truth: list) -> float:
     return float(np.concatenate(held).mean())
 
 
+def test_a_file_that_is_erased_while_it_is_added_to_is_made_anew(tmp_path, monkeypatch):
+    """FORGET in another process deleted it between two looks, and `index` ended in an error of FAISS."""
+    crop_ids, vectors = pack_ids(1, np.arange(6000)), clustered(6000)
+    VectorIndex(table_of(crop_ids[:5000], vectors[:5000], tmp_path), flat_rows=100, build=True)
+    load = inverted.InvertedFile.load
+
+    def erased(table):
+        found = load(table)
+        for path in tmp_path.iterdir():
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(inverted.InvertedFile, "load", staticmethod(erased))
+    index = VectorIndex(table_of(crop_ids, vectors, tmp_path), flat_rows=100, build=True)
+    assert len(index._ivf._missing) == 0 and len(index._ivf._known) == 6000
+
+
 def test_the_inverted_file_finds_what_comparing_every_row_finds(large):
     table, index = large
     assert index.kind == "IndexIVFScalarQuantizer" and VectorIndex(table).kind == "exact"

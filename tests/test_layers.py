@@ -26,10 +26,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "exif": frozenset(),
     "picture_size": frozenset({"exif"}),
     "heif": frozenset({"errors", "lines", "picture_size"}),
-    "pixels": frozenset({"errors", "exif", "picture_size", "heif"}),
+    "levels": frozenset({"errors"}),
+    "pixels": frozenset({"errors", "exif", "picture_size", "heif", "levels"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset({"errors", "lines", "exif", "picture_size", "frames", "regions"}),
+    "video": frozenset(
+        {"errors", "lines", "exif", "picture_size", "heif", "levels", "pixels", "frames", "regions"}
+    ),
     "models": frozenset({"errors", "json_text", "content", "pixels", "frames", "regions"}),
     "store": frozenset({"errors", "lines", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.

@@ -306,8 +306,13 @@ def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, t
 def test_a_closed_library_answers_nothing_of_what_it_offers(library):
     """It answered some calls as if nothing had been, and opened its files again for it."""
     zones, answers = library.zones, library.query_each(["SELECT video FROM videos"])
-    numbers, lists = ("exemplar_id", "crop_id", "exit", "seconds"), ("crop_ids", "queries")
-    given = {"result": library.query("SELECT 1"), **dict.fromkeys(numbers, 1), **dict.fromkeys(lists, ())}
+    numbers, lists = ("exemplar_id", "crop_id", "exit", "seconds"), ("crop_ids", "exemplar_ids", "queries")
+    given = {
+        "result": library.query("SELECT 1"),
+        **dict.fromkeys(numbers, 1),
+        **dict.fromkeys(lists, ()),
+        "change": dict,
+    }
     with library as opened:
         opened.close()
     library.close()

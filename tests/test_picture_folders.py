@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from clips import write_taken
@@ -13,14 +16,15 @@ from indexing_samples import index
 from numpy.typing import NDArray
 
 import panorama
+from panorama.crops import decode_picture
 from panorama.errors import VideoOpenError
 from panorama.indexing.outcomes import UNCHANGED
 from panorama.indexing.settings import IngestSettings
 from panorama.listed_videos import meant
-from panorama.picture_size import upright_size
+from panorama.picture_size import is_plain, upright_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
-from panorama.video.pictures import read_bgr
+from panorama.video.pictures import read_unscaled
 
 NORTH = ["north", "IMG_0004.mp4"]
 """What is found where the folder of a camera itself is named."""
@@ -84,7 +88,7 @@ def test_pictures_of_more_pixels_than_are_read_are_not_decoded(
     """Two files of 190 kB took 1.7 GB; only pictures that are registered were refused."""
     folder = trap(tmp_path / "trap", 2)
     assert open_video(folder).info.width > 0
-    monkeypatch.setattr("panorama.video.pictures.MOST_PIXELS", 1000)
+    monkeypatch.setattr("panorama.pixels.MOST_PIXELS", 1000)
     with pytest.raises(VideoOpenError, match="none of its 2 pictures can be read"):
         open_video(folder)
 
@@ -289,7 +293,7 @@ def test_the_head_of_a_picture_tells_the_size_that_it_is_read_in(
     if path.suffix not in (".bmp", ".ppm") and orientation > 1:
         more["exif"] = says
     image.fromarray(marked(50, 30)).save(path, **more)
-    read = read_bgr(path)
+    read = read_unscaled(path)
     assert read is not None and upright_size(path) == (read.shape[1], read.shape[0])
     data = path.read_bytes()
     for length in {*range(64), *range(64, len(data), 37)}:
@@ -302,7 +306,117 @@ def test_a_size_behind_much_of_a_file_is_found(tmp_path: Path) -> None:
     path = write_picture(tmp_path / "a.jpg", marked(50, 30))
     data = path.read_bytes()
     path.write_bytes(data[:2] + (b"\xff\xe2\xff\xff" + bytes(65533)) * 3 + data[2:])
-    assert upright_size(path) == (50, 30) and read_bgr(path) is not None
+    assert upright_size(path) == (50, 30) and read_unscaled(path) is not None
+
+
+def deep(folder: Path, name: str, picture: NDArray[Any]) -> Path:
+    """A picture of any depth, blue first, as OpenCV writes it."""
+    folder.mkdir(exist_ok=True)
+    assert cv2.imwrite(str(folder / name), picture)
+    return folder / name
+
+
+def heat(left: int | None) -> NDArray[np.uint16]:
+    """What a heat camera measures, in tenths of a degree above nothing: a wall, and something warmer."""
+    wall = np.tile(np.linspace(7000, 7400, 80).astype(np.uint16), (60, 1))
+    if left is not None:
+        wall[20:40, left : left + 20] = 8200
+    return wall
+
+
+def test_a_folder_of_heat_pictures_has_one_black_and_one_white(tmp_path: Path) -> None:
+    """Only the upper 8 of 16 bits were kept: a frame had the greys 27 to 32, and nothing was found in it."""
+    for number, left in enumerate([None, 10, 30, 50, None]):
+        deep(tmp_path / "trap", f"IMG_{number}.tiff", heat(left))
+    with open_video(tmp_path / "trap") as reader:
+        frames = [frame.rgb() for frame in reader.frames()]
+    expected = np.rint((heat(None).astype(np.float64) - 7000) * 255 / 1200).astype(np.uint8)
+    for frame in (frames[0], frames[4]):  # no brighter where nothing warm is beside the wall
+        assert np.array_equal(frame, np.dstack([expected] * 3))
+    assert frames[1][30, 15].tolist() == [255, 255, 255]
+    with open_video(tmp_path / "trap") as reader:
+        (later,) = list(reader.frames(start=2))[:1]
+        assert np.array_equal(later.rgb(), frames[2])
+
+
+@pytest.mark.parametrize("bits", [10, 12, 16])
+def test_a_deep_or_transparent_picture_is_the_same_in_a_folder_and_as_an_example(
+    bits: int, tmp_path: Path
+) -> None:
+    """A frame of 12 bits was almost black, one with transparency showed what lies hidden under it."""
+    top = (1 << bits) - 1
+    coloured = np.full((60, 80, 3), top // 2, np.uint16)
+    coloured[20:40, 30:50] = (top // 8, top // 8, top)
+    hidden = np.dstack([(coloured // (top // 255)).astype(np.uint8), np.full((60, 80), 255, np.uint8)])
+    hidden[:10, :, 3] = 0
+    for name, picture in (("deep", coloured), ("hidden", hidden)):
+        path = deep(tmp_path / name, "IMG_1.png", picture)
+        with open_video(tmp_path / name) as reader:
+            (frame,) = [frame.rgb() for frame in reader.frames()]
+        assert np.array_equal(frame, decode_picture(path.read_bytes()))
+        assert frame[30, 40].tolist() == pytest.approx([255, 31, 31], abs=1)
+    assert frame[5, 5].tolist() == [128, 128, 128]
+
+
+def test_pictures_of_a_kind_have_the_levels_of_their_kind(tmp_path: Path) -> None:
+    """Cameras leave a heat picture beside each photograph."""
+    photograph = cv2.imread(str(write_picture(tmp_path / "trap" / "IMG_0.jpg", marked(80, 60))))
+    for number in range(1, 4):
+        write_picture(tmp_path / "trap" / f"IMG_{number}.jpg", marked(80, 60))
+    for number, left in enumerate([10, None]):
+        deep(tmp_path / "trap", f"IMG_{4 + number}.tiff", heat(left))
+    with open_video(tmp_path / "trap") as reader:
+        frames = [frame.rgb() for frame in reader.frames()]
+    assert np.array_equal(frames[0][:, :, ::-1], photograph)
+    assert (frames[5].min(), frames[5].max()) == (0, 85)
+
+
+PLAIN = [("a.jpg", np.uint8, 3), ("a.png", np.uint8, 3), ("a.png", np.uint8, 1), ("a.tiff", np.uint8, 3)]
+OTHER = [
+    *[("a.png", np.uint16, 3), ("a.png", np.uint16, 1), ("a.tiff", np.uint16, 1), ("a.tiff", np.uint16, 3)],
+    *[("a.ppm", np.uint16, 3), ("a.png", np.uint8, 4), ("a.webp", np.uint8, 4), ("a.tiff", np.float32, 1)],
+]
+
+
+@pytest.mark.parametrize(("kind", "plain"), [(k, True) for k in PLAIN] + [(k, False) for k in OTHER])
+def test_the_head_of_a_picture_tells_whether_it_is_plain(
+    kind: tuple[str, type, int], plain: bool, tmp_path: Path
+) -> None:
+    name, numbers, channels = kind
+    picture = np.zeros((300, 200, channels), numbers).squeeze()
+    picture[20:40] = 200  # half transparent, where there are four
+    path = deep(tmp_path / "trap", name, picture)
+    assert is_plain(path) is plain
+    data = path.read_bytes()
+    for length in range(0, 64):
+        path.write_bytes(data[:length])
+        assert is_plain(path) in (True, plain)
+
+
+def test_a_folder_that_is_read_otherwise_since_is_indexed_anew_and_keeps_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, library = tmp_path / "trap", tmp_path / "library"
+    for number, left in enumerate([10, 50, 10, 50]):
+        deep(folder, f"IMG_{number}.tiff", heat(left))
+    with monkeypatch.context() as before:
+        before.setattr("panorama.video.find._read_by", lambda folder, names: b"")
+        before.setattr("panorama.video.pictures.unscaled_pixels", cut_to_eight)
+        index(library, [folder, trap(tmp_path / "plain", 4)])
+    with panorama.open(library) as opened:
+        opened.date(["trap"], start="2026-03-01 10:00", zone="Europe/Berlin")
+    files = index(library, [folder, tmp_path / "plain"])
+    assert [(f.status, f.note) for f in files][1] == ("skipped", "unchanged since it was indexed")
+    assert files[0].status == "indexed"
+    assert [f.status for f in index(library, [folder])] == ["skipped"]
+    with panorama.open(library) as opened:
+        times = opened.query("SELECT start_clock FROM videos ORDER BY video").fetchall()
+    assert times == [(None,), (datetime(2026, 3, 1, 10),)]
+
+
+def cut_to_eight(data: bytes) -> NDArray[Any]:
+    """A picture as folders were read: the upper 8 bits of 16."""
+    return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
 
 
 def test_a_folder_whose_pictures_have_no_names_is_of_an_earlier_version(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import struct
+from datetime import datetime
 
 import cv2
 import numpy as np
 import pytest
 
 from panorama.errors import BadImage
+from panorama.exif import exif_of, exif_orientation, taken_at
 from panorama.picture_size import MOST_PIXELS, told_size
 from panorama.pixels import read_pixels
 
@@ -46,6 +48,21 @@ def test_a_header_of_every_make_tells_the_size() -> None:
         assert told_size(data) == (30, 20)
     pytest.importorskip("pillow_heif").register_heif_opener()
     assert told_size(saved("HEIF")) in ((30, 20), (64, 64))  # as it is coded, or as it is shown
+
+
+def test_bytes_that_fill_up_a_jpeg_hide_neither_its_size_nor_its_exif() -> None:
+    """T.81 allows them before every marker: a picture with some was shown upright, and had no time."""
+    image, file = pytest.importorskip("PIL.Image").fromarray(PICTURE), io.BytesIO()
+    says = pytest.importorskip("PIL.Image").Exif()
+    says[0x0112] = 6
+    says.get_ifd(0x8769)[0x9003] = "2026:03:01 10:00:00"
+    image.save(file, "JPEG", exif=says)
+    data = file.getvalue()
+    filled = data.replace(b"\xff\xe1", b"\xff\xff\xff\xe1").replace(b"\xff\xc0", b"\xff\xff\xc0")
+    assert len(filled) == len(data) + 3
+    assert told_size(filled) == told_size(data) == (30, 20)
+    assert exif_orientation(exif_of(filled)) == exif_orientation(exif_of(data)) == 6
+    assert taken_at(filled) == taken_at(data) == datetime(2026, 3, 1, 10)
 
 
 def test_what_tells_no_size_is_left_to_who_reads_it() -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from clips import heic
 from fakes import thing_picture, write_picture
 
 import panorama
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.training.sources import read_picture
-from panorama.pixels import file_orientation, given_pixels, moves, read_pixels, turned
+from panorama.pixels import file_orientation, given_pixels, laid_flat, moves, read_pixels, turned
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.integers(0, 255, (20, 30, 3)).astype(np.uint8)
@@ -108,16 +109,6 @@ def test_avif_is_turned_as_its_file_says(orientation: int, channels: int) -> Non
     assert shown.shape == upright.shape and np.abs(shown.astype(int) - upright).mean() < 6
 
 
-def heic(pixels: np.ndarray, orientation: int = 1) -> bytes:
-    """As a phone writes it: the turn is told to the decoder, and EXIF repeats it."""
-    image = pytest.importorskip("PIL.Image")
-    pytest.importorskip("pillow_heif").register_heif_opener()
-    says, file = image.Exif(), io.BytesIO()
-    says[0x0112] = orientation
-    image.fromarray(pixels).save(file, "HEIF", quality=95, exif=says.tobytes())
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("channels", [3, 4])
 def test_heic_is_read_upright(orientation: int, channels: int) -> None:
@@ -156,7 +147,7 @@ def test_transparency_is_turned_with_the_picture() -> None:
     alpha = np.zeros((20, 30, 1), np.uint8)
     alpha[:10] = 255
     data = png(np.concatenate([WIDE, alpha], axis=2), exif(6))
-    shown = decode_picture(data, trim=True)
+    shown = laid_flat(read_pixels(data, "a.png"), trim=True)
     np.testing.assert_array_equal(shown, np.rot90(WIDE[:10], -1))
 
 

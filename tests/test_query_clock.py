@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
+import sqlglot
 from query_samples import (
     CLOCKS,
     FPS,
@@ -22,6 +24,7 @@ from query_samples import (
 )
 
 from panorama.errors import QueryError
+from panorama.query.clock import clock_test
 from panorama.query.engine import Engine
 
 CLOCK = timedelta(seconds=1 / FPS)
@@ -58,6 +61,14 @@ TESTS: list[tuple[str, Callable[[datetime], bool]]] = [
      lambda t: day_time(t) >= at(23, 59, 59) or day_time(t) <= at(0, 0, 1)),
     ("NOT time BETWEEN '23:59:59' AND '00:00:01'", lambda t: at(0, 0, 1) < day_time(t) < at(23, 59, 59)),
     ("time BETWEEN '10:00' AND '24:00'", lambda t: day_time(t) >= at(10)),
+    ("time BETWEEN '24:00' AND '06:00'", lambda t: day_time(t) <= at(6)),
+    ("NOT time BETWEEN '24:00' AND '06:00'", lambda t: day_time(t) > at(6)),
+    ("time BETWEEN '24:00' AND '24:00'", lambda t: day_time(t) == at(0)),
+    ("time >= '24:00'", lambda t: False),
+    ("'24:00' < time", lambda t: False),
+    ("NOT time >= '24:00'", lambda t: True),
+    ("time < '24:00'", lambda t: True),
+    ("time < '00:00'", lambda t: False),
     ("(time < '10:00' OR time > '23:00')", lambda t: day_time(t) < at(10) or day_time(t) > at(23)),
     ("time > '10:00' AND time > '2026-03-02'",
      lambda t: day_time(t) > at(10) and t.date() > dt.date(2026, 3, 2)),
@@ -136,6 +147,13 @@ def test_moments_are_those_that_run_at_such_a_time(
                 expected.add((row["video"], row["entity"], row["start_time"]))
     found = engine.query(f"SELECT moments WHERE entity IN ('red-van', 'blue-van') AND {condition}")
     assert {(row["video"], row["entity"], row["start_time"]) for row in found} == expected
+
+
+def test_no_interval_lies_before_the_beginning_of_a_day() -> None:
+    """`time < '00:00'` matched what ran over midnight."""
+    test = clock_test(sqlglot.parse_one("time < '00:00'", read="duckdb"), is_interval=True)
+    over = test.overlap_sql("TIMESTAMP '2026-03-01 23:59'", "TIMESTAMP '2026-03-02 00:01'")
+    assert duckdb.sql(f"SELECT {over}").fetchall() == [(False,)]
 
 
 def test_an_interval_of_several_days_has_every_time_of_day_in_it(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,3 +203,62 @@ def test_folders_asked_for_go_before_a_camera_in_the_pattern_of_times(
     assert [row[0] for row in clocks(run).values()] == ["door", "yard"]
     run("index", "rec", "--time-from", pattern, "--camera-from", "folder")
     assert set(clocks(run).values()) == {("site", "10:15", "UTC", "*_%Y%m%d-%H%M%S")}
+
+
+def test_a_start_by_hand_is_on_the_clock_of_the_video_else_of_the_library(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was on that of the machine, without a word: hours away from the other times of the library."""
+    for k, name in enumerate(("a_20260301-0900", "b", "c")):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    monkeypatch.setenv("TZ", "America/New_York")
+    run("index", "v", "--model", "color-bands")
+    told = run("clock", "b.mp4", "--at", "2026-03-01 10:00")
+    assert told.err.startswith("b.mp4 begins at 2026-03-01 10:00:00 America/New_York\n"), "none was kept"
+    run("clock", "--time-from", "name", "--timezone", "Asia/Tokyo")
+    told = run("clock", "c.mp4", "--at", "2026-03-01 10:00")
+    assert told.err == "c.mp4 begins at 2026-03-01 10:00:00 Asia/Tokyo\n1 video changed\n"
+    run("clock", "b.mp4", "--at", "2026-03-01 11:00")
+    assert [row[1:3] for row in clocks(run).values()] == [
+        ("09:00", "Asia/Tokyo"),
+        ("11:00", "America/New_York"),
+        ("10:00", "Asia/Tokyo"),
+    ]
+    before = clocks(run)
+    for words, status, said in (
+        (("b.mp4", "c.mp4", "--at", "2026-03-01 10:00"), 2, "(America/New_York, Asia/Tokyo)"),
+        (("b.mp4", "--at", "2026-03-01"), 2, "a start is a date with a time"),
+        (("b.mp4", "--at", "20260301"), 2, "a start is a date with a time"),
+        (("b.mp4", "--first-at", "2026-03-01"), 2, "a start is a date with a time"),
+    ):
+        refused = run("clock", *words)
+        assert (refused.status, said in refused.err) == (status, True), refused.err
+    assert clocks(run) == before
+    told = run("clock", "b.mp4", "c.mp4", "--at", "2026-03-01 10:00+00:00")
+    assert "2 videos begin at the same moment, 2026-03-01 05:00:00 America/New_York" in told.err
+    assert [row[1] for row in clocks(run).values()] == ["09:00", "05:00", "19:00"]
+
+
+def test_without_data_of_zones_clocks_run_in_utc(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In small containers and on Windows nothing could be indexed with a time: there was no zone 'UTC'."""
+    made_at(tmp_path / "here.mp4", 12, "2026-03-01T09:15:00Z")
+    made_at(tmp_path / "berlin.mp4", 14, "2026-03-01T09:15:00Z")
+    run("index", "berlin.mp4", "--model", "color-bands", *METADATA)
+    before = zoneinfo.TZPATH
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    try:
+        zoneinfo.reset_tzpath(to=())
+        zoneinfo.ZoneInfo.clear_cache()
+        told = run("query", "SELECT video FROM videos")
+        assert told.status == 2
+        assert "no time zone 'Europe/Berlin'" in told.err and "pip install tzdata" in told.err
+        here = ("--library", "utc")
+        utc = ("--time-from", "metadata", "--timezone", "UTC")
+        told = run(*here, "index", "here.mp4", "--model", "color-bands", *utc).err
+        assert "1 video" in told
+        sql = "SELECT video FROM videos WHERE start_clock > '2026-03-01 09:00'"
+        assert run(*here, "query", sql, "--json").json == [{"video": "here.mp4"}]
+    finally:
+        zoneinfo.reset_tzpath(to=before)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
+from panorama.query.statements import AddExemplars, CreateEntity
+from panorama.vocabulary import execute
 
 
 @pytest.fixture
@@ -116,6 +119,29 @@ def test_pictures_outside_of_the_root_are_refused_also_behind_links(library, tmp
     assert counts(library) == []
     library.query(f"CREATE ENTITY 'x' FROM '{outside}'", picture_root=outside.parent)  # as the error advises
     assert [name for name, *_ in counts(library)] == ["x"]
+
+
+def test_pictures_are_removed_all_or_none_and_each_once(library):
+    """The first went although the second was none, and one that was named twice was an error."""
+    library.query("CREATE ENTITY 'x' FROM 'album/red.png', 'album/blue.png', 'album/green.png'")
+    number = library.exemplars("x")[0].exemplar_id
+    with pytest.raises(BadImage, match=r"no exemplar 'typo\.png'"):
+        library.query(f"ALTER ENTITY 'x' REMOVE '{number}', 'typo.png'")
+    assert counts(library) == [("x", 3, 0)]
+    library.query(f"ALTER ENTITY 'x' REMOVE '{number}', 'red.png', 'blue.png', 'blue.png'")
+    assert [Path(e.source).name for e in library.exemplars("x")] == ["green.png"]
+
+
+@pytest.mark.parametrize("typed", ["Zoë ", "Zoe\u0308", " Zoe\u0308  "])
+def test_a_name_is_known_however_it_is_typed(library, typed):
+    """CREATE ENTITY of such a name added pictures to the entity that was there."""
+    library.query("CREATE ENTITY 'Zoë' FROM 'album/red.png'")
+    with pytest.raises(EntityError, match="there is an entity"):
+        execute(library, CreateEntity(typed, ("album/blue.png",)), Path.cwd())
+    assert counts(library) == [("Zoë", 1, 0)]
+    made = execute(library, AddExemplars(typed, ("album/blue.png",)), Path.cwd())
+    assert made.fetchall() == [("added to", "Zoë")]
+    assert library.entity(typed).exemplars == 2
 
 
 def test_describe_tells_threshold_spread_and_the_nearest_other_entity(library):

@@ -192,6 +192,27 @@ def test_versions_rise_whatever_the_clock_says_and_do_not_come_again(store, monk
         assert store.snapshot().data_version == expected
 
 
+def test_settings_that_two_change_at_once_lose_nothing(store):
+    """What one process added to a list was gone where another one had read the list before."""
+    with Store.open(store.path) as other:
+
+        def both(name):
+            return lambda kept: {"list": [*kept.get("list", []), name]}
+
+        def late(kept):
+            if not kept:
+                other.change_settings(both("theirs"))  # between the first look and the change
+            return both("ours")(kept)
+
+        store.change_settings(late)
+        assert store.setting("list") == ["theirs", "ours"]
+        version = store.snapshot().settings_version
+        other.change_settings(lambda kept: {"list": kept["list"], "absent": None})
+        assert store.snapshot().settings_version == version  # nothing changed
+        store.change_settings(lambda kept: dict.fromkeys(kept))
+        assert other.snapshot().settings == {}
+
+
 def test_settings_cache_models_and_zones_are_kept(tmp_path):
     with Store.create(tmp_path / "x") as store:
         store.put_setting("slack", 0.5)

@@ -101,7 +101,7 @@ def test_who_registers_a_picture_with_the_other_sign_is_told_the_command_that_re
     (number,) = store.add_exemplars(name, [exemplar(b"one", negative=negative)])
     with pytest.raises(EntityError, match=command.format(number)):
         store.add_exemplars(name, [exemplar(b"two"), exemplar(b"one", negative=not negative)])
-    store.remove_exemplar(number)
+    store.remove_exemplars([number])
     store.add_exemplars(name, [exemplar(b"one", negative=not negative)])
 
 
@@ -161,11 +161,21 @@ def test_rename_keeps_pictures_and_refuses_a_taken_name(store):
 
 def test_removing_an_exemplar_removes_its_picture(store):
     one, two = store.add_exemplars("cat", [exemplar(b"one"), exemplar(b"two")])
-    store.remove_exemplar(one)
+    store.remove_exemplars([one])
     assert [e.exemplar_id for e in store.exemplars("cat")] == [two]
     assert [p.read_bytes() for p in (store.path / "album").rglob("*.jpg")] == [b"two"]
     with pytest.raises(EntityError, match=f"no exemplar {one}"):
-        store.remove_exemplar(one)
+        store.remove_exemplars([one])
+
+
+def test_exemplars_are_removed_all_or_none_and_each_once(store):
+    one, two, three = store.add_exemplars("cat", [exemplar(b"one"), exemplar(b"two"), exemplar(b"three")])
+    with pytest.raises(EntityError, match="no exemplar 999"):
+        store.remove_exemplars([one, 999])
+    assert [e.exemplar_id for e in store.exemplars("cat")] == [one, two, three]
+    store.remove_exemplars([one, two, one])
+    assert [e.exemplar_id for e in store.exemplars("cat")] == [three]
+    assert [p.read_bytes() for p in (store.path / "album").rglob("*.jpg")] == [b"three"]
 
 
 def test_vectors_of_a_new_model_are_added_to_old_exemplars(store):

@@ -20,7 +20,7 @@ from panorama.models.interrupts import CHECKPOINT
 from panorama.models.registry import load_embedder
 from panorama.models.training.__main__ import main, parse_data
 from panorama.models.training.bank import BankPlan, Basis, build_bank, read_shards, shard_rows
-from panorama.models.training.heldout import held_out_pictures, instance_pairs
+from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training, to_input
 from panorama.models.training.losses import LossWeights, identity, imitation, relation
 from panorama.models.training.optimise import orthogonal, rate_at
@@ -375,13 +375,6 @@ def test_the_plot_is_a_picture_and_a_cut_off_log_is_read_up_to_there(tmp_path: P
 
 def test_loss_weights_come_from_the_recipe() -> None:
     assert Settings.of({"loss": {"identify": 0.0}}).loss == LossWeights(identify=0.0)
-
-
-def test_instance_pairs_show_each_picture_twice() -> None:
-    views, whose = instance_pairs([solid(0), solid(1)], 32)
-    assert len(views) == 4
-    assert whose.tolist() == [0, 1, 0, 1]
-    assert (views[0] != views[2]).any()
 
 
 # ---- the whole way, for a user's own folders

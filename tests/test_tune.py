@@ -40,7 +40,7 @@ def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
 
 
 def keep(library: panorama.Library, profile: Profile | None) -> None:
-    remember(library.snapshot().settings, library.put_setting, profile)
+    remember(library, profile)
 
 
 def settings_hashes(library: panorama.Library) -> dict[str, str | None]:

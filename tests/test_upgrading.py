@@ -90,7 +90,7 @@ def test_after_an_upgrade_the_default_gives_way_to_the_profile_and_to_what_is_na
     library: panorama.Library, folder: Path, upgraded: None
 ) -> None:
     profile, asked = IngestSettings(samples_per_second=1.0), IngestSettings(samples_per_second=4.0)
-    remember(library.snapshot().settings, library.put_setting, Profile(profile))
+    remember(library, Profile(profile))
     library.index(folder)
     assert looks(library) == hashes(NAMED, ZOOMED, profile, profile)
     library.index(folder, settings=asked)

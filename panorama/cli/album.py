@@ -10,7 +10,7 @@ import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.entities import Entity
-from panorama.errors import UnknownEntity
+from panorama.errors import UnknownEntity, first_entity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted
@@ -181,6 +181,8 @@ def entities_command(ctx: click.Context, as_json: bool) -> None:
     shown = [e.category if as_json else "yes" if e.category else "" for e in known]
     rows = [[e.name, e.exemplars, e.negatives, kind] for e, kind in zip(known, shown, strict=True)]
     print_rows(["entity", "exemplars", "negatives", "category"], rows, as_json)
+    if not known:
+        say(first_entity())
 
 
 def _kind(exemplar: Exemplar) -> str:
@@ -202,8 +204,8 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
         if number not in known:
             choices = ", ".join(map(str, known)) or "none"
             raise click.UsageError(f"{name} has no exemplar {number}; it has {choices}")
-    for number in remove:
-        library.remove_exemplar(number)
+    library.remove_exemplars(remove)
+    for number in dict.fromkeys(remove):
         say(f"removed exemplar {number} of {name}")
     left = library.exemplars(name)
     rows = [[e.exemplar_id, _kind(e), f"{e.width}x{e.height}", e.source] for e in left]
@@ -216,8 +218,10 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
 @click.pass_context
 def rename_command(ctx: click.Context, name: str, new: str) -> None:
     """Give an entity another name."""
-    opened(ctx).rename(name, new)
-    say(f"{name.strip()} is now {new.strip()}")  # as they are kept
+    library = opened(ctx)
+    before = library.entity(name).name
+    library.rename(name, new)
+    say(f"{before} is now {library.entity(new).name}")  # as they are kept
 
 
 @click.command("drop")
@@ -226,9 +230,8 @@ def rename_command(ctx: click.Context, name: str, new: str) -> None:
 def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Unregister entities; the footage stays indexed."""
     library = opened(ctx)
-    for name in names:
-        library.entity(name)  # all or none: an unknown name is to drop nothing
-    for name in dict.fromkeys(names):
+    known = [library.entity(name).name for name in names]  # all or none: an unknown name is to drop nothing
+    for name in dict.fromkeys(known):
         library.drop(name)
         say(f"dropped {name}")
 

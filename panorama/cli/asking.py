@@ -20,7 +20,7 @@ from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted, one_line
-from panorama.page.document import MOST, check_page, write_page
+from panorama.page.document import MOST, check_page
 from panorama.picture_files import check_picture
 from panorama.query.relations import Limits
 from panorama.query.result import Result
@@ -263,7 +263,7 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
 
 def _page(library: Library, result: Result, out: Path, most: int, told: Sequence[str]) -> None:
     """Write a page; what was told before of its videos is not told twice."""
-    report = write_page(library, result, out, most=most)
+    report = library.page(result, out, most=most)
     for warning in report.warnings:
         if warning not in told:
             say(warning)

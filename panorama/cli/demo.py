@@ -24,6 +24,7 @@ from panorama.opening import open_library
 from panorama.recording import METADATA, RecordingRule
 from panorama.recurring import most_recurrent
 from panorama.sheet import write_sheet
+from panorama.video import is_gone
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers what it chose."""
@@ -80,7 +81,7 @@ def _sample(place: Path, where: Path) -> None:
 
 
 def _own_video(video: Path, place: Path) -> None:
-    if not video.exists():
+    if is_gone(video):
         raise VideoError(f"there is no file {video}; name a video, or none to see the sample archive")
     # A library of its own: what recurs in other videos is not what recurs in this one.
     home = hashlib.sha256(str(video.resolve()).encode()).hexdigest()[:8]

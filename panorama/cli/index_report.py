@@ -22,13 +22,14 @@ from panorama.indexing.outcomes import (
     IndexReport,
 )
 from panorama.lines import counted, shell_word
-from panorama.video import DEFAULT_RATE, IMAGE_SUFFIXES, VIDEO_SUFFIXES
+from panorama.video import COPY_SUFFIXES, DEFAULT_RATE, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = (
     "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg or"
     " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
 )
+COPIES = "a HEIC or AVIF beside another picture of its name is taken for the same picture, and passed over"
 NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
 BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
@@ -139,7 +140,9 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     if report.ignored:
         kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.ignored.items())
         say(f"ignored in folders: {kinds}")
-        if not IMAGE_SUFFIXES.isdisjoint(report.ignored):
+        if not COPY_SUFFIXES.isdisjoint(report.ignored):
+            say(f"  {COPIES}")
+        if report.pictures or report.beside:
             say(f"  {NUMBERED}")
             for what, folders in ((NAMED, report.pictures), (BESIDE, report.beside)):
                 if folders:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from panorama.errors import PanoramaError, QueryTimeout, names_told, unknown
+from panorama.errors import PanoramaError, QueryTimeout, paths_told, unknown
 from panorama.lines import one_line, shell_word
 
 INTERRUPTED = 130
@@ -158,7 +158,7 @@ def run(state: dict[str, Any]) -> int:
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         _interrupts_raise()
-        with names_told():
+        with paths_told():
             status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):

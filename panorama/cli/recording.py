@@ -8,7 +8,7 @@ import click
 
 from panorama.library import Library
 from panorama.naming import without_camera
-from panorama.recording import FOLDER, NONE, RecordingRule
+from panorama.recording import FOLDER, RecordingRule, kept_zone
 
 
 def recording_options(command: Any) -> Any:
@@ -19,7 +19,8 @@ def recording_options(command: Any) -> Any:
             "--timezone",
             "zone",
             default="",
-            help="Of the cameras' clocks: Europe/Berlin. Default: this machine's.",
+            help="Of the cameras' clocks: Europe/Berlin. Default: the one that the library keeps, else this "
+            "machine's; with a time by hand that of the videos before all.",
         ),
         click.option(
             "--time-from",
@@ -41,8 +42,7 @@ def recording_rule(
     if not (time_from or zone or camera_from):
         return None
     kept = library.recording
-    if not zone and kept.time_from != NONE:
-        zone = kept.zone
+    zone = zone or kept_zone(kept)
     time_from = time_from or kept.time_from
     if camera_from == FOLDER:
         time_from = without_camera(time_from)

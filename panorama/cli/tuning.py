@@ -53,7 +53,7 @@ def tune_command(
         raise click.UsageError("give PATHS to try settings on, or --reset")
     library = opened(ctx, may_be_new=not reset)
     if reset:
-        remember(library.snapshot().settings, library.put_setting, None)
+        remember(library, None)
         say("the profile is forgotten; new videos are indexed with the default")
         return
     if library.exists and not dry_run:
@@ -66,5 +66,5 @@ def tune_command(
             click.echo(line)
     if not dry_run:
         with open_library(library.path, create=True) as kept:
-            remember(kept.snapshot().settings, kept.put_setting, report.profile)
+            remember(kept, report.profile)
         say("kept: `panorama index` uses it for new videos; --redo is for those that are indexed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from panorama.threads import cores_here
 
 if TYPE_CHECKING:
     from panorama.indexing.stages import Indexer
+    from panorama.library import Library
 
 SETTING = "profile"
 """Where a library keeps its profile."""
@@ -122,15 +123,15 @@ def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
         )
 
 
-def remember(kept: Mapping[str, Any], put: Callable[[str, Any], None], profile: Profile | None) -> None:
-    """Keep a profile, None for the default; videos indexed with the one before keep their version.
+def remember(library: Library, profile: Profile | None) -> None:
+    """Keep a profile, None for the default; videos indexed with the one before keep their version."""
 
-    Args:
-        kept, put: the settings of the library, and what keeps one of them.
-    """
-    before = (kept.get(SETTING) or {}).get("settings")
-    put(PAST, _with(before, kept.get(PAST)) or None)
-    put(SETTING, None if profile is None else profile.as_dict())
+    def change(kept: Mapping[str, Any]) -> dict[str, Any]:
+        before = (kept.get(SETTING) or {}).get("settings")
+        past = _with(before, kept.get(PAST)) or None
+        return {PAST: past, SETTING: None if profile is None else profile.as_dict()}
+
+    library.change_settings(change)
 
 
 def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:
@@ -172,9 +173,8 @@ def prepare(
     if settings.keyframes_only:
         note_quick_look(store, indexer.settings_hash)
     if asked is not None and not asked.keyframes_only:
-        past = store.setting(PAST, [])
-        if (kept := _with(asdict(replace(asked, depth=None)), past)) != past:
-            store.put_setting(PAST, kept)
+        named = asdict(replace(asked, depth=None))
+        store.change_settings(lambda kept: {PAST: _with(named, kept.get(PAST))})
     former = [one for raw in store.setting(PAST, []) if (one := _settings(raw)) is not None]
     looks = _note_looks(store, proposer, [IngestSettings(), settings, *former])
     if asked is not None or redo:
@@ -194,11 +194,10 @@ def _note_looks(
     store: Store, proposer: Proposer, used: Sequence[IngestSettings]
 ) -> dict[str, IngestSettings]:
     """Keep what the hashes of settings stand for with this proposer and code; all that is known of hashes."""
-    kept = store.setting(LOOKS, {})
     now = {one.hash(one.of(proposer).hash): asdict(replace(one, depth=None)) for one in used}
-    if new := {look: raw for look, raw in now.items() if look not in kept}:
-        store.put_setting(LOOKS, kept := {**kept, **new})
-    return {look: one for look, raw in kept.items() if (one := _settings(raw)) is not None}
+    store.change_settings(lambda kept: {LOOKS: {**now, **kept.get(LOOKS, {})}})
+    looks = store.setting(LOOKS).items()
+    return {look: one for look, raw in looks if (one := _settings(raw)) is not None}
 
 
 def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:

@@ -76,7 +76,7 @@ def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
             check_name(own)
             size, mtime_ns = file_state(own)
             before = known.get(str(own))
-            if before is None or (before.size, before.mtime_ns) != (size, mtime_ns):
+            if before is None or not before.has_state((size, mtime_ns)):
                 yield _Other(video, str(own), size, mtime_ns)
 
 
@@ -98,7 +98,7 @@ def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile
             before, path, root = left.pop(uri), Path(uri), Path(roots[uri])
             with contextlib.suppress(VideoError):
                 size, mtime_ns = file_state(path)
-                if (before.size, before.mtime_ns) != (size, mtime_ns):
+                if not before.has_state((size, mtime_ns)):
                     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
                     made.append(_Other(FoundVideo(path, root, name), uri, size, mtime_ns))
                     sizes.add(size)

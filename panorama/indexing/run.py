@@ -310,7 +310,7 @@ class _Run:
         """Whether a file is the one that was indexed, and its rows are there."""
         # Of what was indexed before samples were taken, size and time have to do.
         same = known.content_sample in (None, sample)
-        return same and (known.size, known.mtime_ns) == state and known.content_hash not in self._lost
+        return same and known.has_state(state) and known.content_hash not in self._lost
 
     def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
         """The row of a file that holds something else, whose time holds where that is more of the same."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.models.base import Embedder, Image
+from panorama.models.base import Embedder, Image, Proposer
 from panorama.models.precision import Precision
 from panorama.models.weights import COHORT, WEIGHTS, ModelFolder
 
@@ -28,6 +28,7 @@ MOST_SIDE = 1024
 """Eight times that of the shipped model: of larger ones a batch of crops would fill any memory."""
 
 Made = TypeVar("Made")
+Net = TypeVar("Net", bound="Embedder | Proposer")
 
 
 class Late(Generic[Made]):
@@ -48,6 +49,39 @@ class Late(Generic[Made]):
     def is_made(self) -> bool:
         """Whether it was asked for already."""
         return self._made is not None
+
+
+class LateNet(Generic[Net]):
+    """What is asked of a network besides what it finds, where it is loaded on first use.
+
+    Attributes:
+        _late: loads it.
+    """
+
+    _late: Late[Net]
+
+    @property
+    def precision(self) -> Precision | None:
+        """What it runs in; loads it."""
+        return self._late().precision
+
+    @property
+    def device(self) -> object:
+        """Where it runs; loads it."""
+        return self._late().device
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the network is loaded."""
+        return self._late.is_made
+
+    def load(self) -> None:
+        """Load and check the network, unless that is done."""
+        self._late()
+
+    def rest_by(self, rest: Callable[[], None]) -> None:
+        """Call this while the network computes; loads it."""
+        self._late().rest_by(rest)
 
 
 def net_hash(folder: ModelFolder) -> str:
@@ -90,7 +124,7 @@ def cohort_of(folder: ModelFolder) -> NDArray[np.float32] | None:
     return np.asarray(folder.arrays(COHORT)["vectors"], np.float32)
 
 
-class LateEmbedder(Embedder):
+class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
     """PanoramaNet, loaded on first use; what its files say can be had before."""
 
     exits = EXITS
@@ -118,29 +152,6 @@ class LateEmbedder(Embedder):
         from panorama.models.embedder import PanoramaNet
 
         return PanoramaNet(self._model_folder)
-
-    @property
-    def precision(self) -> Precision:  # type: ignore[override]
-        """What it runs in; loads it."""
-        return self.net.precision
-
-    @property
-    def device(self) -> object:  # type: ignore[override]
-        """Where it runs; loads it."""
-        return self.net.device
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the network is loaded."""
-        return self._late.is_made
-
-    def load(self) -> None:
-        """Load and check the network, unless that is done."""
-        self._late()
-
-    def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this while the network computes; loads it."""
-        self._late().rest_by(rest)
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(exits, B, dim) float32."""

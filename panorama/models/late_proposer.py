@@ -6,14 +6,13 @@ What indexing asks first, whether a video is to be indexed at all, needs the mod
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
-from panorama.models.late import Late
-from panorama.models.precision import Precision
+from panorama.models.late import Late, LateNet
 from panorama.models.weights import ModelFolder
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
@@ -94,7 +93,7 @@ class ProposalSettings:
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-class LateProposer(Proposer):
+class LateProposer(LateNet["PanoramaProposer"], Proposer):  # type: ignore[override]
     """PanoramaProposer, loaded on first use; what its files say can be had before.
 
     Args:
@@ -110,7 +109,7 @@ class LateProposer(Proposer):
         whole: Late[PanoramaProposer] | None = None,
     ) -> None:
         self._folder = folder
-        self._whole = whole or Late(self._loaded)
+        self._late = whole or Late(self._loaded)
         self.folder = folder.path
         self.name = folder.name
         self.settings = settings or ProposalSettings.of(folder)
@@ -124,30 +123,7 @@ class LateProposer(Proposer):
     @property
     def net(self) -> PanoramaProposer:
         """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
-        return self._whole().at_side(self.settings.side, self.settings.zoom)
-
-    @property
-    def precision(self) -> Precision:  # type: ignore[override]
-        """What it runs in; loads it."""
-        return self._whole().precision
-
-    @property
-    def device(self) -> object:  # type: ignore[override]
-        """Where it runs; loads it."""
-        return self._whole().device
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the network is loaded, for whatever side."""
-        return self._whole.is_made
-
-    def load(self) -> None:
-        """Load and check the network, unless that is done."""
-        self._whole()
-
-    def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this while the network computes; loads it."""
-        self._whole().rest_by(rest)
+        return self._late().at_side(self.settings.side, self.settings.zoom)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
         """Regions of each picture in its own pixels; see PanoramaProposer."""
@@ -156,4 +132,4 @@ class LateProposer(Proposer):
     def at_side(self, side: int, zoom: int = 1) -> LateProposer:
         """The proposer with an input of that side; one network serves all sides."""
         other = self.settings.at_side(side, zoom)
-        return self if other == self.settings else LateProposer(self._folder, other, self._whole)
+        return self if other == self.settings else LateProposer(self._folder, other, self._late)

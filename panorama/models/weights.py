@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -132,9 +133,9 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
         ModelError: there is none of that name, or it is of another kind.
     """
     folder = content_dir("embeddings") / name
-    if not (folder / RECIPE).is_file():
+    if not _holds_recipe(folder):
         folder = Path(name)
-    if not (folder / RECIPE).is_file():
+    if not _holds_recipe(folder):
         if told := _why_without_model(folder):
             raise ModelError(told)
         choices = (*model_names(kind), *also)
@@ -149,10 +150,16 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
     return ModelFolder(folder, recipe)
 
 
+def _holds_recipe(folder: Path) -> bool:
+    return os.path.isfile(folder / RECIPE)  # noqa: PTH113  which is no error where nobody may look
+
+
 def _why_without_model(folder: Path) -> str:
-    """Why a training left no model in a folder without a recipe, and what to do; '' where none was there."""
+    """Why a folder without a recipe that can be seen holds no model; '' where a training left none in it."""
     try:
         result = parsed_json((folder / RESULT).read_text(encoding="utf-8"))
+    except PermissionError as exc:
+        return f"the model {folder} cannot be read: {exc.strerror}"
     except (OSError, ValueError):
         return ""
     if not isinstance(result, dict) or result.get("model", "") is not None:

@@ -50,6 +50,7 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
     for folder, name in names.items():
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
+        next(folder.iterdir(), None)  # says so where nobody may look, as rglob does not
         found = sorted(p for p in folder.rglob("*") if is_picture_file(p))
         inside = [p for p in found if len(p.relative_to(folder).parts) > 1]
         if not inside:

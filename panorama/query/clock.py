@@ -17,8 +17,9 @@ from typing import TypeAlias
 from sqlglot import exp
 
 DAY_SECONDS = 86400
-MARGIN = "INTERVAL 1 SECOND"
-"""What only leaves out work keeps videos and tracks this near to a window, however they were rounded."""
+MARGIN_SECONDS = 1.0
+"""What only leaves out work keeps videos and tracks this near to a bound, however they were rounded."""
+MARGIN = f"INTERVAL {MARGIN_SECONDS:g} SECOND"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
 
@@ -152,6 +153,8 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
         raise ClockError("wall-clock text is compared with time itself: time >= '10:00'")
     if sign in ("=", "<>"):
         return ClockTest(_exactly(value, is_interval), sign == "<>")
+    if (sign in (">", ">=") and value.value == DAY_SECONDS) or (sign == "<" and value.value == 0):
+        return ClockTest(Daytime(), outside=True)  # there is nothing of a day behind its end or before it
     return ClockTest(_side(sign, value))
 
 
@@ -215,7 +218,12 @@ def _exactly(constant: _Constant, is_interval: bool) -> Window:
         raise ClockError(
             "hardly any frame is shown at that very instant; write time BETWEEN ... AND ..., or >= and <"
         )
-    return _window(value, value, False, True)
+    return _window(_begin(value), _begin(value), False, True)
+
+
+def _begin(value: float | datetime) -> float | datetime:
+    """Where a window begins: at the end of a day the next one does."""
+    return 0.0 if value == DAY_SECONDS else value
 
 
 def _side(sign: str, constant: _Constant) -> Window:
@@ -232,7 +240,9 @@ def _between(low: _Constant, high: _Constant) -> Window:
         raise ClockError("BETWEEN takes two times of day or two dates, not one of each")
     if high.is_day and isinstance(high.value, datetime):
         return _window(low.value, high.value + timedelta(days=1))
-    return _window(low.value, high.value, False, True)
+    if low.value == high.value:
+        return _window(_begin(low.value), _begin(low.value), False, True)
+    return _window(_begin(low.value), high.value, False, True)
 
 
 def _window(

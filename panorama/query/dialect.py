@@ -328,7 +328,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
 def _joined_negations(tokens: list[Token]) -> list[Token]:
     """NOT and the operator between moments right behind it as one token: sqlglot expects IN or LIKE there."""
     joined: list[Token] = []
-    for token in chain.from_iterable(map(_without_casts, tokens)):
+    for token in tokens:
         last = joined[-1] if joined else None
         operand = len(joined) > 1 and joined[-2].text.upper() not in _BEFORE_OPERAND
         negated = last is not None and last.token_type == TokenType.NOT and operand

@@ -63,7 +63,7 @@ def find_extensions(tokens: list[Token]) -> list[Extension]:
         if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
             found.append(_shorthand_span(tokens, i))
         elif _is_call(tokens, i):
-            last = _closing(tokens, i + 1) + 1
+            last = closing(tokens, i + 1) + 1
             stop = tokens[min(last, len(tokens)) - 1].end + 1
             found.append(Extension(token.text.lower(), i, last, token.start, stop))
     return found
@@ -88,7 +88,7 @@ def _is_call(tokens: list[Token], i: int) -> bool:
     # near(a) behind a name is its alias with columns.
     if before is not None and before.token_type == TokenType.VAR:
         return before.text.upper() in _WORDS_BEFORE_CALL
-    after = _closing(tokens, i + 1) + 1
+    after = closing(tokens, i + 1) + 1
     return not (
         after + 1 < len(tokens)
         and tokens[after].token_type == TokenType.ALIAS
@@ -197,7 +197,7 @@ def _opening(tokens: list[Token], i: int) -> int:
     return -1
 
 
-def _closing(tokens: list[Token], i: int) -> int:
+def closing(tokens: list[Token], i: int) -> int:
     """Index of the bracket that closes the one at `i`; the last token where it is never closed."""
     depth = 0
     for j in range(i, len(tokens)):

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.query.clock import MARGIN_SECONDS
 from panorama.query.conditions import Bounds
 from panorama.query.matches import ACCEPTED, Matches
 from panorama.query.plan import Query
 from panorama.store.ascending import rows_in
+from panorama.store.schema import segment_of
+from panorama.store.sorted_rows import frame_ids
 
-_MARGIN_SECONDS = 1.5
+_MARGIN_SECONDS = MARGIN_SECONDS + 0.5
 """More than the margin of the SQL, which reads its numbers as decimals."""
 
 _SIDES = ("x1", "y1", "x2", "y2")
@@ -94,7 +97,7 @@ def _first(query: Query, rows: int, matches: Matches, tracks: pa.Table, videos: 
     """The tracks of the first rows, in the order of the answer: `_first_tracks` and `_best_tracks`."""
     ids = tracks.column("track_id").to_numpy()
     matches = matches[np.isin(matches.track_id, ids)]
-    segments = (matches.track_id >> 32).astype(np.int32)
+    segments = segment_of(matches.track_id)
     video = np.searchsorted(videos.segments, segments)
     copies = np.searchsorted(videos.segments, segments, side="right") - video
     matches = matches[np.repeat(np.arange(len(matches)), copies)]
@@ -148,7 +151,7 @@ def followed(tracks: pa.Table, boxes: pa.Table, frames: pa.Table, videos: Videos
     sample = np.repeat(np.arange(len(owners)), counts)
     ends = np.cumsum(counts)
     at_frame = np.arange(len(sample)) + np.repeat(starts - ends + counts, counts)
-    at_time, there = _times(frames, (owners >> 32)[sample], at_frame)
+    at_time, there = _times(frames, segment_of(owners[sample]), at_frame)
     sample, at_frame = sample[there], at_frame[there]
     after = np.where(last, np.arange(len(owners)), np.arange(1, len(owners) + 1))[sample]
     began = seconds[sample]
@@ -190,7 +193,7 @@ def _reach(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The frames [start, stop) that each sample (B,) stands for."""
     ids = tracks.column("track_id").to_numpy()
-    video = videos.rows_of((ids >> 32).astype(np.int32))
+    video = videos.rows_of(segment_of(ids))
     ended = np.minimum(tracks.column("end_frame").to_numpy(), videos.frames[video])
     began = tracks.column("start_frame").to_numpy()
     starts = numbers.copy()
@@ -203,14 +206,14 @@ def _reach(
 
 
 def _times(
-    frames: pa.Table, segments: NDArray[np.int64], numbers: NDArray[np.int64]
+    frames: pa.Table, segments: NDArray[np.int32], numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Seconds (K,) of those of some frames (N,) that there are, and which (N,) those are."""
-    known = (frames.column("segment").to_numpy().astype(np.int64) << 32) | frames.column("frame").to_numpy()
+    known = frame_ids(*(frames.column(name).to_numpy() for name in ("segment", "frame")))
     seconds = frames.column("time").to_numpy()
     if not bool(np.all(known[1:] > known[:-1])):
         order = np.argsort(known, kind="stable")
         known, seconds = known[order], seconds[order]
-    rows = rows_in(known, (segments << 32) | numbers)
+    rows = rows_in(known, frame_ids(segments, numbers))
     there = rows >= 0
     return seconds[rows[there]], there

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from panorama.query.clock import MARGIN_SECONDS
 from panorama.query.compile import compile_query
 from panorama.query.conditions import Bounds
 from panorama.query.following import in_time
@@ -30,7 +31,6 @@ from panorama.query.rules import needed_videos, whole_number
 from panorama.query.shapes import touching
 from panorama.query.shorthand import constant
 
-_MARGIN_SECONDS = 1.0
 _AMONG = "_panorama_among"
 """The tracks that a condition is asked of, where those are known."""
 
@@ -98,7 +98,7 @@ def narrowed(
         return matches
     by_time = not query.shapes and not query.track_clock_sql()
     if tracks is not None and by_time and (needed_videos(query) is None or request.segments is not None):
-        inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.bounds, _MARGIN_SECONDS)]
+        inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.bounds, MARGIN_SECONDS)]
         return matches[~asked | np.isin(matches.track_id, inside)]
     try:
         give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
@@ -155,10 +155,10 @@ def _margin(target: Target, bounds: Bounds) -> float:
     """Seconds around a time in which a track may end or begin and still be part of a row of that time."""
     if target == "moments":
         # A moment may overlap a short time in the gap alone that was closed between two tracks.
-        if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= _MARGIN_SECONDS:
+        if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= MARGIN_SECONDS:
             return 0.0
-        return _MARGIN_SECONDS
-    return _MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
+        return MARGIN_SECONDS
+    return MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
 
 
 def similarity_request(
@@ -265,8 +265,8 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
 
 def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
     """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
-    low = -math.inf if query.bounds.low is None else query.bounds.low - _MARGIN_SECONDS
-    high = math.inf if query.bounds.high is None else query.bounds.high + _MARGIN_SECONDS
+    low = -math.inf if query.bounds.low is None else query.bounds.low - MARGIN_SECONDS
+    high = math.inf if query.bounds.high is None else query.bounds.high + MARGIN_SECONDS
     videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (

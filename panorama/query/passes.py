@@ -20,6 +20,7 @@ from panorama.query.kinship import Whereabouts
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
 from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
+from panorama.store.schema import segment_of
 
 
 class VectorSource(Whereabouts, Protocol):
@@ -236,7 +237,7 @@ def within(track_ids: NDArray[np.int64], request: MatchRequest) -> NDArray[np.bo
     """Which tracks a request admits."""
     admitted = np.ones(len(track_ids), np.bool_)
     if request.segments is not None:
-        admitted &= np.isin((track_ids >> 32).astype(np.int32), request.segments)
+        admitted &= np.isin(segment_of(track_ids), request.segments)
     if request.tracks is not None:
         admitted &= np.isin(track_ids, request.tracks)
     return admitted

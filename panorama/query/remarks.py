@@ -17,8 +17,9 @@ from typing import TypeGuard
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, UnknownEntity, unknown
+from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
 from panorama.lines import counted, shell_word
+from panorama.query.extensions import closing
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
 from panorama.query.run import Run
@@ -102,6 +103,9 @@ def _names_in_vain(
     for column, listed in asked_for.items():
         if not listed or column not in ("entity", "video"):
             continue
+        if column == "entity" and not entities:
+            found.append(no_entity(next(iter(listed)), entities))
+            continue
         held = entities if column == "entity" else videos()
         see = "panorama entities" if column == "entity" else "panorama videos"
         lacking = [name for name in listed if name not in held]
@@ -174,7 +178,7 @@ def refuse_lists(
     for asked in compared(tokens):
         inside = any(start <= asked.value.start < stop for start, stop in shorthands)
         if inside and asked.listed and asked.column == "entity" and asked.value.text not in entities:
-            error = UnknownEntity(unknown("entity", asked.value.text, entities, "panorama entities"))
+            error = UnknownEntity(no_entity(asked.value.text, entities))
             error.sql = sql
             raise error
 
@@ -284,7 +288,7 @@ def least(tokens: list[Token]) -> Iterator[Compared]:
         name = token.text.lower()
         stop = i + 1
         if name == "similarity" and _opens(tokens, stop):
-            stop = _behind(tokens, stop)
+            stop = closing(tokens, stop) + 1
         elif name in others or (name != "score" and name not in alike):
             continue
         before, after = _at(tokens, i - 1), _at(tokens, stop)
@@ -316,16 +320,6 @@ def _opens(tokens: list[Token], place: int) -> bool:
     return place < len(tokens) and tokens[place].token_type == TokenType.L_PAREN
 
 
-def _behind(tokens: list[Token], place: int) -> int:
-    """The place behind the bracket that closes the one at a place."""
-    depth = 0
-    for i in range(place, len(tokens)):
-        depth += (tokens[i].token_type == TokenType.L_PAREN) - (tokens[i].token_type == TokenType.R_PAREN)
-        if depth == 0:
-            return i + 1
-    return len(tokens)
-
-
 def _given_names(tokens: list[Token]) -> dict[Token, int]:
     """The names that a statement gives, with AS or right behind a bracket, and where what they name ends."""
     given = {}
@@ -340,7 +334,7 @@ def _given_names(tokens: list[Token]) -> dict[Token, int]:
 def _is_similarity(tokens: list[Token], stop: int) -> bool:
     """Whether what ends before a place is a call of similarity."""
     starts = (i for i in range(stop) if tokens[i].text.lower() == "similarity" and _opens(tokens, i + 1))
-    return any(_behind(tokens, i + 1) == stop for i in starts)
+    return any(closing(tokens, i + 1) + 1 == stop for i in starts)
 
 
 def compared(tokens: list[Token]) -> Iterator[Compared]:

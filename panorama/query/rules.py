@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from panorama.errors import QueryError, UnknownEntity, near, unknown
+from panorama.errors import QueryError, UnknownEntity, near, no_entity, unknown
 from panorama.query.branches import Binder, spread
 from panorama.query.conditions import And, Bounds, Condition, Leaf, Not, Or, Sequence, Times, any_of
 from panorama.query.dialect import meant_text
@@ -123,7 +123,7 @@ def resolve_entities(query: Query, context: Context) -> Query:
                     f"entity is a name in single quotes: entity = '{name}', not {name}", query.sql, leaf.start
                 )
             if name not in query.entities:
-                error = UnknownEntity(unknown("entity", name, query.entities, "panorama entities"))
+                error = UnknownEntity(no_entity(name, query.entities))
                 error.sql = query.sql
                 raise error
     return query

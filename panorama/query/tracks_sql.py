@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from panorama.query.clock import clock_seconds
+from panorama.query.clock import MARGIN_SECONDS, clock_seconds
 from panorama.query.conditions import Leaf
 from panorama.query.handing import found_of, views_of
 from panorama.query.moments_sql import first_moments
@@ -24,8 +24,6 @@ SPAN = (
 )
 # What a row of matched tracks has before it is spread over frames or crops.
 _BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
-_BOUND_MARGIN_SECONDS = 1.0
-"""Bounds only leave out work: tracks that begin or end this near are kept, however they were rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +147,9 @@ def _known_filter(seen: Seen) -> str:
 def _bound_filters(query: Query) -> list[str]:
     filters = []
     if query.bounds.low is not None:
-        filters.append(f"end_time > {query.bounds.low - _BOUND_MARGIN_SECONDS!r}")
+        filters.append(f"end_time > {query.bounds.low - MARGIN_SECONDS!r}")
     if query.bounds.high is not None:
-        filters.append(f"start_time <= {query.bounds.high + _BOUND_MARGIN_SECONDS!r}")
+        filters.append(f"start_time <= {query.bounds.high + MARGIN_SECONDS!r}")
     return [*filters, _bracketed(query.track_clock_sql())]
 
 

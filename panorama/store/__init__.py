@@ -1,6 +1,6 @@
 """A library on disk: segments, album and settings enter, consistent snapshots leave."""
 
-from panorama.store.album import Exemplar, NewExemplar
+from panorama.store.album import Exemplar, NewExemplar, check_name
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo
@@ -9,7 +9,7 @@ from panorama.store.recorded import Recorded, RecordedRow
 from panorama.store.schema import pack_ids, segment_of
 from panorama.store.seen import Reviewed, SeenAt
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow
+from panorama.store.settings import AuditRow, Change, ModelRow
 from panorama.store.snapshot import Album, DataFile, Snapshot
 from panorama.store.store import Store
 from panorama.store.sweep import Swept
@@ -20,6 +20,7 @@ __all__ = [
     "EVERY_CAMERA",
     "Album",
     "AuditRow",
+    "Change",
     "Claims",
     "CropBatch",
     "DataFile",
@@ -40,6 +41,7 @@ __all__ = [
     "Swept",
     "VideoRow",
     "Zone",
+    "check_name",
     "pack_ids",
     "segment_of",
 ]

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, unknown
+from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
 from panorama.lines import shell_word
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
@@ -312,19 +312,22 @@ def set_category(place: Place, entity: str, category: bool) -> None:
         tx.bump("album")
 
 
-def remove_exemplar(place: Place, exemplar_id: int) -> None:
-    """Unregister one picture; an entity without positive pictures stays and matches nothing.
+def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
+    """Unregister pictures, all or none; an entity without positive pictures stays and matches nothing.
 
     Raises:
-        EntityError: there is no such exemplar.
+        EntityError: there is no exemplar with one of these numbers.
     """
+    pictures = []
     with place.catalog.write() as tx:
-        row = tx.row(_EXEMPLAR, exemplar=exemplar_id)
-        if row is None:
-            raise EntityError(f"no exemplar {exemplar_id}. See: panorama entities")
-        tx.run(_DROP_EXEMPLAR, exemplar=exemplar_id)
+        for exemplar in dict.fromkeys(exemplar_ids):
+            row = tx.row(_EXEMPLAR, exemplar=exemplar)
+            if row is None:
+                raise EntityError(f"no exemplar {exemplar}. See: panorama entities")
+            tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
+            pictures.append(place.root / row.picture)
         tx.bump("album")
-    remove_unlisted(place, [place.root / row.picture])
+    remove_unlisted(place, pictures)
 
 
 def drop_entity(place: Place, entity: str) -> None:
@@ -363,7 +366,7 @@ def _delete(tx: Transaction, entity: str) -> list[str]:
 def _find(tx: Transaction, entity: str) -> int:
     found = tx.scalar(_ENTITY, name=check_name(entity))
     if found is None:
-        raise UnknownEntity(unknown("entity", entity, entity_names(tx), "panorama entities"))
+        raise UnknownEntity(no_entity(entity, entity_names(tx)))
     return int(found)
 
 

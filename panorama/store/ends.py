@@ -7,9 +7,8 @@ two videos show the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +71,8 @@ class Ends:
         width, height, durations, starts = (videos.column(name).to_numpy()[row] for name in columns)
         sizes = np.stack([width, height], axis=1)
         last = first + number_of_cuts(snapshot, segments)
-        zones = videos.column("time_zone").to_pylist()
-        days = [
-            _day(names[r], start, zones[r]) for r, start in zip(row.tolist(), starts.tolist(), strict=True)
-        ]
+        clocks = videos.column("start_clock").to_pylist()
+        days = [_day(names[r], clocks[r]) for r in row.tolist()]
         return cls(first, last, opening, closing, sizes, durations, starts, days)
 
     def shares(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -96,14 +93,9 @@ class Ends:
         return not abs(self.starts[row] - self.starts[other] - self.durations[other]) > GOES_ON_SECONDS
 
 
-def _day(name: str, start: float, zone: str | None) -> str:
+def _day(name: str, clock: datetime | None) -> str:
     """Of which day a video is: its date where its clock is known, else its folder, as recorders name them."""
-    if np.isnan(start):
-        return f"/{name.rpartition('/')[0]}"
-    try:
-        return datetime.fromtimestamp(start, ZoneInfo(zone or "UTC")).date().isoformat()
-    except (LookupError, ValueError, OSError):  # a zone that this machine has not
-        return datetime.fromtimestamp(start, UTC).date().isoformat()
+    return f"/{name.rpartition('/')[0]}" if clock is None else clock.date().isoformat()
 
 
 def number_of_cuts(snapshot: Snapshot, segments: NDArray[np.int32]) -> NDArray[np.intp]:

@@ -127,18 +127,12 @@ class InvertedFile:
 
         A large table is kept piece by piece: what is stopped half-way goes on from there the next time.
         """
-        n = len(table)
-        if (
-            old is not None
-            and table.folder is not None
-            and not old._stale
-            and n < 2 * old._facts.trained_rows
-        ):
-            path = table.folder / f"i{old._facts.generation}.faiss"
-            index, rows, known = faiss.read_index(str(path)), old._missing, old._known
+        index = None if old is None else old._to_add_to(table)
+        if old is not None and index is not None:
+            rows, known = old._missing, old._known
             facts: _Facts | None = old._facts
         else:
-            index, rows, known, facts = _trained(table, wait), np.arange(n), np.zeros(0, ROW), None
+            index, rows, known, facts = _trained(table, wait), np.arange(len(table)), np.zeros(0, ROW), None
         generation = 0 if old is None else old._facts.generation
         for start in range(0, max(len(rows), 1), SAVE_ROWS):
             part = rows[start : start + SAVE_ROWS]
@@ -156,6 +150,19 @@ class InvertedFile:
                 _save(table.folder, index, known, facts)
         assert facts is not None
         return cls(table, index, known, facts)
+
+    def _to_add_to(self, table: VectorTable) -> Any:
+        """The index in memory, from its file; None where it is to be trained anew.
+
+        The file may be gone since it was loaded: what erases vectors deletes it.
+        """
+        if table.folder is None or self._stale or len(table) >= 2 * self._facts.trained_rows:
+            return None
+        try:
+            index = faiss.read_index(str(table.folder / f"i{self._facts.generation}.faiss"))
+        except RuntimeError:
+            return None
+        return index if index.ntotal == len(self._known) else None
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None

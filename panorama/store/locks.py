@@ -78,6 +78,8 @@ def remove_dead(path: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _same_file(path, descriptor):
+            return False  # its holder went meanwhile, with its file, and another one may hold the next
         path.unlink(missing_ok=True)
     except BlockingIOError:
         return False

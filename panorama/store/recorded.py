@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
+from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
 
 _COLUMNS = """
@@ -61,6 +63,23 @@ class RecordedRow:
     uri: str
     root: str
     recorded: Recorded
+
+
+def zone_named(name: str) -> tzinfo:
+    """The zone of an IANA name; UTC is one also where there is no data of zones.
+
+    Raises:
+        UsageError: this machine knows none of that name; with near ones.
+    """
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        known = available_timezones()
+        names = "the names of the IANA time zones"
+        see = names if known else f"{names}; none is known here: pip install tzdata"
+        raise UsageError(unknown("time zone", name, known, see)) from None
 
 
 def has_date(unix: float) -> bool:

@@ -22,6 +22,7 @@ from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
 from panorama.store.lost import ListedFile
+from panorama.store.schema import segment_of
 from panorama.store.segments import FileSet, list_files
 from panorama.store.sweep import ERASED, sweep
 
@@ -131,7 +132,7 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
     of them go. The old files are deleted at once, whoever reads them, and so is everything in index/.
     """
     tracks = np.unique(track_ids)
-    holders = {int(s) for s in (tracks >> 32)}
+    holders = set(segment_of(tracks).tolist())
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
         for source in _sources(place):
             seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)

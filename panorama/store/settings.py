@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from panorama.store.catalog import Transaction
 
@@ -30,6 +31,10 @@ UPDATE audit SET subject_hash = '{_SALTED}' || lower(hex(randomblob(32)))
 WHERE subject_hash NOT LIKE '{_SALTED}%'
 """
 _AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
+
+
+Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""From all settings by key, those to store."""
 
 
 @dataclass(frozen=True, slots=True)

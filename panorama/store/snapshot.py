@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from panorama.store.ascending import looked_up
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
+from panorama.store.recorded import zone_named
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 from panorama.store.zones import Zone
 
@@ -393,7 +393,7 @@ def _local(unix: float | None, zone: str | None) -> datetime | None:
     """What the camera's wall clock showed at the start; from there on a video's clock just runs on."""
     if unix is None:
         return None
-    return datetime.fromtimestamp(unix, UTC).astimezone(ZoneInfo(zone or "UTC")).replace(tzinfo=None)
+    return datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone or "UTC")).replace(tzinfo=None)
 
 
 def _read_files(

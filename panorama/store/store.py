@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, LibraryWriteError, UsageError
-from panorama.lines import shell_word
+from panorama.errors import LibraryWriteError
 from panorama.store import (
     album,
     crops,
     index_files,
     lost,
+    opening,
     priority,
     recorded,
     rewrite,
@@ -30,17 +29,14 @@ from panorama.store import (
 )
 from panorama.store import zones as shapes
 from panorama.store.album import Exemplar, NewExemplar
-from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.catalog import write_errors
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo, read_info
-from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
-from panorama.store.leftover import check_log
-from panorama.store.migrations import SCHEMA_VERSION
+from panorama.store.layout import Place
 from panorama.store.recorded import Recorded, RecordedRow
-from panorama.store.schema import TABLES
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, ModelRow
+from panorama.store.settings import AuditRow, Change, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
 from panorama.store.videos import KnownFile, VideoRow
 from panorama.store.zones import Zone
@@ -66,21 +62,7 @@ class Store:
             LibraryDamaged: there is one but for its catalog.
             LibraryWriteError: the folder cannot be made.
         """
-        root = Path(path).expanduser().absolute()
-        if (root / CATALOG_NAME).exists():
-            if exist_ok:
-                return cls.open(root)
-            raise UsageError(f"there is a library at {root} already; open it, or choose another path")
-        with write_errors(root):
-            if _has_content(root):
-                raise _without_catalog(root, "missing")
-            if cls.is_taken(root):
-                raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
-            root.mkdir(parents=True, exist_ok=True)
-            place = Place(root, Catalog(root))
-            place.make_folders()
-        place.catalog.migrate()
-        return cls(place)
+        return cls(opening.made(path, exist_ok))
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = True) -> Store:
@@ -92,44 +74,12 @@ class Store:
             LibraryDamaged: its catalog is missing, was emptied, or is damaged.
             LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
         """
-        root = Path(path).expanduser().absolute()
-        catalog_path = root / CATALOG_NAME
-        try:
-            found = catalog_path.is_file()
-            if not found and _has_content(root):
-                raise _without_catalog(root, "missing")
-            taken = not found and cls.is_taken(root)
-        except PermissionError as exc:
-            raise LibraryNotFound(f"no permission to look into {root}") from exc
-        if taken:
-            kind = "a folder with something else in it" if root.is_dir() else "a file"
-            raise LibraryNotFound(
-                f"{root} is no library but {kind}; name a library, or a new or empty folder for one"
-            )
-        if not found:
-            named = shell_word(str(root))
-            raise LibraryNotFound(
-                f"no library at {root}. Make one: panorama --library {named} index VIDEO..."
-            )
-        catalog, version = _open_catalog(root, writable=write and _can_write(root))
-        if version == 0 and _has_content(root):
-            raise _without_catalog(root, "empty")
-        if version == 0 and not catalog.writable:
-            raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
-        check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
-        place = Place(root, catalog)
-        if catalog.writable:
-            catalog.migrate()
-            with write_errors(root):
-                place.make_folders()
-        return cls(place)
+        return cls(opening.opened(path, write))
 
     @staticmethod
     def is_at(path: Path) -> bool:
         """Whether there is a library at `path`, of whatever version."""
-        with contextlib.suppress(PermissionError):
-            return (path / CATALOG_NAME).is_file()
-        return True  # one that may not be looked into: opening it says so
+        return opening.is_at(path)
 
     @staticmethod
     def is_taken(path: Path) -> bool:
@@ -138,7 +88,7 @@ class Store:
         Raises:
             PermissionError: it is a folder that may not be read.
         """
-        return path.exists() and not (path.is_dir() and _is_remains(path))
+        return opening.is_taken(path)
 
     @property
     def path(self) -> Path:
@@ -307,9 +257,9 @@ class Store:
         """Say whether an entity stands for any of its kind, or for one individual."""
         album.set_category(self._changing, entity, category)
 
-    def remove_exemplar(self, exemplar_id: int) -> None:
-        """Unregister one picture."""
-        album.remove_exemplar(self._changing, exemplar_id)
+    def remove_exemplars(self, exemplar_ids: Iterable[int]) -> None:
+        """Unregister pictures, all or none."""
+        album.remove_exemplars(self._changing, exemplar_ids)
 
     def drop_entity(self, entity: str) -> None:
         """Unregister an entity."""
@@ -345,6 +295,20 @@ class Store:
         """Store a JSON value (calibration, defaults); None removes it."""
         with self._place.catalog.write() as tx:
             settings.put(tx, key, value)
+
+    def change_settings(self, change: Change) -> None:
+        """Store what stored JSON values become, in one transaction: none that another process kept is lost.
+
+        Args:
+            change: of all values by key, those to store; None removes one. Called more than once.
+        """
+        with self._place.catalog.read() as tx:
+            kept = settings.read_all(tx)
+        if all(kept.get(key) == value for key, value in change(kept).items()):
+            return  # who changes nothing does not wait for who writes
+        with self._place.catalog.write() as tx:
+            for key, value in change(settings.read_all(tx)).items():
+                settings.put(tx, key, value)
 
     def check_writable(self) -> None:
         """LibraryWriteError where nothing can be stored: no permission, or another writer that stays."""
@@ -449,42 +413,3 @@ class Store:
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
         return read_info(self._place)
-
-
-def _is_remains(root: Path) -> bool:
-    """Whether a folder is empty or holds only what a `create` that was killed had made."""
-    return all(path.name in FOLDERS for path in root.iterdir())
-
-
-def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
-    """The catalog that is there, and its version; 0 where it is empty."""
-    check_log(root / CATALOG_NAME)
-    catalog = Catalog(root, writable=writable)
-    try:
-        return catalog, catalog.schema_version()
-    except LibraryDiskFull:
-        # What is there can be read all the same, where nobody is writing.
-        catalog = Catalog(root, writable=False, disk_full=True)
-        return catalog, catalog.schema_version()
-    except LibraryDamaged as exc:
-        if _has_content(root):
-            raise
-        raise LibraryNotFound(f"no library at {root}: {exc}") from exc
-
-
-def _has_content(root: Path) -> bool:
-    """Whether data files or pictures of a library lie in a folder."""
-    patterns = (*(f"{DATA}/{table}/*.parquet" for table in TABLES), f"{ALBUM}/*/*")
-    return any(next(root.glob(pattern), None) is not None for pattern in patterns)
-
-
-def _without_catalog(root: Path, how: str) -> LibraryDamaged:
-    """The error for content without the list of it: taken for a new library, all would be swept away."""
-    return LibraryDamaged(
-        f"{root / CATALOG_NAME} is {how} but there are data files or pictures of a library; put it back"
-        " from a backup, or name another folder"
-    )
-
-
-def _can_write(root: Path) -> bool:
-    return os.access(root / CATALOG_NAME, os.W_OK) and os.access(root, os.W_OK)

@@ -82,6 +82,10 @@ class KnownFile:
     is_older: bool = False
     names_pictures: bool = False
 
+    def has_state(self, state: tuple[int, int]) -> bool:
+        """Whether the file had this size and time of change in ns when it was indexed."""
+        return (self.size, self.mtime_ns) == state
+
 
 _ALL_KNOWN = """
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,

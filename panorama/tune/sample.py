@@ -105,7 +105,7 @@ def choose_stretches(
         VideoError: no video was found, or none of those tried can be read.
     """
     if not found.videos:
-        named = ", ".join([*found.missing, *found.empty, *(path for path, _ in found.unreadable)])
+        named = ", ".join([*found.missing, *found.empty, *(why for _, why in found.unreadable)])
         raise VideoError(f"no video to try settings on: {named or 'nothing was named'}")
     said = said or {}
     stretches: list[Stretch] = []
@@ -128,7 +128,7 @@ def choose_stretches(
             unread.append(str(exc))
     if not stretches:
         raise VideoError(f"none of the videos tried can be read: {unread[0]}")
-    return stretches, unread
+    return stretches, [*(why for _, why in found.unreadable), *unread]
 
 
 def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:

@@ -18,15 +18,15 @@ from panorama.video.find import (
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
-from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, pictures_in
+from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, pictures_in
 from panorama.video.planes import scaled
 from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
 from panorama.video.recorded import recorded_at, taken_seconds
 from panorama.video.stretch import StretchReader
 
 __all__ = [
+    "COPY_SUFFIXES",
     "DEFAULT_RATE",
-    "IMAGE_SUFFIXES",
     "VIDEO_SUFFIXES",
     "ChangeGate",
     "Found",

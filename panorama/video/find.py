@@ -10,10 +10,19 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.video.pictures import DEFAULT_RATE, IMAGE_SUFFIXES, picture_states, pictures_in
+from panorama.picture_size import is_plain
+from panorama.video.pictures import (
+    DEFAULT_RATE,
+    IMAGE_SUFFIXES,
+    SIZED_PICTURES,
+    picture_names,
+    picture_states,
+    pictures_in,
+    spread,
+)
 
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".flv", ".gif"}
@@ -106,7 +115,11 @@ def find_videos(
         if not matches:
             found.missing.append(str(given))
         for path in matches:
-            videos = list(_videos_at(path, found, out, known, library_parts))
+            try:
+                videos = list(_videos_at(path, found, out, known, library_parts))
+            except OSError as exc:
+                found.unreadable.append((str(path), _why(path, exc)))
+                continue
             if not videos and not any(Path(p).is_relative_to(path) for p, _ in found.unreadable):
                 found.empty.append(str(path))
             for video in videos:
@@ -153,7 +166,8 @@ def _videos_at(
     known: Callable[[Path], bool],
     library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
-    if not path.is_dir():
+    # Not is_dir, which tells a folder where nobody may look as none since Python 3.14.
+    if is_gone(path) or not stat.S_ISDIR(path.stat().st_mode):
         yield FoundVideo(path, path.parent, path.name, named=True)
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
@@ -206,13 +220,16 @@ class _Search:
             return
         if pictures:
             yield whole
-        yield from self._videos_below(whole.path, videos_only=pictures)
+        yield from self._videos_below(whole.path, pictures)
 
-    def _videos_below(self, folder: Path, videos_only: bool) -> Iterator[FoundVideo]:
+    def _videos_below(self, folder: Path, is_video: bool) -> Iterator[FoundVideo]:
+        """The videos in a folder; what else lies there is counted, but not the pictures of a video."""
         own = self.library_parts(folder)
         if own:
             self.found.libraries.append(str(folder))
-        for path in sorted(folder.iterdir()):
+        inside = sorted(folder.iterdir())
+        read = frozenset(picture_names(path.name for path in inside)) if is_video else ()
+        for path in inside:
             if path.name.startswith(".") or path.name in own:
                 continue
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
@@ -226,10 +243,10 @@ class _Search:
                     yield from self.videos_of(video)
             elif path.suffix.lower() in VIDEO_SUFFIXES:
                 yield video
-            elif not videos_only:
+            elif path.name not in read:
                 suffix = path.suffix.lower()
                 self.found.ignored[suffix] = self.found.ignored.get(suffix, 0) + 1
-                if suffix in IMAGE_SUFFIXES and path.is_file():
+                if suffix in IMAGE_SUFFIXES and not is_video and path.is_file():
                     self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
@@ -257,15 +274,12 @@ def is_picture_video(folder: Path, is_named: bool) -> bool:
     """
     prefixes: dict[str, int] = {}
     digits = 0
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue  # a Mac puts ._IMG_0001.JPG beside every picture of a memory card
-        if path.suffix.lower() in IMAGE_SUFFIXES:
-            numbered = re.fullmatch(r"(.*?)(\d+)", path.stem)
-            if numbered is None:
-                return False
-            prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
-            digits = max(digits, len(numbered[2]))
+    for name in picture_names(path.name for path in folder.iterdir()):
+        numbered = re.fullmatch(r"(.*?)(\d+)", PurePath(name).stem)
+        if numbered is None:
+            return False
+        prefixes[numbered[1]] = prefixes.get(numbered[1], 0) + 1
+        digits = max(digits, len(numbered[2]))
     if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not (is_named and not _holds_video(folder)):
         return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
@@ -336,15 +350,17 @@ def _digest(parts: Iterable[bytes]) -> bytes:
 def content_sample(path: Path) -> str:
     """Digest of some of a file's bytes, by which another of its size and time is noticed.
 
-    Of a folder of pictures, that of their names and sizes in order: by it is seen that others lie there, also
-    where all were copied.
+    Of a folder of pictures, that of their names and sizes in order, and of how they are read: by it is seen
+    that others lie there, also where all were copied.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
     try:
         if path.is_dir():
-            return _digest(b"%b\0%d\0" % (name, size) for name, size, _ in picture_states(path)).hex()
+            states = picture_states(path)
+            parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
+            return _digest([*parts, _read_by(path, [name for name, *_ in states])]).hex()
         digest = hashlib.blake2b(digest_size=16)
         with path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
@@ -357,7 +373,9 @@ def content_sample(path: Path) -> str:
 
 
 def content_hash(path: Path | str, size: int | None = None) -> str:
-    """sha256 hex digest of a file's bytes; for a folder of pictures, of their rate, names and bytes in order.
+    """sha256 hex digest of a file's bytes.
+
+    Of a folder of pictures, of their rate, of their names and bytes in order, and of how they are read.
 
     Args:
         size: of the first so many bytes alone; of a folder, of the first pictures, which have so many.
@@ -365,9 +383,14 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    path = Path(path)
+    return _content_hashes(Path(path), size)[0]
+
+
+def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
+    """What `content_hash` tells, and what it told before it said how pictures are read."""
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
+    read: list[bytes] = []
     if path.is_dir():
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
@@ -375,6 +398,7 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
             if not left:
                 break
             if path.is_dir():
+                read.append(os.fsencode(part.name))
                 leads_nowhere = part.is_symlink() and not part.exists()
                 digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
                 if leads_nowhere:
@@ -385,7 +409,15 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
                     left -= len(block)
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return digest.hexdigest()
+    before = digest.hexdigest()
+    digest.update(_read_by(path, sorted(read)))
+    return digest.hexdigest(), before
+
+
+def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
+    """What is to be known of how pictures are read, none where they are plain: those were always read so."""
+    some = spread(names, SIZED_PICTURES)
+    return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else b"by levels, flat"
 
 
 def goes_on(path: Path, size: int, content: str) -> bool:
@@ -397,4 +429,6 @@ def goes_on(path: Path, size: int, content: str) -> bool:
     Args:
         size, content: of what it held, as `file_state` and `content_hash` told them.
     """
-    return file_state(path)[0] > size and content_hash(path, size) == content
+    more = file_state(path)[0] - size
+    # A folder with as much as before may hold the same, which is read otherwise by now.
+    return (more > 0 or (not more and path.is_dir())) and content in _content_hashes(path, size)

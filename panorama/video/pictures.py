@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import VideoOpenError
+from panorama.errors import BadImage, VideoOpenError
 from panorama.exif import taken_at
 from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
+from panorama.levels import Levels
 from panorama.lines import natural_key
-from panorama.picture_size import MOST_PIXELS, told_size, upright_size
+from panorama.picture_size import upright_size
+from panorama.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -31,7 +34,11 @@ from panorama.video.reader import (
     seconds_between,
 )
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+IMAGE_SUFFIXES = PICTURE_SUFFIXES - {".gif"}
+"""What serves as an example; a GIF is a film."""
+COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
+"""Beside another picture of its name such a one is the same picture once more, as phones and programs save
+it: it would be seen twice."""
 DEFAULT_RATE = Fraction(5)
 """Pictures a second of a folder, which does not say so itself.
 
@@ -42,8 +49,14 @@ trap for example, and a frame of a video that was passed over is shown by the ne
 ALARM_SECONDS = 60.0
 """Pictures of a camera trap that were taken farther apart are of two alarms, each a shot of its own."""
 
+Some = TypeVar("Some")
+
 SIZED_PICTURES = 100
-"""Of so many pictures of a folder, or up to twice as many, it is asked which size they have."""
+"""Of so many pictures of a folder, or up to twice as many, it is asked which size and depth they have."""
+
+LEVELS_PIXELS = 1 << 26
+LEAST_LEVELLED = 8
+"""So many pixels, and pictures at least, are read of those of more than 8 bits, to know their levels."""
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -60,23 +73,37 @@ def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
 
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not _is_named_so(entry.name):
-                continue
-            try:
-                state = entry.stat()
-            except OSError:
-                if not entry.is_symlink():
-                    raise
-                yield entry.name, 0, 0  # to nowhere, to itself, or to where nobody may look
-                continue
-            if stat.S_ISREG(state.st_mode):
-                yield entry.name, state.st_size, state.st_mtime_ns
+    with os.scandir(folder) as inside:
+        entries = {entry.name: entry for entry in inside}
+    for name in picture_names(entries):
+        try:
+            state = entries[name].stat()
+        except OSError:
+            if not entries[name].is_symlink():
+                raise
+            yield name, 0, 0  # to nowhere, to itself, or to where nobody may look
+            continue
+        if stat.S_ISREG(state.st_mode):
+            yield name, state.st_size, state.st_mtime_ns
 
 
-def _is_named_so(name: str) -> bool:
-    return not name.startswith(".") and name[name.rfind(".") :].lower() in IMAGE_SUFFIXES
+def picture_names(names: Iterable[str]) -> list[str]:
+    """Those names of a folder's files that are its pictures, each shot once; hidden files do not count."""
+    ends = {name: name.rfind(".") for name in names if not name.startswith(".")}
+    kinds = {name: name[end:].lower() for name, end in ends.items()}
+    shots = {
+        name[: ends[name]].lower() for name, kind in kinds.items() if kind in IMAGE_SUFFIXES - COPY_SUFFIXES
+    }
+    return [
+        name
+        for name, kind in kinds.items()
+        if kind in IMAGE_SUFFIXES and not (kind in COPY_SUFFIXES and name[: ends[name]].lower() in shots)
+    ]
+
+
+def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
+    """So many pictures of a folder, or up to twice as many, evenly spread; the first is among them."""
+    return pictures[:: max(1, len(pictures) // count)]
 
 
 class ArrayPicture(Picture):
@@ -123,8 +150,8 @@ class ArrayPicture(Picture):
         return picture[y1:y2, x1:x2]
 
 
-def read_bgr(path: Path) -> NDArray[np.uint8] | None:
-    """The picture as (H, W, 3) uint8 BGR, None where it cannot be read."""
+def read_unscaled(path: Path) -> NDArray[Any] | None:
+    """The picture as its file holds it, (H, W) or (H, W, C) of any depth, None where it cannot be read."""
     return _decoded(_read(path))
 
 
@@ -136,24 +163,20 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _decoded(data: bytes) -> NDArray[np.uint8] | None:
-    if not data:
-        return None
-    width, height = told_size(data) or (0, 0)
-    if width * height > MOST_PIXELS:
-        return None
+def _decoded(data: bytes) -> NDArray[Any] | None:
     try:
-        picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-    except cv2.error:
+        return unscaled_pixels(data)
+    except BadImage:
         return None
-    return None if picture is None else np.asarray(picture, np.uint8)
 
 
 class PictureFolderReader(VideoReader):
     """Pictures in the order of their names and numbers, as frames at a constant rate.
 
     The frame has the size that most of them have. Others are fitted into its left upper corner, their shape
-    kept. Times count from the first that can be read; a picture's pts is its place in the folder.
+    kept. Times count from the first that can be read; a picture's pts is its place in the folder. What is
+    transparent is laid over mid-grey. Pictures of more than 8 bits have one black and one white in all the
+    folder: with their own, what stands still would grow lighter and darker.
 
     Raises:
         VideoOpenError: the folder holds no picture that can be read.
@@ -169,7 +192,8 @@ class PictureFolderReader(VideoReader):
         # A name that is no text in UTF-8 is told as nearly as it can be.
         self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
         count = len(self._paths)
-        found = ((k, bgr) for k, bgr in enumerate(map(read_bgr, self._paths)) if bgr is not None)
+        self._levels: dict[str, Levels] = {}
+        found = ((k, raw) for k, raw in enumerate(map(read_unscaled, self._paths)) if raw is not None)
         self._first, first = next(found, (count, None))
         if first is None:
             raise VideoOpenError(f"{path}: none of its {count} pictures can be read")
@@ -195,7 +219,7 @@ class PictureFolderReader(VideoReader):
         index, before = start, None
         for pts in range(self._first + start if start else 0, len(self._paths)):
             data = _read(self._paths[pts])
-            bgr = _decoded(data)
+            bgr = self._seen(self._paths[pts], data)
             if bgr is None:
                 report.lost_packets += 1
                 report.note(f"{self._paths[pts].name} cannot be read as a picture")
@@ -207,6 +231,30 @@ class PictureFolderReader(VideoReader):
             taken = taken_at(data)
             yield VideoFrame(index, pts, seconds, True, picture, _apart(before, taken))
             index, before = index + 1, taken
+
+    def _seen(self, path: Path, data: bytes) -> NDArray[np.uint8] | None:
+        """A picture of the folder as it is shown, (H, W, 3) BGR of 8 bits; None where it cannot be read."""
+        raw = _decoded(data)
+        if raw is None:
+            return None
+        try:
+            even = raw if raw.dtype == np.uint8 else self._levels_of(path).eight_bits(raw, path.name)
+        except BadImage:
+            return None
+        if even.ndim == 2:
+            return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2BGR), np.uint8)
+        return laid_flat(even, trim=False)
+
+    def _levels_of(self, path: Path) -> Levels:
+        """Black and white of the pictures that end as this one: a camera may leave heat beside colours."""
+        suffix = path.suffix.lower()
+        if suffix not in self._levels:
+            alike = [other for other in self._paths if other.suffix.lower() == suffix]
+            count = LEVELS_PIXELS // (self.info.width * self.info.height)
+            some = spread(alike, min(max(count, LEAST_LEVELLED), SIZED_PICTURES))
+            read = (raw for path in some if (raw := read_unscaled(path)) is not None)
+            self._levels[suffix] = Levels.of(raw for raw in read if raw.dtype != np.uint8)
+        return self._levels[suffix]
 
 
 def _apart(before: datetime | None, taken: datetime | None) -> bool:
@@ -225,7 +273,7 @@ def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int
     Args:
         first: the size of the first picture that can be read.
     """
-    some = paths[:: max(1, len(paths) // SIZED_PICTURES)]
+    some = spread(paths, SIZED_PICTURES)
     told = {path: size for path in some if (size := upright_size(path)) is not None}
     counts = Counter(told.values())
     for size in sorted(counts, key=lambda size: (-counts[size], -size[0] * size[1], size)):
@@ -235,8 +283,8 @@ def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int
 
 
 def _has_size(path: Path, size: tuple[int, int]) -> bool:
-    bgr = read_bgr(path)
-    return bgr is not None and (bgr.shape[1], bgr.shape[0]) == size
+    raw = read_unscaled(path)
+    return raw is not None and (raw.shape[1], raw.shape[0]) == size
 
 
 def _fitted(bgr: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:

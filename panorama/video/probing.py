@@ -20,7 +20,9 @@ from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
+from panorama.heif import is_still
 from panorama.video.declared import matroska_bytes
+from panorama.video.find import is_gone
 from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
 
@@ -39,6 +41,7 @@ DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 BLOCK_FORMATS = frozenset({"mpegts"})
 # An edit list, as trimming leaves it, says here which part of the video is shown; the rest is not read.
 EDITED_FORMATS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2"})
+SINGLE = "is a single picture, not a video; its folder can be read as one: name that instead"
 NO_TIMESTAMPS = 0x80
 """FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
 LOOKED_AHEAD_PACKETS = 32
@@ -138,14 +141,16 @@ def decoder_threads(width: int, height: int, threads: int) -> int:
 
 
 def _check_readable(path: Path) -> None:
-    if not path.exists():
+    if is_gone(path):
         raise VideoOpenError(f"there is no file {path}; check the path")
     try:
         with path.open("rb") as file:
-            empty = not file.read(1)
+            head = file.read(12)
     except OSError as exc:
         raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
-    if empty:
+    if is_still(head):  # FFmpeg takes each of its tiles for a video
+        raise VideoOpenError(f"{path} {SINGLE}")
+    if not head:
         raise VideoOpenError(f"{path} is empty (0 bytes)")
 
 
@@ -168,9 +173,7 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
             raise VideoOpenError(
                 f"{path} is an animated WebP, which the decoder cannot read; convert it to MP4 or GIF"
             )
-        raise VideoOpenError(
-            f"{path} is a single picture, not a video; its folder can be read as one: name that instead"
-        )
+        raise VideoOpenError(f"{path} {SINGLE}")
     moving = _moving(container)
     if not moving:
         held = {"a cover picture" if s.type == "video" else s.type for s in container.streams}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import stat
 from contextlib import closing
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from panorama.errors import VideoOpenError
 from panorama.exif import taken_at
-from panorama.lines import natural_key
-from panorama.video.pictures import pictures_in, read_bgr
+from panorama.video.pictures import pictures_in, read_unscaled
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first tells its offset, the second is UTC by its standard where it ends in Z."""
@@ -31,13 +31,11 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
         VideoOpenError: there is no such file, it cannot be opened, or no picture of the folder can be read:
             what it would claim is unknown.
     """
-    if path.is_dir():
+    if _is_folder(path):
         data = _first_picture(path, backwards=False)
         if data is None:
             raise VideoOpenError(f"{path} holds no picture that can be read")
         return _taken(data, zone)
-    if not path.is_file():
-        raise VideoOpenError(f"there is no file {path}")
     import av  # loaded here: few rules ask files
 
     from panorama.video.probing import open_container
@@ -59,16 +57,34 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
 
 def taken_seconds(path: Path, zone: tzinfo) -> float | None:
     """Seconds from the first picture of a folder to the last, as both say; None where one does not."""
-    first = _taken(_first_picture(path, backwards=False), zone) if path.is_dir() else None
+    try:
+        first = _taken(_first_picture(path, backwards=False), zone) if _is_folder(path) else None
+    except VideoOpenError:
+        return None
     last = None if first is None else _taken(_first_picture(path, backwards=True), zone)
     return None if first is None or last is None else last - first
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder, not a file.
+
+    Raises:
+        VideoOpenError: it is neither, or lies where nobody may look.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as exc:
+        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise VideoOpenError(f"there is no file {path}")
+    return stat.S_ISDIR(mode)
 
 
 def _first_picture(folder: Path, backwards: bool) -> bytes | None:
     """The first picture that can be read, with `backwards` the last; None where there is none."""
     try:
-        pictures = sorted(pictures_in(folder), key=lambda path: natural_key(path.name), reverse=backwards)
-        return next((path.read_bytes() for path in pictures if read_bgr(path) is not None), None)
+        pictures = pictures_in(folder)[:: -1 if backwards else 1]
+        return next((path.read_bytes() for path in pictures if read_unscaled(path) is not None), None)
     except OSError:
         return None
 

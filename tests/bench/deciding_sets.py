@@ -22,6 +22,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from degraded import degraded_pairs
 from numpy.typing import NDArray
 
 from panorama.crops import cut, decode_picture, encode_jpeg
@@ -29,7 +30,6 @@ from panorama.evaluate import Frames, Truth, read_truth
 from panorama.examples import VIEWS, lit, part
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
-from panorama.models.training.heldout import instance_pairs
 from panorama.own_training.identities import NOISE, Tracks, alike, pseudo_identities
 from panorama.query.kinship import Places, shared
 from panorama.query.scoring import TrackGroups
@@ -449,7 +449,7 @@ def picture_things(
     pictures: Sequence[Image], labels: Sequence[str], embedder: Embedder, side: int = 128
 ) -> list[Thing]:
     """The first degraded view of each picture, asked for among the second ones of all other classes."""
-    views, _ = instance_pairs(pictures, side)
+    views = degraded_pairs(pictures, side)
     archive = archive_of_pictures(embedder.embed_all(views[len(pictures) :]), "pictures")
     asked = embed_views(views[: len(pictures)], embedder)
     everything, classes = np.ones(len(pictures), np.bool_), np.array(labels)

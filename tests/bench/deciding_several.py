@@ -26,11 +26,11 @@ from deciding_sets import (
     embed_views,
     example_rows,
 )
+from degraded import degraded_pairs
 from numpy.typing import NDArray
 
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
-from panorama.models.training.heldout import instance_pairs
 
 EXAMPLES = 3
 """Pictures of a class that stand for it."""
@@ -65,7 +65,7 @@ def _degraded(
     pictures: Sequence[Image], embedder: Embedder
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Views (N, V, exits, dim) of one degraded picture of each, and vectors (exits, N, dim) of another."""
-    views, _ = instance_pairs(pictures, 128, seed=1)
+    views = degraded_pairs(pictures, 128, seed=1)
     return embed_views(views[: len(pictures)], embedder), embedder.embed_all(views[len(pictures) :])
 
 

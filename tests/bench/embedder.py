@@ -18,6 +18,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from degraded import degraded_pairs
 from torchvision.models import mobilenet_v3_small
 
 from panorama.content import content_dir
@@ -28,7 +29,7 @@ from panorama.models.precision import native_bfloat16
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.bank import Basis
-from panorama.models.training.heldout import HeldOut, held_out_pictures, instance_pairs
+from panorama.models.training.heldout import HeldOut, held_out_pictures
 from panorama.models.training.teacher import LiteTeacher
 from panorama.models.weights import open_model, read_recipe
 
@@ -47,7 +48,7 @@ def instance_share(vectors: np.ndarray) -> float:
 
 def print_retrieval(net: PanoramaNet, held: HeldOut, footage: Path) -> None:
     pictures = held.load()
-    views, _ = instance_pairs(pictures[::2], 128)
+    views = degraded_pairs(pictures[::2], 128)
     sources = np.array([label.split("/")[0] for label in held.labels])
     labels = np.array(held.labels)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from panorama.models.base import Image
@@ -21,7 +20,6 @@ from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import read_picture
 from panorama.models.training.split import held_out, row_held_out
-from panorama.models.training.views import degrade, geometry
 from panorama.pixels import PICTURE_SUFFIXES
 
 LIMIT = 40
@@ -75,18 +73,6 @@ def held_out_pictures(
         labels.extend(f"{table['name']}/{label}" for _, label in kept)
     chosen = at_most_per_label(labels, limit, seed)
     return HeldOut([paths[i] for i in chosen], [labels[i] for i in chosen])
-
-
-def instance_pairs(
-    pictures: Sequence[Image], side: int, seed: int = 0
-) -> tuple[list[Image], NDArray[np.int64]]:
-    """Two degraded views of each picture, all first ones before all second ones, and whose view each is."""
-    views = []
-    for turn in range(2):
-        for i, picture in enumerate(pictures):
-            rng = np.random.default_rng((seed, turn, i))
-            views.append(degrade(geometry(picture, rng, side), rng))
-    return views, np.tile(np.arange(len(pictures)), 2)
 
 
 def make_measure(

@@ -1,0 +1,118 @@
+"""A path enters; the library there, opened or made, leaves as the places of its parts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
+from panorama.lines import shell_word
+from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
+from panorama.store.leftover import check_log
+from panorama.store.migrations import SCHEMA_VERSION
+from panorama.store.schema import TABLES
+
+
+def made(path: str | Path, exist_ok: bool) -> Place:
+    """A new, empty library, see `Store.create`."""
+    root = Path(path).expanduser().absolute()
+    if (root / CATALOG_NAME).exists():
+        if exist_ok:
+            return opened(root, write=True)
+        raise UsageError(f"there is a library at {root} already; open it, or choose another path")
+    with write_errors(root):
+        if _has_content(root):
+            raise _without_catalog(root, "missing")
+        if is_taken(root):
+            raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
+        root.mkdir(parents=True, exist_ok=True)
+        place = Place(root, Catalog(root))
+        place.make_folders()
+    place.catalog.migrate()
+    return place
+
+
+def opened(path: str | Path, write: bool) -> Place:
+    """The library that is there, see `Store.open`."""
+    root = Path(path).expanduser().absolute()
+    catalog_path = root / CATALOG_NAME
+    try:
+        found = catalog_path.is_file()
+        if not found and _has_content(root):
+            raise _without_catalog(root, "missing")
+        taken = not found and is_taken(root)
+    except PermissionError as exc:
+        raise LibraryNotFound(f"no permission to look into {root}") from exc
+    if taken:
+        kind = "a folder with something else in it" if root.is_dir() else "a file"
+        raise LibraryNotFound(
+            f"{root} is no library but {kind}; name a library, or a new or empty folder for one"
+        )
+    if not found:
+        named = shell_word(str(root))
+        raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {named} index VIDEO...")
+    catalog, version = _open_catalog(root, writable=write and _can_write(root))
+    if version == 0 and _has_content(root):
+        raise _without_catalog(root, "empty")
+    if version == 0 and not catalog.writable:
+        raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
+    check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
+    place = Place(root, catalog)
+    if catalog.writable:
+        catalog.migrate()
+        with write_errors(root):
+            place.make_folders()
+    return place
+
+
+def is_at(path: Path) -> bool:
+    """Whether there is a library at `path`, of whatever version."""
+    with contextlib.suppress(PermissionError):
+        return (path / CATALOG_NAME).is_file()
+    return True  # one that may not be looked into: opening it says so
+
+
+def is_taken(path: Path) -> bool:
+    """Whether something other than a library is at `path`, see `Store.is_taken`."""
+    return path.exists() and not (path.is_dir() and _is_remains(path))
+
+
+def _is_remains(root: Path) -> bool:
+    """Whether a folder is empty or holds only what a `create` that was killed had made."""
+    return all(path.name in FOLDERS for path in root.iterdir())
+
+
+def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
+    """The catalog that is there, and its version; 0 where it is empty."""
+    check_log(root / CATALOG_NAME)
+    catalog = Catalog(root, writable=writable)
+    try:
+        return catalog, catalog.schema_version()
+    except LibraryDiskFull:
+        # What is there can be read all the same, where nobody is writing.
+        catalog = Catalog(root, writable=False, disk_full=True)
+        return catalog, catalog.schema_version()
+    except LibraryDamaged as exc:
+        if _has_content(root):
+            raise
+        raise LibraryNotFound(f"no library at {root}: {exc}") from exc
+
+
+def _has_content(root: Path) -> bool:
+    """Whether data files or pictures of a library lie in a folder."""
+    patterns = (*(f"{DATA}/{table}/*.parquet" for table in TABLES), f"{ALBUM}/*/*")
+    return any(next(root.glob(pattern), None) is not None for pattern in patterns)
+
+
+def _without_catalog(root: Path, how: str) -> LibraryDamaged:
+    """The error for content without the list of it: taken for a new library, all would be swept away."""
+    return LibraryDamaged(
+        f"{root / CATALOG_NAME} is {how} but there are data files or pictures of a library; put it back"
+        " from a backup, or name another folder"
+    )
+
+
+def _can_write(root: Path) -> bool:
+    return os.access(root / CATALOG_NAME, os.W_OK) and os.access(root, os.W_OK)
