@@ -290,5 +290,6 @@ def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:
     if held and embedder.hash not in held:
         raise ModelError(
             f"no crop of this library was embedded with {embedder.name} {embedder.hash[:8]}; "
-            "run `panorama index` on the archive again: it embeds the stored crops without decoding"
+            "run `panorama index` on the archive again: it begins with the stored crops, and for them it "
+            "decodes nothing"
         )

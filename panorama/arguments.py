@@ -414,6 +414,7 @@ KINDS |= {
     "Hooks.on_progress": _called("on_progress"),
     "Hooks.on_file": _called("on_file"),
     "Hooks.on_wait": _called("on_wait"),
+    "Hooks.on_anew": _called("on_anew"),
     "RecordingRule.time_from": Kind("time_from is text: 'none', 'metadata', 'name' or a pattern", is_text),
     "RecordingRule.zone": Kind(
         "a time zone is its IANA name as text, 'Europe/Berlin', or '' for that of this machine",

@@ -61,19 +61,17 @@ def index_found(
         from panorama.indexing.outcomes import INDEXED, dating
         from panorama.indexing.profile import prepare
         from panorama.indexing.run import finish, index_paths
-        from panorama.recording import apply_rule, remember, remembered, tells_anew
+        from panorama.recording import apply_rule, remember
 
-        rule = recording or remembered(store)
-        new = tells_anew(rule, remembered(store))
         if recording is not None:
             remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
-        report = index_paths(store, indexer, found, dating(store, rule, hooks, new), kept=kept)
+        report = index_paths(store, indexer, found, dating(store, hooks), kept=kept)
         if elsewhere:
             models[0].give_up()  # its process ends beside what is left to do, also if it is loading still
         finish(store, embedder, hooks)
     fresh = {f.video for f in report.files if f.status == INDEXED}
-    told = apply_rule(store, rule, {f.video for f in report.files if f.video}, fresh, new=new)
+    told = apply_rule(store, None, {f.video for f in report.files if f.video}, fresh)
     return replace(report, recording=told)
 
 

@@ -18,6 +18,11 @@ def note_quick_look(store: Store, settings_hash: str) -> None:
     )
 
 
+def quick_looks(store: Store) -> frozenset[str]:
+    """The hashes of all such settings that were in use."""
+    return frozenset(store.setting(SETTING, []))
+
+
 def quick_segments(snapshot: Snapshot) -> NDArray[np.int32]:
     """(Q,) live segments of which keyframes alone were looked at."""
     quick = frozenset(snapshot.settings.get(SETTING, ()))

@@ -60,9 +60,9 @@ class RecordingRule:
         return None if self.time_from in (NONE, METADATA, NAME) else NamePattern(self.time_from)
 
     @property
-    def names_cameras(self) -> bool:
-        """Whether a pattern tells the camera, not the folder."""
-        return self.camera_from != FOLDER or "{camera}" in self.time_from
+    def naming_cameras(self) -> str:
+        """The patterns that tell the camera, '' where the folder does."""
+        return " ".join(text for text in (self.camera_from, self.time_from) if "{camera}" in text)
 
     @property
     def source(self) -> str:
@@ -111,11 +111,6 @@ def remember(store: Store, rule: RecordingRule) -> None:
     store.put_setting(SETTING, asdict(rule))
 
 
-def tells_anew(rule: RecordingRule, before: RecordingRule) -> bool:
-    """Whether a rule tells cameras in another way than the one before."""
-    return (rule.time_from, rule.camera_from) != (before.time_from, before.camera_from)
-
-
 def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     """Raise where a pattern fits none of many names: better now than after hours of indexing.
 
@@ -145,12 +140,11 @@ def _end_of(path: Path) -> str:
 
 def apply_rule(
     store: Store,
-    rule: RecordingRule,
+    rule: RecordingRule | None,
     videos: Collection[str] | None = None,
     fresh: Collection[str] | None = (),
     bare: dict[PurePath, list[str]] | None = None,
     times: bool = True,
-    new: bool = False,
 ) -> RecordingReport:
     """Store what a rule tells of some videos, None for all; times set by hand stay.
 
@@ -161,19 +155,19 @@ def apply_rule(
     nothing fresh.
 
     Args:
+        rule: None for that which the library keeps, also where another process names one meanwhile.
         fresh: those that the library did not hold before, None for all: a folder that shares its camera with
             another is told when it comes.
         bare: as `bare_folders` gave them; of a folder that gives its videos their camera, they are taken out.
         times: False for cameras alone.
-        new: whether another rule told cameras before: of names that do not fit, its cameras go, too.
     """
-    rows, joined = store.recorded(videos), []
-    if rule.camera_from == FOLDER:
-        joined = _of_folders(store, rows, bare_folders(store, rule) if bare is None else bare)
-    while (report := _by_rule(store, rule, rows, joined, times, new)) is None:  # another process was at it
-        rows = store.recorded(videos)
+    by, rows, joined = rule or remembered(store), store.recorded(videos), []
+    if by.camera_from == FOLDER:
+        joined = _of_folders(store, rows, bare_folders(store, by) if bare is None else bare)
+    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process was at it
+        by, rows = rule or remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
-    told = rule.camera_from == FOLDER and (fresh is None or bool(fresh))
+    told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
     return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
 
 
@@ -183,7 +177,6 @@ def _by_rule(
     rows: Sequence[RecordedRow],
     joined: Sequence[RecordedRow],
     times: bool,
-    new: bool,
 ) -> RecordingReport | None:
     """Store what a rule tells of videos as they were read; None where one of them is no longer so.
 
@@ -194,18 +187,18 @@ def _by_rule(
     changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
-        changes[row.name] = replace(row.recorded, camera=camera)
+        changes[row.name] = replace(row.recorded, camera=camera, camera_from="")
     undated, unnamed, kept, example, dated = [], [], [], "", 0
     slower: list[str] = []
     backwards: list[str] = []
     for row in rows:
-        camera, told, fits = _camera(row, rule, new)
-        changes[row.name] = replace(row.recorded, camera=camera)
+        filmed, told, fits = _filmed(row, rule)
+        changes[row.name] = filmed
         if not fits:
             unnamed.append(row.name)
         if not times or rule.time_from == NONE or row.recorded.time_from == BY_HAND:
             continue
-        now, asked = _dated(row, camera, told, rule, zone)
+        now, asked = _dated(row.uri, filmed, told, rule, zone)
         changes[row.name] = now
         if now.start_time_unix is None:
             undated.append(row.name)
@@ -295,10 +288,9 @@ def date_videos(
     if rule is not None:
         rows = store.recorded(videos)
         check_fits(rule if times else replace(rule, time_from=NONE), [Path(row.uri) for row in rows])
-        new = tells_anew(rule, remembered(store))
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, rule, videos, fresh=None, times=times, new=new)
+        return apply_rule(store, rule, videos, fresh=None, times=times)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     return _begin(store, videos, start or "", zone)
@@ -318,12 +310,12 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
     begun: dict[float, str] = {}
     while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
         known = {row.name: row.recorded for row in store.recorded(videos)}
-        changes = {name: Recorded(before.camera) for name, before in known.items()}
+        changes = {name: before.begun() for name, before in known.items()}
         begun.clear()
         for name, before in known.items() if start else ():
             own = zone or before.time_zone or library_zone or local_zone()
             unix = _typed_unix(start, zone_named(own))
-            changes[name] = Recorded(before.camera, unix, own, BY_HAND)
+            changes[name] = before.begun(unix, own, BY_HAND)
             begun.setdefault(unix, own)
         if len(begun) > 1:
             raise UsageError(
@@ -376,8 +368,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
         raise UsageError(f"from {first!r} on, there is no date so late as that of: {some(late)}")
     changes = {
-        row.name: Recorded(now.camera, times[row.name] + by, zone or now.time_zone, BY_HAND)
-        for row, now in known
+        row.name: now.begun(times[row.name] + by, zone or now.time_zone, BY_HAND) for row, now in known
     }
     remark = (
         f"{'put back' if by < 0 else 'put forward'} by {timedelta(seconds=abs(by))}: "
@@ -432,38 +423,37 @@ def _named(path: str, rule: RecordingRule) -> Told:
     return pattern.read(path) or Told()
 
 
-def _camera(row: RecordedRow, rule: RecordingRule, new: bool) -> tuple[str, Told, bool]:
-    """A video's camera, what its name tells of the time, and whether it fits the pattern of cameras.
+def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool]:
+    """A video with its camera, what its name tells of the time, and whether it fits the pattern of cameras.
 
-    A file that was moved to where it fits no pattern keeps the camera that the pattern told before, as its
-    zones go by the camera; where no pattern tells cameras, the folder that it lies in now does.
+    A file that was moved to where it fits no pattern keeps the camera that the same patterns told before, as
+    its zones go by the camera. What others told goes, and where no pattern tells cameras, the folder that the
+    file lies in now does.
     """
     told = _named(row.uri, rule)
     pattern = rule.camera_pattern()
     named = pattern.read(row.uri) if pattern is not None else None
-    camera = named.camera if named is not None else told.camera
+    camera = told.camera if named is None else named.camera
     fits = pattern is None or named is not None
     if camera is not None:
-        return camera, told, fits
-    folder, before = folder_camera(row.uri, row.root, row.name), row.recorded.camera
-    keeps = bool(before) and before != folder and rule.names_cameras and not new
-    return (before, told, True) if keeps else (folder, told, fits)
+        return replace(row.recorded, camera=camera, camera_from=rule.naming_cameras), told, fits
+    folder, before = folder_camera(row.uri, row.root, row.name), row.recorded
+    if rule.naming_cameras and before.camera_from == rule.naming_cameras and before.camera != folder:
+        return before, told, True
+    return replace(before, camera=folder, camera_from=""), told, fits
 
 
-def _dated(
-    row: RecordedRow, camera: str, told: Told, rule: RecordingRule, zone: tzinfo
-) -> tuple[Recorded, bool]:
+def _dated(uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: tzinfo) -> tuple[Recorded, bool]:
     """When one video was recorded by a rule of times, and whether what tells it could be asked.
 
     Where its file cannot be read, the moment is that which was known, on a clock of the rule's zone. Where it
     was moved and its path tells no time any more, what it told before stays.
     """
-    known = replace(row.recorded, camera=camera)
     try:
-        unix = recorded_at(Path(row.uri), zone) if rule.time_from == METADATA else told.unix(zone)
+        unix = recorded_at(Path(uri), zone) if rule.time_from == METADATA else told.unix(zone)
     except VideoError:
         return known if known.time_zone is None else replace(known, time_zone=rule.zone), False
     if unix is None or not has_date(unix):
         same = without_camera(known.time_from or "") == without_camera(rule.time_from)
-        return (known, False) if same else (Recorded(camera), True)
-    return Recorded(camera, unix, rule.zone, rule.time_from), True
+        return (known, False) if same else (known.begun(), True)
+    return known.begun(unix, rule.zone, rule.time_from), True

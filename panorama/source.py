@@ -283,8 +283,7 @@ def _joined(parts: list[PickedVectors]) -> PickedVectors:
 
 def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
     """A warning where videos have crops without a vector of this model: another process used another one."""
-    crops = snapshot.crops()
-    lacking = crops.segments[crops.rows > snapshot.vectors(embedder.hash, 1).rows_of(crops.segments)]
+    lacking = snapshot.unembedded(embedder.hash)
     count = int(np.isin(snapshot.videos.column("segment").to_numpy(), lacking).sum())
     if not count:
         return ()

@@ -11,13 +11,14 @@ import cv2
 import numpy as np
 import pytest
 from clips import write_taken
-from fakes import Thing, scene, write_film, write_picture
+from fakes import ColoredThings, Thing, scene, write_film, write_picture
 from indexing_samples import index
 from numpy.typing import NDArray
 
 import panorama
 from panorama.crops import decode_picture
 from panorama.errors import VideoOpenError
+from panorama.indexing.outcomes import UNCHANGED
 from panorama.indexing.settings import IngestSettings
 from panorama.listed_videos import meant
 from panorama.picture_size import is_plain, upright_size
@@ -416,3 +417,29 @@ def test_a_folder_that_is_read_otherwise_since_is_indexed_anew_and_keeps_its_tim
 def cut_to_eight(data: bytes) -> NDArray[Any]:
     """A picture as folders were read: the upper 8 bits of 16."""
     return np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+
+
+def test_a_folder_whose_pictures_have_no_names_is_of_an_earlier_version(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    """Nothing said so, and --redo left it as it was; to take it out lost a time that was set by hand."""
+    write_film(trap(tmp_path / "v" / "trap", 3).parent / "film.mp4", [Thing("red", 0, 10)], frames=12)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.use_model("color-bands")
+        library.index(tmp_path / "v")
+        library.date(["trap"], start="2026-03-01 10:00", zone="UTC")
+        assert {f.note for f in library.index(tmp_path / "v", redo=True).files} == {UNCHANGED}
+        with library._store._place.catalog.write() as tx:  # as before names were kept
+            tx.run("DELETE FROM file_segments WHERE file_id IN (SELECT file_id FROM files f"
+                   " WHERE f.table_name = 'pictures')")  # fmt: skip
+            tx.run("DELETE FROM files WHERE table_name = 'pictures'")
+            tx.bump("data")
+        shutil.copytree(tmp_path / "v" / "trap", tmp_path / "v" / "zcopy")
+        notes = [str(file.note) for file in library.index(tmp_path / "v").files]
+        assert notes[1] == f"{UNCHANGED} by an earlier version; --redo indexes it with this one"
+        anew = library.index(tmp_path / "v", redo=True)
+        assert [f.status for f in anew.files] == ["skipped", "indexed", "skipped"]
+        named = library.query("SELECT video, count(picture) FROM frames GROUP BY ALL ORDER BY ALL").fetchall()
+        assert named == [("film.mp4", 0), ("trap", 3), ("zcopy", 3)]
+        (clock,) = library.query("SELECT start_clock FROM videos WHERE video = 'trap'").fetchall()
+        assert str(clock[0]) == "2026-03-01 10:00:00"

@@ -225,7 +225,7 @@ def test_what_another_process_sets_meanwhile_is_not_taken_back(
     rows = {row.name: row.recorded for row in library._store.recorded()}
     april = unix("2026-04-01 08:00")
     expected = {
-        "rule": Recorded("gate", unix("2026-05-01 12:00"), "UTC", "hand"),
+        "rule": Recorded("gate", unix("2026-05-01 12:00"), "UTC", "hand", RULE.time_from),
         "hand": Recorded("yard", april, "UTC", "hand"),
         "first": Recorded("yard", april, "UTC", "hand"),
     }

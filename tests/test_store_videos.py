@@ -23,7 +23,8 @@ def test_a_known_file_needs_no_hashing(store):
     assert store.known_file("/archive/a.mp4") == KnownFile(
         "a.mp4", 1000, 5, "c", segment, "s1", is_older=True
     )
-    assert store.live_segment("c", "s1") == segment and store.live_segment("c", "s2") is None
+    assert store.known_content("c") == store.known_file("/archive/a.mp4")
+    assert store.known_content("other") is None
 
 
 def test_a_second_root_with_the_same_name_gets_its_folder_in_front(store):

@@ -71,7 +71,7 @@ class IndexTold:
 
     def hooks(self) -> Hooks:
         """What to call while it runs."""
-        return Hooks(self._line.start, self._line.progress, self._file, self._wait)
+        return Hooks(self._line.start, self._line.progress, self._file, self._wait, self._anew)
 
     def _file(self, outcome: FileOutcome) -> None:
         self._kept += outcome.status != FAILED
@@ -83,6 +83,14 @@ class IndexTold:
     def _wait(self, what: str) -> None:
         self._line.clear()
         say(f"{what}; waiting for it")
+
+    def _anew(self, count: int, named: int) -> None:
+        settings = f", {named} of them with the settings that were named for them" if named else ""
+        say(
+            f"{counted(count, 'video is', 'videos are')} indexed anew{settings}: an earlier version indexed"
+            f" {'it' if count == 1 else 'them'}, and this one finds or keeps other things; until"
+            f" {'it is' if count == 1 else 'each is'} done, what was indexed answers"
+        )
 
     def interrupted(self) -> None:
         """Say what was done before Ctrl-C."""

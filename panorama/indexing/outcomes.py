@@ -11,9 +11,9 @@ from panorama.lines import shell_word
 from panorama.recording import (
     BY_HAND,
     RecordingReport,
-    RecordingRule,
     apply_rule,
     bare_folders,
+    remembered,
     shown_time,
 )
 from panorama.store import Recorded, Store
@@ -156,29 +156,28 @@ class Hooks:
         on_progress: a few times a second for the file at work, how far it is then.
         on_file: each outcome, once the library holds it.
         on_wait: what is waited for, where another process is at the same work.
+        on_anew: before the first file, where some are indexed anew since an earlier version indexed them
+            otherwise: how many, and for how many of these other settings than those of now had been named.
     """
 
     on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None
     on_progress: Callable[[Progress], None] = lambda *_: None
     on_file: Callable[[FileOutcome], None] = lambda *_: None
     on_wait: Callable[[str], None] = lambda *_: None
+    on_anew: Callable[[int, int], None] = lambda *_: None
 
     def __post_init__(self) -> None:
         take_fields(self)
 
 
-def dating(store: Store, rule: RecordingRule, hooks: Hooks | None, new: bool = False) -> Hooks:
-    """The hooks; before a file is told, the library learns when and by which camera it was recorded.
-
-    Args:
-        new: whether another rule told cameras before.
-    """
+def dating(store: Store, hooks: Hooks | None) -> Hooks:
+    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
     told = hooks or Hooks()
-    bare = bare_folders(store, rule)  # once: every file that is indexed now gets its camera at once
+    bare = bare_folders(store, remembered(store))  # once: what is indexed now gets its camera at once
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, rule, {outcome.video}, bare=bare, new=new)
+            apply_rule(store, None, {outcome.video}, bare=bare)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)

@@ -10,7 +10,7 @@ from panorama.errors import UsageError
 from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
-from panorama.quick_looks import note_quick_look
+from panorama.quick_looks import note_quick_look, quick_looks
 from panorama.store import Store
 from panorama.threads import cores_here
 
@@ -23,6 +23,10 @@ SETTING = "profile"
 
 PAST = "profile-past"
 """Where it keeps settings that were in use before, or that somebody named: their videos stay as they are."""
+
+LOOKS = "looks"
+"""Where it keeps which settings a hash stands for. A segment has the hash alone, which tells nothing, and
+which cannot be made again once the proposer or the code is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,9 @@ def prepare(
     must not throw away what was looked at more often. It gives new videos the profile; those that named
     settings, an earlier profile or the default indexed stay. Only a look at keyframes is replaced.
 
+    Where an earlier version looked otherwise with the same settings, videos are indexed anew: those whose
+    settings had been named, or were of an earlier profile, with these, all others with the profile.
+
     Args:
         asked: settings that the caller names, None for those of the profile.
         redo: do those again, too, and what an earlier version indexed.
@@ -164,24 +171,39 @@ def prepare(
         settings = replace(settings, depth=depth)  # not a way of looking: it decides over no video
     indexer = Indexer(embedder, proposer, settings, profile.work_here)
     if settings.keyframes_only:
-        note_quick_look(store, settings.hash(indexer.proposer.hash))
+        note_quick_look(store, indexer.settings_hash)
     if asked is not None and not asked.keyframes_only:
         named = asdict(replace(asked, depth=None))
         store.change_settings(lambda kept: {PAST: _with(named, kept.get(PAST))})
-    hashes = frozenset() if asked is not None or redo else _hashes(store, proposer)
-    return indexer, Kept(hashes, older=not redo)
+    former = [one for raw in store.setting(PAST, []) if (one := _settings(raw)) is not None]
+    looks = _note_looks(store, proposer, [IngestSettings(), settings, *former])
+    if asked is not None or redo:
+        return indexer, Kept(older=not redo)
+    stays = {one.hash(one.of(proposer).hash) for one in (IngestSettings(), *former)}
+    anew = {}
+    for look in set(store.snapshot().looks) - stays - {indexer.settings_hash} - quick_looks(store):
+        settings_then = looks.get(look)
+        if settings_then is None and former:
+            stays.add(look)  # of before it was kept what a hash stands for: it may have been named
+        else:
+            anew[look] = settings_then if settings_then in former else settings
+    return indexer, Kept(frozenset(stays), anew=anew)
 
 
-def _hashes(store: Store, proposer: Proposer) -> frozenset[str]:
-    """Of the default and of all that was in use or named; with another proposer they are others."""
-    former = [IngestSettings(), *(_settings(raw) for raw in store.setting(PAST, []))]
-    return frozenset(s.hash(s.of(proposer).hash) for s in former if s is not None)
+def _note_looks(
+    store: Store, proposer: Proposer, used: Sequence[IngestSettings]
+) -> dict[str, IngestSettings]:
+    """Keep what the hashes of settings stand for with this proposer and code; all that is known of hashes."""
+    now = {one.hash(one.of(proposer).hash): asdict(replace(one, depth=None)) for one in used}
+    store.change_settings(lambda kept: {LOOKS: {**now, **kept.get(LOOKS, {})}})
+    looks = store.setting(LOOKS).items()
+    return {look: one for look, raw in looks if (one := _settings(raw)) is not None}
 
 
 def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
-    """Settings as kept; None for those of another version, which are nobody's here."""
+    """Settings as kept, of any depth; None for those of another version, which are nobody's here."""
     try:
-        return IngestSettings(**raw)
+        return replace(IngestSettings(**raw), depth=None)
     except (TypeError, UsageError):
         return None
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import (
@@ -103,8 +104,11 @@ def index_paths(
         products_alone(),
     ):
         run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
+        embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth, hooks)
+        # First what needs no decoding: until then no question finds what is stored.
+        embedded = embed() if len(store.snapshot().unembedded(indexer.embedder.hash)) else 0
         outcomes = run.run(side_by_side)
-        embedded = embed_missing(store, indexer.embedder, gate.wait, indexer.depth, hooks)
+        embedded += embed()
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
     return replace(nothing, files=files, embedded=embedded, warnings=told)
@@ -161,14 +165,16 @@ class _Run:
         kept: Kept,
     ) -> None:
         self._store = store
-        self._indexer = indexer
         self._found = found
         self._hooks = hooks
         self._gate = gate
         self._claims = claims
         self._kept = kept
         self._threads = indexer.work.threads
-        self._settings_hash = indexer.settings.hash(indexer.proposer.hash)
+        self._by(indexer)
+        by = {settings: indexer.looking(settings) for settings in kept.anew.values()}
+        self._anew = {former: by[settings] for former, settings in kept.anew.items()}
+        self._later: dict[Indexer, list[tuple[int, FoundVideo]]] = {}
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
@@ -184,15 +190,39 @@ class _Run:
         self.by_hand: dict[str, Recorded] = {}
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
-        """Everything, in the order in which it was found; what other processes were at comes last."""
-        left = list(enumerate(self._found.videos))
+        """Everything, in the order in which it was found.
+
+        What other processes were at comes last, and behind it what has settings of its own.
+        """
         self._moved = follow_renames(self._store, self._found)
+        self._tell_anew()
+        self._rounds(list(enumerate(self._found.videos)), side_by_side)
+        while self._later:
+            indexer, left = self._later.popitem()
+            self._by(indexer)
+            self._rounds(left, side_by_side)
+        return self._outcomes
+
+    def _by(self, indexer: Indexer) -> None:
+        """Index with these settings from now on."""
+        self._indexer, self._settings_hash = indexer, indexer.settings_hash
+
+    def _tell_anew(self) -> None:
+        """Say how many of the files an earlier version indexed otherwise."""
+        if not self._anew:
+            return
+        uris = {str(video.path.resolve()) for video in self._found.videos}
+        looks = [file.settings_hash for uri, file in self._store.known_files().items() if uri in uris]
+        by = [self._anew[look] for look in looks if look in self._anew]
+        if by:
+            self._hooks.on_anew(len(by), sum(indexer is not self._indexer for indexer in by))
+
+    def _rounds(self, left: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
         while left:
             self._pass(left, side_by_side)
             left = [(one.number, one.video) for one in self._elsewhere]
             # Nothing is claimed here now, so that nobody waits for us.
             self._claims.wait_for([one.claim for one in self._elsewhere], self._tell_of_others)
-        return self._outcomes
 
     def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
         self._elsewhere, self._before = [], {}
@@ -221,12 +251,14 @@ class _Run:
             else:
                 if isinstance(entry, _Elsewhere):
                     self._elsewhere.append(entry)
+                elif isinstance(entry, Indexer):
+                    self._later.setdefault(entry, []).append((number, video))
                 else:
                     yield entry
 
     def _entry(
         self, number: int, video: FoundVideo, started: float
-    ) -> Job | _Copy | FileOutcome | _Elsewhere:
+    ) -> Job | _Copy | FileOutcome | _Elsewhere | Indexer:
         own = video.path.resolve()
         check_name(own)
         uri = str(own)
@@ -234,31 +266,36 @@ class _Run:
         known = self._store.known_file(uri)
         sample = content_sample(video.path)
         if known is not None and self._is_unchanged(known, state, sample):
+            older = _is_older(known, video)
             deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-            if deeper or self._kept.holds(known.settings_hash, self._settings_hash, known.is_older):
+            if deeper or self._kept.holds(known.settings_hash, self._settings_hash, older):
                 note = KNOWN_CONTENT if uri in self._moved else UNCHANGED
                 if deeper:
                     note = "indexed already; --quick replaces nothing"
                 elif known.settings_hash != self._settings_hash:
                     note = f"{note} with other settings; --redo indexes it with those of now"
-                elif known.is_older:
+                elif older:
                     note = f"{note} by an earlier version; --redo indexes it with this one"
                 if composed(video.name).endswith(f"/{known.name}"):
                     # Questions about the folder, as video LIKE 'gate/%', would miss it.
                     note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
                 return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+            if (other := self._other(known)) is not None:
+                return other
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, video, known)
+        if (other := self._other(self._store.known_content(row.content_hash))) is not None:
+            return other
         ticket = _Ticket(number, video, row, started)
         if row.content_hash in self._under_way:
             return _Copy(ticket, self._settings_hash, held=False)
         if not self._claims.take(row.content_hash):
             return _Elsewhere(number, video, row.content_hash)
         # Asked for only now: who had the claim before may have committed it.
-        held, reader = self._held(row.content_hash), None
+        held, reader = self._held(row.content_hash, video), None
         try:
             if held is not None:
                 return _Copy(ticket, held, held=True)
@@ -286,22 +323,25 @@ class _Run:
                 self.by_hand[known.name] = before.recorded
         return row
 
-    def _held(self, content: str) -> str | None:
+    def _other(self, known: KnownFile | None) -> Indexer | None:
+        """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
+        other = self._indexer if known is None else self._anew.get(known.settings_hash, self._indexer)
+        return None if other is self._indexer else other
+
+    def _held(self, content: str, video: FoundVideo) -> str | None:
         """The settings under which the library holds a content, where there is nothing to do about it."""
         if content in self._lost:
             # Another process may have made its rows anew since, or have erased the file that was missed.
             self._lost = self._store.lost_contents()
         if content in self._lost:
             return None
-        if self._indexer.settings.keyframes_only:
-            return self._store.live_settings(content)  # a quick look replaces nothing
-        live = self._store.live_settings(content)
-        if live in self._kept.hashes:
-            return live
-        segment = self._store.live_segment(content, self._settings_hash)
-        if segment is None or (not self._kept.older and self._store.is_older(segment)):
+        known = self._store.known_content(content)
+        if known is None:
             return None
-        return self._settings_hash
+        stays = self._indexer.settings.keyframes_only  # a quick look replaces nothing
+        older = _is_older(known, video)
+        stays = stays or self._kept.holds(known.settings_hash, self._settings_hash, older)
+        return known.settings_hash if stays else None
 
     # In the caller's thread
 
@@ -422,6 +462,11 @@ class _Run:
         if self._writer is not None:
             self._writer.abort()
         self._writer, self._rows = None, None
+
+
+def _is_older(known: KnownFile, video: FoundVideo) -> bool:
+    """Whether an earlier version indexed a file, that kept less of it."""
+    return known.is_older or (video.path.is_dir() and not known.names_pictures)
 
 
 def _reservations(reader: VideoReader) -> str | None:

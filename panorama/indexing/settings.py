@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from panorama.arguments import take_fields
 from panorama.errors import UsageError
@@ -107,10 +108,13 @@ class Kept:
     Attributes:
         hashes: of settings other than its own; what was indexed with these stays.
         older: whether what an earlier version indexed stays, which kept less of it.
+        anew: settings with which is indexed anew what an earlier version indexed otherwise, by the hash that
+            it has.
     """
 
     hashes: frozenset[str] = frozenset()
     older: bool = True
+    anew: Mapping[str, IngestSettings] = field(default_factory=dict)
 
     def holds(self, settings_hash: str, own_hash: str, is_older: bool) -> bool:
         """Whether a video stays that was indexed with these settings, where an `index` has its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
@@ -59,6 +60,18 @@ class Indexer:
         self.away_seconds: dict[str, float] = {}
         self._loading: dict[Proposer | Embedder, threading.Thread] = {}
         self._given_up = threading.Event()
+
+    @property
+    def settings_hash(self) -> str:
+        """What segments are known by that it makes."""
+        return self.settings.hash(self.proposer.hash)
+
+    def looking(self, settings: IngestSettings) -> Indexer:
+        """Itself where it looks so, else one that does, with the same networks and to the same depth."""
+        settings = replace(settings, depth=self.settings.depth)
+        return (
+            self if settings == self.settings else Indexer(self.embedder, self.proposer, settings, self.work)
+        )
 
     @property
     def depth(self) -> int:

@@ -203,9 +203,22 @@ ENDS = (
 PICTURES: tuple[str, ...] = ()
 """The catalog stays as it is, but may list files of a table that earlier versions do not know."""
 
+CAMERA_FROM = (
+    # The patterns that told a video's camera, null where none did.
+    "ALTER TABLE videos ADD COLUMN camera_from TEXT",
+    # Which cameras the rule that is kept has told, and which one before it, nobody can say: it has told all.
+    """UPDATE videos SET camera_from = (
+        SELECT nullif(trim(
+            CASE WHEN instr(json_extract(value, '$.camera_from'), '{camera}')
+                THEN json_extract(value, '$.camera_from') ELSE '' END || ' ' ||
+            CASE WHEN instr(json_extract(value, '$.time_from'), '{camera}')
+                THEN json_extract(value, '$.time_from') ELSE '' END), '')
+        FROM settings WHERE key = 'recording')""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
-    PICTURES,
+    PICTURES, CAMERA_FROM,
 )  # fmt: skip
 """Step i (from 0) takes version i to version i + 1."""
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
 
-_COLUMNS = "SELECT name, uri, root, camera, start_time_unix, time_zone, time_from FROM videos"
+_COLUMNS = """
+SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from FROM videos
+"""
 _ROWS = f"{_COLUMNS} ORDER BY name"
 _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
-UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source
+UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source,
+       camera_from = :camera_from
 WHERE name = :name
 """
 
@@ -30,17 +34,25 @@ class Recorded:
         start_time_unix: of the first frame, None where unknown.
         time_zone: IANA name of the zone of the camera's wall clock.
         time_from: where the time was taken from; all three are None together.
+        camera_from: the patterns that told the camera, '' where none did.
     """
 
     camera: str = ""
     start_time_unix: float | None = None
     time_zone: str | None = None
     time_from: str | None = None
+    camera_from: str = ""
 
     def __post_init__(self) -> None:
         times = (self.start_time_unix, self.time_zone, self.time_from)
         if None in times and times != (None, None, None):
             raise ValueError(f"a time has a zone and a source, got {times}")
+
+    def begun(
+        self, unix: float | None = None, zone: str | None = None, source: str | None = None
+    ) -> Recorded:
+        """By the same camera at another time; without one, at an unknown time."""
+        return replace(self, start_time_unix=unix, time_zone=zone, time_from=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,7 @@ def has_date(unix: float) -> bool:
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
     """Videos by name, None for all, in order of name; a name that is not there gives none."""
     rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
-    return [RecordedRow(row.name, row.uri, row.root, Recorded(row.camera, *_times(row))) for row in rows]
+    return [RecordedRow(row.name, row.uri, row.root, _recorded(row)) for row in rows]
 
 
 def without_camera(tx: Transaction) -> list[tuple[str, str]]:
@@ -86,10 +98,12 @@ def without_camera(tx: Transaction) -> list[tuple[str, str]]:
     return [(row.name, row.uri) for row in tx.rows(_WITHOUT_CAMERA)]
 
 
-def _times(row: object) -> tuple[float | None, str | None, str | None]:
-    unix, zone, source = (getattr(row, name) for name in ("start_time_unix", "time_zone", "time_from"))
+def _recorded(row: Any) -> Recorded:
+    filmed = Recorded(row.camera, camera_from=row.camera_from or "")
+    if row.start_time_unix is None:
+        return filmed
     # A catalog from before zones were stored says only when.
-    return (None, None, None) if unix is None else (float(unix), zone or "UTC", source or "unknown")
+    return filmed.begun(float(row.start_time_unix), row.time_zone or "UTC", row.time_from or "unknown")
 
 
 def put(
@@ -111,6 +125,7 @@ def put(
             "unix": now.start_time_unix,
             "zone": now.time_zone,
             "source": now.time_from,
+            "camera_from": now.camera_from or None,
         }
         for name, now in changes.items()
         if name in before and before[name] != now

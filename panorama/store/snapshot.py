@@ -271,6 +271,11 @@ class Snapshot:
         """The vectors of every live segment at an exit; a crop that was embedded twice counts twice."""
         return self.holdings.get((model_hash, exit), _NOTHING)
 
+    def unembedded(self, model_hash: str) -> NDArray[np.int32]:
+        """(S,) live segments with crops that have no vector of a model at its first exit."""
+        crops = self.crops()
+        return crops.segments[crops.rows > self.vectors(model_hash, 1).rows_of(crops.segments)]
+
 
 _NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64))
 

@@ -127,20 +127,10 @@ class Store:
         with self._place.catalog.read() as tx:
             return videos.known_files(tx)
 
-    def live_segment(self, content_hash: str, settings_hash: str) -> int | None:
-        """The segment that already holds this content under these settings."""
+    def known_content(self, content_hash: str) -> KnownFile | None:
+        """The same of a file that holds this content, None where none does."""
         with self._place.catalog.read() as tx:
-            return videos.live_segment(tx, content_hash, settings_hash)
-
-    def is_older(self, segment: int) -> bool:
-        """Whether an earlier version made a segment, that kept less than this one."""
-        with self._place.catalog.read() as tx:
-            return videos.is_older(tx, segment)
-
-    def live_settings(self, content_hash: str) -> str | None:
-        """The settings' hash under which this content is held, None where it is not."""
-        with self._place.catalog.read() as tx:
-            return videos.live_settings(tx, content_hash)
+            return videos.known_content(tx, content_hash)
 
     def lost_contents(self) -> frozenset[str]:
         """Hashes of the videos some of whose rows are gone with a data file: they are to be indexed anew."""

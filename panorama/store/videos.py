@@ -34,6 +34,7 @@ class VideoRow:
         time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
         continues: hash of what the file held before, where this goes on behind it: its time holds.
+        camera_from: the patterns that told the camera, None where none did.
     """
 
     name: str
@@ -53,6 +54,7 @@ class VideoRow:
     time_from: str | None = None
     content_sample: str | None = None
     continues: str | None = None
+    camera_from: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -65,7 +67,8 @@ class KnownFile:
 
     Attributes:
         settings_hash: of the settings that it was indexed with.
-        is_older: whether an earlier version indexed it, that kept less of it than this one.
+        is_older: whether an earlier version indexed it, that kept less of any video than this one.
+        names_pictures: whether the names of a folder's pictures are kept; never of a film.
     """
 
     name: str
@@ -77,22 +80,28 @@ class KnownFile:
     decode_note: str | None = None
     content_sample: str | None = None
     is_older: bool = False
+    names_pictures: bool = False
 
     def has_state(self, state: tuple[int, int]) -> bool:
         """Whether the file had this size and time of change in ns when it was indexed."""
         return (self.size, self.mtime_ns) == state
 
 
-_IS_OLDER = "s.ends IS NULL"
-_ALL_KNOWN = f"""
+_ALL_KNOWN = """
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
-       v.content_sample, {_IS_OLDER}, v.uri
+       v.content_sample, s.ends IS NULL,
+       EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+               WHERE fs.segment_id = s.segment_id AND f.table_name = 'pictures'),
+       v.uri
 FROM videos v JOIN segments s ON s.segment_id = v.segment_id
 """
 _KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
+_KNOWN_CONTENT = f"""
+{_ALL_KNOWN} WHERE s.content_hash = :content_hash AND s.state = 'live' ORDER BY s.segment_id DESC LIMIT 1
+"""
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from, camera FROM videos
+SELECT start_time_unix, time_zone, time_from, camera, camera_from FROM videos
 WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
 """
 _SEGMENT_TIMES = """
@@ -105,18 +114,13 @@ _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
 WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
 """
-_OLDER = f"SELECT {_IS_OLDER} FROM segments s WHERE s.segment_id = :segment"
-_LIVE_SETTINGS = """
-SELECT settings_hash FROM segments WHERE content_hash = :content_hash AND state = 'live'
-ORDER BY segment_id DESC LIMIT 1
-"""
 _FACTS = """
 SELECT width, height, duration, frames, decode_note, camera FROM videos WHERE segment_id = :segment
 ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
-    "start_time_unix, decode_note, time_zone, time_from, content_sample, indexed_at"
+    "start_time_unix, decode_note, time_zone, time_from, content_sample, camera_from, indexed_at"
 )
 _VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
 _INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
@@ -139,7 +143,8 @@ WHERE retired_version IS NULL AND file_id NOT IN (
 _ASIDE = "UPDATE videos SET name = :aside, uri = :aside WHERE uri = :uri"
 _MOVE = """
 UPDATE videos SET name = :name, uri = :uri, root = :root, size = :size, mtime_ns = :mtime_ns,
-       content_sample = :content_sample, camera = CASE :camera WHEN '' THEN camera ELSE :camera END
+       content_sample = :content_sample,
+       camera = CASE WHEN :camera = '' OR camera_from IS NOT NULL THEN camera ELSE :camera END
 WHERE uri = :aside
 """
 _DELETE_URI = "DELETE FROM videos WHERE uri = :uri"
@@ -153,31 +158,26 @@ def known_file(tx: Transaction, uri: str) -> KnownFile | None:
     return None if row is None else _known(row)
 
 
+def known_content(tx: Transaction, content_hash: str) -> KnownFile | None:
+    """What is known of a file that holds this content, None where none does."""
+    row = tx.row(_KNOWN_CONTENT, content_hash=content_hash)
+    return None if row is None else _known(row)
+
+
 def known_files(tx: Transaction) -> dict[str, KnownFile]:
     """What is known of every file, by uri."""
     return {row[-1]: _known(row) for row in tx.tuples(_ALL_KNOWN)}
 
 
 def _known(row: Sequence[Any]) -> KnownFile:
-    *known, older, _ = row
-    return replace(KnownFile(*known), is_older=bool(older))
+    *known, older, named, _ = row
+    return replace(KnownFile(*known), is_older=bool(older), names_pictures=bool(named))
 
 
 def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
     """The segment that already holds this content under these settings."""
     found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
     return None if found is None else int(found)
-
-
-def is_older(tx: Transaction, segment: int) -> bool:
-    """Whether an earlier version made a segment, that kept less than this one; see `KnownFile`."""
-    return bool(tx.scalar(_OLDER, segment=segment))
-
-
-def live_settings(tx: Transaction, content_hash: str) -> str | None:
-    """The settings' hash of the live segment of this content."""
-    found = tx.scalar(_LIVE_SETTINGS, content_hash=content_hash)
-    return None if found is None else str(found)
 
 
 def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
@@ -220,7 +220,8 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
     before = tx.row(_TIMES, **own, continues=video.continues)
     if before is not None and before.camera:
-        video = replace(video, camera=before.camera)  # told anew by who knows the rule
+        # Told anew by who knows the rule.
+        video = replace(video, camera=before.camera, camera_from=before.camera_from)
     for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
         video = video if known is None else _timed(video, known)
     values: dict[str, Any] = {
@@ -241,6 +242,7 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         "time_zone": video.time_zone,
         "time_from": video.time_from,
         "content_sample": video.content_sample,
+        "camera_from": video.camera_from,
         "indexed_at": time.time(),
     }
     if video_id is None:

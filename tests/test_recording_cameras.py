@@ -1,0 +1,124 @@
+"""Which pattern told the camera of a video: what another one told goes, whenever the video is come to."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import ColoredThings, Thing, write_film
+
+import panorama
+from panorama.indexing.outcomes import Hooks
+from panorama.recording import RecordingRule
+
+FORMER, LATTER = (RecordingRule(zone="UTC", camera_from=text) for text in ("{camera}-*", "{camera}_*"))
+
+
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
+    library = panorama.open(tmp_path / "library", create=True)
+    library.use_model("color-bands")
+    return library
+
+
+def three_cameras(tmp_path: Path) -> Path:
+    """Names that fit one pattern or the other; for both, the camera of one is its folder."""
+    for k, name in enumerate(("a/cam7_100", "a/cam8_100", "b/front-001")):
+        write_film(tmp_path / "rec" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    return tmp_path / "rec"
+
+
+def cameras(library: panorama.Library) -> dict[str, str]:
+    return {row["video"]: row["camera"] for row in library.videos().to_pylist()}
+
+
+def test_a_pattern_named_for_one_folder_tells_the_others_when_they_are_indexed(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Cameras of before stayed, taken for those of moved files; naming the pattern again changed nothing."""
+    folder = three_cameras(tmp_path)
+    library.index(folder, recording=FORMER)
+    assert cameras(library) == {"a/cam7_100.mp4": "a", "a/cam8_100.mp4": "a", "b/front-001.mp4": "front"}
+    library.index(folder / "a", recording=LATTER)
+    assert cameras(library)["b/front-001.mp4"] == "front"
+    library.index(folder)
+    assert cameras(library) == {"a/cam7_100.mp4": "cam7", "a/cam8_100.mp4": "cam8", "b/front-001.mp4": "b"}
+    assert library.date(recording=LATTER).changed == 0
+
+
+def test_another_source_of_times_is_no_other_pattern_of_cameras(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """What a moved file was known by stays until another pattern is named, and went with any other rule."""
+    folder = three_cameras(tmp_path)
+    library.index(folder, recording=LATTER)
+    (folder / "a" / "cam7_100.mp4").rename(folder / "b" / "theft.mp4")
+    library.index(folder, recording=replace(LATTER, time_from="metadata"))
+    assert cameras(library)["b/theft.mp4"] == "cam7"
+    assert library.date(recording=FORMER).changed == 3
+    assert cameras(library) == {"b/theft.mp4": "b", "a/cam8_100.mp4": "a", "b/front-001.mp4": "front"}
+
+
+def test_a_pattern_of_an_index_that_is_interrupted_tells_the_cameras_of_all(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Of one folder the video that was there kept its camera and the new one had another."""
+    folder = three_cameras(tmp_path)
+    library.index(folder, recording=FORMER)
+    write_film(folder / "a" / "cam6_100.mp4", [Thing("red", 0, 10)], frames=15)  # the first of all
+    write_film(folder / "b" / "front-002.mp4", [Thing("red", 0, 10)], frames=16)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        library.index(folder, recording=LATTER, hooks=Hooks(on_start=interrupt))
+    library.index(folder)
+    assert cameras(library)["b/front-001.mp4"] == cameras(library)["b/front-002.mp4"] == "b"
+
+
+def test_a_rule_named_while_an_index_runs_holds_for_what_it_still_does(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """The index went on by the rule that it began with, and at its end told all videos by that."""
+    folder = three_cameras(tmp_path)
+    named = Hooks(on_start=lambda number, *_: library.date(recording=LATTER) and None if number else None)
+    report = library.index(folder, recording=FORMER, hooks=named)
+    assert report.recording is not None and report.recording.rule == LATTER
+    assert cameras(library) == {"a/cam7_100.mp4": "cam7", "a/cam8_100.mp4": "cam8", "b/front-001.mp4": "b"}
+
+
+def test_a_moved_file_keeps_its_camera_whatever_is_said_of_its_time(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    folder = three_cameras(tmp_path)
+    library.index(folder, recording=LATTER)
+    moved, other = folder / "a" / "cam7_100.mp4", folder / "b" / "front-001.mp4"
+    moved.rename(tmp_path / "moved")
+    other.rename(moved)
+    (tmp_path / "moved").rename(other)  # they took each other's names
+    library.index(folder)
+    assert cameras(library) == {"a/cam7_100.mp4": "cam7", "a/cam8_100.mp4": "cam8", "b/front-001.mp4": "cam7"}
+    for said in ({"start": "2026-03-01 10:00"}, {"first_start": "2026-03-01 11:00"}, {"start": ""}):
+        library.date(["b/front-001.mp4"], zone="UTC", **said)
+        library.index(folder)
+        assert cameras(library)["b/front-001.mp4"] == "cam7"
+
+
+def test_cameras_in_a_library_of_before_are_those_of_the_rule_that_it_keeps(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    folder = three_cameras(tmp_path)
+    library.index(folder, recording=LATTER)
+    library.close()
+    with sqlite3.connect(library.path / "catalog.sqlite") as catalog:
+        catalog.execute("ALTER TABLE videos DROP COLUMN camera_from")
+        catalog.execute("UPDATE meta SET value = '12' WHERE key = 'schema_version'")
+    library = panorama.open(library.path)
+    (folder / "a" / "cam7_100.mp4").rename(folder / "b" / "theft.mp4")
+    library.index(folder)
+    assert cameras(library) == {"b/theft.mp4": "cam7", "a/cam8_100.mp4": "cam8", "b/front-001.mp4": "b"}
+    library.index(folder, recording=FORMER)
+    assert cameras(library) == {"b/theft.mp4": "b", "a/cam8_100.mp4": "a", "b/front-001.mp4": "front"}
