@@ -335,7 +335,6 @@ KINDS: dict[str, Kind] = {
 KINDS |= {
     "Library.use_model.name": MODEL,
     "Result.fetchmany.size": _counted("size, of rows,", least=0),
-    "Result.pieces.form": Kind("a format is text: csv or json", is_text),
     "Result.write.form": Kind("a format is text: csv, json, parquet or table", is_text),
     "Result.to_table.rows": Kind(
         "rows is a whole number from 1, or None for all",

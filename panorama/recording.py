@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
+from typing import Any
 from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
@@ -62,7 +63,7 @@ class RecordingRule:
     @property
     def naming_cameras(self) -> str:
         """The patterns that tell the camera, '' where the folder does."""
-        return " ".join(text for text in (self.camera_from, self.time_from) if "{camera}" in text)
+        return " ".join(text.strip() for text in (self.camera_from, self.time_from) if "{camera}" in text)
 
     @property
     def source(self) -> str:
@@ -101,9 +102,13 @@ def remembered(store: Store | None) -> RecordingRule:
     return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
 
 
-def kept_zone(rule: RecordingRule) -> str:
-    """The zone of the cameras' clocks that a library keeps with its rule, '' where it keeps none."""
-    return "" if rule == remembered(None) else rule.zone
+def kept_zone(kept: Mapping[str, Any] | None) -> str:
+    """The zone of the cameras' clocks that a library keeps with its rule, '' where it keeps none.
+
+    Args:
+        kept: the setting: a rule may say UTC, which is what `remembered` says where there is none.
+    """
+    return "" if kept is None else str(kept["zone"])
 
 
 def remember(store: Store, rule: RecordingRule) -> None:
@@ -306,7 +311,7 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
     Raises:
         UsageError: the start is no date with a time, or not one moment in the zones of the videos.
     """
-    library_zone, changed = kept_zone(remembered(store)), None
+    library_zone, changed = kept_zone(store.setting(SETTING)), None
     begun: dict[float, str] = {}
     while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
         known = {row.name: row.recorded for row in store.recorded(videos)}

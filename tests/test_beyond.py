@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from panorama.errors import QueryError, UsageError
+from panorama.query import beyond
 from panorama.query.engine import Engine
 
 DAY = datetime.date(2026, 3, 1)
@@ -175,3 +176,28 @@ def test_a_time_of_numpy_that_python_has_not_is_refused(engine: Engine) -> None:
         with pytest.raises(UsageError, match="which Python has no time for; give it as text"):
             engine.query("SELECT ? AS v", [given])
     assert engine.query("SELECT ? AS v", [np.datetime64("NaT")])[0].v is None
+
+
+def test_a_number_of_more_digits_than_python_writes_is_written_and_refused_in_files(
+    engine: Engine, tmp_path: Path
+) -> None:
+    result = engine.query("SELECT repeat('9', 5000)::BIGNUM AS v")
+    digits = "9" * 5000
+    assert result.to_csv() == f"v\n{digits}\n" and result.to_json() == f'[{{"v": {digits}}}]'
+    with pytest.raises(QueryError, match=r"the column 'v' holds a whole number of more than the 38 digits"):
+        result.write(tmp_path / "v.parquet")
+
+
+def test_times_in_lists_are_looked_at_one_by_one_only_where_python_misreads_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every 1,024 rows of such a column asked DuckDB for their text, value by value."""
+    monkeypatch.setattr(beyond, "told_values", lambda column: [f"told {len(column)}"])
+    sql = "SELECT {how} AS v FROM range(5) t(i)"
+    for how in ("[TIME '10:00']", "{'a': TIME '10:00'}", "MAP{1: [TIMESTAMP_NS '2026-01-01']}"):
+        assert len(engine.query(sql.replace("{how}", how)).fetchall()) == 5
+        late = how.replace("10:00", "24:00").replace("2026-01-01", "infinity")
+        assert beyond.python_values(engine.query(sql.replace("{how}", late)).arrow().column(0)) == ["told 5"]
+        one = engine.query(f"SELECT IF(i = 4, {late}, {how}) AS v FROM range(5) t(i)").arrow().column(0)
+        assert beyond.python_values(one.slice(0, 4)) != ["told 4"]
+        assert beyond.python_values(one.slice(4)) == ["told 1"]

@@ -239,6 +239,21 @@ def test_a_start_by_hand_is_on_the_clock_of_the_video_else_of_the_library(
     assert [row[1] for row in clocks(run).values()] == ["09:00", "05:00", "19:00"]
 
 
+def test_utc_is_kept_as_any_zone_that_was_named(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for no zone, so that the machine's held: hours away, without a word."""
+    write_film(tmp_path / "v" / "a_20260301-0900.mp4", [Thing("red", 0, 10)], frames=12)
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    run("index", "v", "--model", "color-bands")
+    run("clock", "--timezone", "UTC")
+    run("clock", "--time-from", "name")
+    assert [row[1:3] for row in clocks(run).values()] == [("09:00", "UTC")]
+    run("clock", "--time-from", "none")
+    told = run("clock", "a_20260301-0900.mp4", "--at", "2026-07-01 10:00")
+    assert told.err.startswith("a_20260301-0900.mp4 begins at 2026-07-01 10:00:00 UTC\n")
+
+
 def test_without_data_of_zones_clocks_run_in_utc(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

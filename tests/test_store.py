@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -209,8 +212,39 @@ def test_settings_that_two_change_at_once_lose_nothing(store):
         version = store.snapshot().settings_version
         other.change_settings(lambda kept: {"list": kept["list"], "absent": None})
         assert store.snapshot().settings_version == version  # nothing changed
+
+        def in_place(kept):
+            kept["list"].append("late")
+            return {"list": kept["list"]}
+
+        store.change_settings(in_place)
+        assert other.setting("list") == ["theirs", "ours", "late"]
         store.change_settings(lambda kept: dict.fromkeys(kept))
         assert other.snapshot().settings == {}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists what a process has open")
+def test_closing_closes_what_another_thread_reads_as_well(store):
+    """What came back after closing waited for a next reader that could not be."""
+    begun, over = threading.Event(), threading.Event()
+
+    def read():
+        with store._place.catalog.read() as tx:
+            tx.scalar("SELECT 1")
+            begun.set()
+            over.wait(10)
+
+    def held():
+        links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return sum(link.name.startswith("catalog.sqlite") and link.parent == store.path for link in links)
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(read)
+        assert begun.wait(10) and held()
+        store.close()
+        over.set()
+        reading.result()
+    assert not held()
 
 
 def test_settings_cache_models_and_zones_are_kept(tmp_path):

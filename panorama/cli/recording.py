@@ -8,7 +8,7 @@ import click
 
 from panorama.library import Library
 from panorama.naming import without_camera
-from panorama.recording import FOLDER, RecordingRule, kept_zone
+from panorama.recording import FOLDER, SETTING, RecordingRule, kept_zone
 
 
 def recording_options(command: Any) -> Any:
@@ -42,7 +42,7 @@ def recording_rule(
     if not (time_from or zone or camera_from):
         return None
     kept = library.recording
-    zone = zone or kept_zone(kept)
+    zone = zone or kept_zone(library.setting(SETTING) if library.exists else None)
     time_from = time_from or kept.time_from
     if camera_from == FOLDER:
         time_from = without_camera(time_from)

@@ -16,7 +16,7 @@ from panorama.lines import counted, shell_word
 from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
 from panorama.zones import orphan_remarks
 
-CLOCK_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
+RECORDED_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
 SHOWN_NAMES = 20
 """Of more videos that are to be taken out, the rest is counted."""
 
@@ -84,7 +84,7 @@ def clock_command(
     rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
     if rule is not None or by_hand:
         chosen = _names(_meant(videos, library)) if videos else None
-        before = _rows(library)
+        before = {row[0]: row for row in _rows(library)} if as_json else {}
         lost = library.zones.orphaned()
         report = library.date(
             chosen,
@@ -100,16 +100,18 @@ def clock_command(
         for text in orphan_remarks(library.zones, lost):
             say(text)
         if as_json:
-            print_rows(CLOCK_COLUMNS, [row for row in _rows(library) if row not in before], as_json)
+            print_rows(
+                RECORDED_COLUMNS, [row for row in _rows(library) if row != before.get(row[0])], as_json
+            )
         return
     wanted = set(_names(_meant(videos, library)))
     rows = [row for row in _rows(library) if not videos or row[0] in wanted]
-    print_rows(CLOCK_COLUMNS, rows, as_json)
+    print_rows(RECORDED_COLUMNS, rows, as_json)
 
 
 def _rows(library: Library) -> list[list[Any]]:
     """What is known of when the videos were recorded, as it is printed."""
-    rows = library.videos().select(CLOCK_COLUMNS).to_pylist()
+    rows = library.videos().select(RECORDED_COLUMNS).to_pylist()
     return [[_plain(value) for value in row.values()] for row in rows]
 
 

@@ -32,11 +32,11 @@ def told_values(column: pa.ChunkedArray) -> list[Any]:
     return [_one(value, text) for value, text in zip(column, _texts(column), strict=True)]
 
 
-def _is_misread(column: pa.ChunkedArray) -> bool:
+def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
     """Whether Python would be given another value, without a word."""
     kind = column.type
     if pa.types.is_nested(kind):
-        return any(pa.types.is_time64(one) or _may_be_endless(one) for one in _leaves(kind))
+        return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
     if pa.types.is_time64(kind):
         last = pc.max(column.cast(pa.int64())).as_py()
         return last is not None and last >= _MIDNIGHT[kind.unit]
@@ -50,13 +50,22 @@ def _may_be_endless(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.unit == "ns"
 
 
-def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """The types that values in values have."""
-    if pa.types.is_nested(kind):
-        for i in range(kind.num_fields):
-            yield from _leaves(kind.field(i).type)
+def _leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The values in values, of lists, structs and maps."""
+    kind = array.type
+    if not pa.types.is_nested(kind):
+        yield array
+        return
+    if pa.types.is_map(kind):  # whose keys and items are those of the whole that it is a part of
+        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        parts = [part.slice(first, last - first) for part in (array.keys, array.items)]
+    elif pa.types.is_union(kind):
+        parts = [array.field(i) for i in range(kind.num_fields)]
     else:
-        yield kind
+        flat = array.flatten()
+        parts = flat if isinstance(flat, list) else [flat]
+    for part in parts:
+        yield from _leaves(part)
 
 
 def _texts(column: pa.ChunkedArray) -> list[Any]:

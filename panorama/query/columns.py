@@ -167,11 +167,11 @@ def _whole(array: pa.Array, name: str) -> pa.Array:
     """Whole numbers of 64 bits; where one needs more, decimals without a fraction, with every digit."""
     try:
         return array.cast(pa.int64()) if name == "HUGEINT" else pa.array(_values(array, name), pa.int64())
-    except (pa.ArrowInvalid, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         pass
     try:
         return pa.array(_values(array, name), _LARGEST)
-    except pa.ArrowInvalid as exc:
+    except (pa.ArrowInvalid, OverflowError, ValueError) as exc:
         raise _NoTypeError(
             f"a whole number of more than the {_LARGEST.precision} digits that files and data frames have"
         ) from exc

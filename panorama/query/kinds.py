@@ -17,6 +17,8 @@ Fix: TypeAlias = Callable[[Any], Any]
 _NESTED = ("list", "array", "struct", "tuple", "map")
 _BIGNUM_HEAD = 3
 _BIGNUM_POSITIVE = 0x80
+_MOST_WRITTEN = 10**640
+"""Whole numbers from here on Python may refuse to write (`sys.set_int_max_str_digits`), decimals not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,12 @@ def unsigned(value: decimal.Decimal) -> int:
     return int(value) % (1 << 128)
 
 
-def bignum(value: bytes) -> int:
+def bignum(value: bytes) -> int | decimal.Decimal:
     """A BIGNUM: behind a head of three bytes its own, of one below 0 with every bit turned."""
     below = not value[0] & _BIGNUM_POSITIVE
     size = int.from_bytes(bytes(255 - byte if below else byte for byte in value[_BIGNUM_HEAD:]), "big")
-    return -size if below else size
+    number = -size if below else size
+    return number if size < _MOST_WRITTEN else decimal.Decimal(number)
 
 
 def duration(value: Any) -> datetime.timedelta | str:

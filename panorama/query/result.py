@@ -15,7 +15,7 @@ from panorama.lines import cells, counted, padded
 from panorama.query.columns import to_pandas, to_polars, with_typed_maps, write_parquet
 from panorama.query.kinds import fixed
 from panorama.query.rows import Row, rows_of
-from panorama.query.written import SHOWN_CHARACTERS, csv_field, json_text, json_value, shortener, shown_text
+from panorama.query.written import SHOWN_CHARACTERS, as_json, csv_field, json_value, shortener, shown_text
 from panorama.store.outputs import check_output, whole_file
 
 SHOWN_ROWS = 20
@@ -23,7 +23,6 @@ PIECE_ROWS = 1024
 """Rows of CSV and JSON that are made and written at once."""
 
 
-@checked
 class Result:
     """The answer to one statement.
 
@@ -76,11 +75,15 @@ class Result:
 
     def fetchone(self) -> Row | None:
         """The next row, None after the last."""
-        rows = self.fetchmany(1)
+        rows = self._next(1)
         return rows[0] if rows else None
 
+    @checked
     def fetchmany(self, size: int = 1) -> list[Row]:
         """The next rows, at most `size`."""
+        return self._next(size)
+
+    def _next(self, size: int) -> list[Row]:
         rows = self._all()[self._position : self._position + size]
         self._position += len(rows)
         return rows
@@ -124,6 +127,7 @@ class Result:
         """
         return "".join(self.pieces("json"))
 
+    @checked
     def write(self, path: str | Path, form: str | None = None) -> Path:
         """Write the rows to a file; one that is there is replaced once all is written, else kept.
 
@@ -177,12 +181,10 @@ class Result:
             for rows in self._plain_rows():
                 yield "".join([",".join(map(csv_field, row)) + "\n" for row in rows])
             return
-        keys = [f"{json_text(name)}: " for name in names]
+        keys = [f"{as_json(name)}: " for name in names]
         yield "["
         for rows in self._plain_rows():
-            lines = [
-                ", ".join([key + json_text(v) for key, v in zip(keys, row, strict=True)]) for row in rows
-            ]
+            lines = [", ".join([key + as_json(v) for key, v in zip(keys, row, strict=True)]) for row in rows]
             yield (",\n " if begun else "") + ",\n ".join([f"{{{line}}}" for line in lines])
             begun = True
         yield "]"
@@ -228,6 +230,7 @@ class Result:
     def __repr__(self) -> str:
         return self.to_table()
 
+    @checked
     def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
         """Aligned text for people; more than `rows` rows are shown as the first and the last of them."""
         shown, cut = self._shown(rows)

@@ -58,7 +58,7 @@ def _name(key: Any) -> str:
     return f"{key:f}" if isinstance(key, decimal.Decimal) else str(key)
 
 
-def json_text(value: Any) -> str:
+def as_json(value: Any) -> str:
     """A value as JSON can hold it, as its text; decimals have the digits that they have."""
     if value is None:
         return "null"
@@ -69,9 +69,9 @@ def json_text(value: Any) -> str:
     if isinstance(value, decimal.Decimal):
         return f"{value:f}"
     if isinstance(value, dict):
-        return "{" + ", ".join([f"{_quoted(key)}: {json_text(item)}" for key, item in value.items()]) + "}"
+        return "{" + ", ".join([f"{_quoted(key)}: {as_json(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(json_text, value)) + "]"
+        return "[" + ", ".join(map(as_json, value)) + "]"
     return repr(value)
 
 
@@ -100,7 +100,7 @@ def csv_field(value: Any) -> str:
     """A value as JSON can hold it, or a name, as a field of CSV."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json_text(value)
+    text = value if isinstance(value, str) else as_json(value)
     quoted = any(mark in text for mark in ',"\n\r') or text == "" or text != text.strip()
     return '"' + text.replace('"', '""') + '"' if quoted else text
 

@@ -130,6 +130,7 @@ class _Pool(sa.pool.Pool):
     def __init__(self, creator: Any, **options: Any) -> None:
         super().__init__(creator, **options)
         self._idle: deque[sa.pool.ConnectionPoolEntry] = deque()
+        self._is_over = False
 
     def _do_get(self) -> sa.pool.ConnectionPoolEntry:
         try:
@@ -139,11 +140,15 @@ class _Pool(sa.pool.Pool):
 
     def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
         self._idle.append(record)
+        if self._is_over:  # another thread was amid a transaction
+            self.dispose()
 
     def dispose(self) -> None:
-        """Close those that wait."""
-        while self._idle:
-            self._idle.pop().close()
+        """Close those that wait, and from now on what comes back."""
+        self._is_over = True
+        with contextlib.suppress(IndexError):  # not asked before: another thread may take the last
+            while True:
+                self._idle.pop().close()
 
 
 class Catalog:
@@ -271,7 +276,7 @@ class Catalog:
 
     @contextmanager
     def _transaction(self, *begin: str) -> Iterator[Transaction]:
-        """A transaction that has ended when the block is left, wherever an interrupt comes.
+        """A transaction that has ended when the block is left, also by an interrupt (decision 110).
 
         SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
         """

@@ -210,9 +210,9 @@ CAMERA_FROM = (
     """UPDATE videos SET camera_from = (
         SELECT nullif(trim(
             CASE WHEN instr(json_extract(value, '$.camera_from'), '{camera}')
-                THEN json_extract(value, '$.camera_from') ELSE '' END || ' ' ||
+                THEN trim(json_extract(value, '$.camera_from')) ELSE '' END || ' ' ||
             CASE WHEN instr(json_extract(value, '$.time_from'), '{camera}')
-                THEN json_extract(value, '$.time_from') ELSE '' END), '')
+                THEN trim(json_extract(value, '$.time_from')) ELSE '' END), '')
         FROM settings WHERE key = 'recording')""",
 )
 

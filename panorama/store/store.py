@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -300,11 +301,12 @@ class Store:
         """Store what stored JSON values become, in one transaction: none that another process kept is lost.
 
         Args:
-            change: of all values by key, those to store; None removes one. Called more than once.
+            change: of all values by key, those to store; None removes one. Called more than once, with values
+                that are its own.
         """
         with self._place.catalog.read() as tx:
             kept = settings.read_all(tx)
-        if all(kept.get(key) == value for key, value in change(kept).items()):
+        if all(kept.get(key) == value for key, value in change(copy.deepcopy(kept)).items()):
             return  # who changes nothing does not wait for who writes
         with self._place.catalog.write() as tx:
             for key, value in change(settings.read_all(tx)).items():
