@@ -11,7 +11,9 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from shlex import quote
+from typing import Any
+
+from panorama.lines import shell_word
 
 
 class PanoramaError(Exception):
@@ -50,8 +52,25 @@ class LibraryDamaged(PanoramaError):
     """The catalog, or a data file that it lists, is missing or cannot be read."""
 
 
-class ClosedPath(PanoramaError):
-    """A file or folder may not be looked into, read or written by who asked."""
+class ClosedPath(PanoramaError, PermissionError):
+    """A file or folder may not be looked into, read or written by who asked.
+
+    Who calls Python's own functions beside the API, or in a hook, catches either as a PermissionError.
+    """
+
+    @classmethod
+    def of(cls, refused: PermissionError) -> ClosedPath:
+        """What the system refused, with its number and file, as a message."""
+        closed = cls(f"{os.fsdecode(refused.filename)} cannot be read or written: {refused.strerror}")
+        closed.errno, closed.strerror, closed.filename = refused.errno, refused.strerror, refused.filename
+        return closed
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        system = {"errno": self.errno, "strerror": self.strerror, "filename": self.filename}
+        return type(self), self.args, {**vars(self), **system}
 
 
 class VideoError(PanoramaError):
@@ -142,6 +161,8 @@ def paths_told() -> Iterator[None]:
     """
     try:
         yield
+    except PanoramaError:
+        raise  # it is told already, though it may be an error of the system too
     except UnicodeEncodeError as exc:
         if exc.encoding != "utf-8":
             raise  # what is to be printed has no place in the encoding of the output
@@ -153,12 +174,11 @@ def paths_told() -> Iterator[None]:
     except OSError as exc:
         if exc.filename is None or not isinstance(exc.filename, (str, bytes)):
             raise
-        path = os.fsdecode(exc.filename)
         if isinstance(exc, PermissionError):
-            raise ClosedPath(f"{path} cannot be read or written: {exc.strerror}") from exc
+            raise ClosedPath.of(exc) from exc
         if exc.errno != errno.ENAMETOOLONG:
             raise
-        raise UsageError(f"{path!r} is longer than a file's name can be") from exc
+        raise UsageError(f"{os.fsdecode(exc.filename)!r} is longer than a file's name can be") from exc
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
@@ -178,7 +198,9 @@ def no_entity(name: str, entities: Collection[str]) -> str:
 
 def first_entity(name: str = "NAME") -> str:
     """What to say where no entity is registered."""
-    return f"nothing is registered yet; register it by a picture: panorama register {quote(name)} PICTURE..."
+    # A name that begins with a dash would be taken for options.
+    named = f"-- {shell_word(name)}" if name.startswith("-") else shell_word(name)
+    return f"nothing is registered yet; register it by a picture: panorama register {named} PICTURE..."
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:

@@ -285,7 +285,7 @@ class Library(HeldOpen):
         return Entity.listed(self.snapshot().entities)
 
     def entity(self, name: str) -> Entity:
-        """One entity; UnknownEntity with near names."""
+        """One entity; UnknownEntity with near names, EntityError where none can be called so."""
         snapshot, called = self.snapshot(), check_name(name)
         names = snapshot.entity_names
         if called not in names:
@@ -333,7 +333,7 @@ class Library(HeldOpen):
         self._store.remove_exemplars(map(int, exemplar_ids))
 
     def drop(self, name: str) -> None:
-        """Unregister an entity; UnknownEntity with near names."""
+        """Unregister an entity; UnknownEntity with near names, EntityError where none can be called so."""
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:

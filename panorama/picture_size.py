@@ -21,6 +21,10 @@ _WIDTH, _HEIGHT, _BITS, _EXTRA = 256, 257, 258, 338
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
 """Markers of JPEG among those that begin a frame: tables, and one that is kept for later."""
 _SHORT = 3
+_BITFIELDS = 3
+"""Of a BMP: which bits of a pixel are which colour is said by masks."""
+_BMP_ALPHA = 66
+"""Where the mask of transparency stands in a BMP that has one; longer headers alone do."""
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
 """The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
 _TURNS = {
@@ -97,6 +101,19 @@ def _property(data: bytes, name: bytes) -> int | None:
     return data[place + 8] if 0 <= place < len(data) - 8 else None
 
 
+def bmp_has_alpha(data: bytes) -> bool:
+    """Whether a BMP's header says that some bits of each pixel are its transparency.
+
+    Where 32 bits a pixel stand without that, a quarter of them is unused, and mostly 0.
+    """
+    if not data.startswith(b"BM") or len(data) < _BMP_ALPHA + 4:
+        return False
+    (header,) = struct.unpack_from("<I", data, 14)
+    bits, packing = struct.unpack_from("<HI", data, 28)
+    (alpha,) = struct.unpack_from("<I", data, _BMP_ALPHA)
+    return bool(header >= _BMP_ALPHA + 4 - 14 and bits == 32 and packing == _BITFIELDS and alpha)
+
+
 def is_plain(path: Path) -> bool:
     """Whether a picture has 8 bits a colour and nothing transparent; so is one whose head does not tell."""
     try:
@@ -110,6 +127,8 @@ def is_plain(path: Path) -> bool:
         if head[:4] == b"RIFF" and head[12:15] == b"VP8":
             sign = {b"X": 20, b"L": 24}.get(head[15:16])
             return sign is None or not head[sign] & 0x10
+        if head.startswith(b"BM"):
+            return not bmp_has_alpha(head)
         found = _PNM.match(head)
         return found is None or int(found[3] or 0) <= 255
     except (OSError, struct.error, IndexError):  # cut off

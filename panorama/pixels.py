@@ -16,7 +16,7 @@ from panorama.errors import BadImage
 from panorama.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.heif import heif_picture, is_iso_media
 from panorama.levels import own_eight_bits
-from panorama.picture_size import MOST_PIXELS, box_orientation, told_size
+from panorama.picture_size import MOST_PIXELS, bmp_has_alpha, box_orientation, told_size
 
 PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
@@ -88,12 +88,19 @@ def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
     """
     # OpenCV follows the orientation only where it may drop the transparency, which a JPEG has not; of TIFF
     # it follows it always.
-    how = cv2.IMREAD_COLOR if data[:2] == b"\xff\xd8" else cv2.IMREAD_UNCHANGED
+    is_jpeg, is_bmp = data[:2] == b"\xff\xd8", data[:2] == b"BM"
+    # It takes unused bytes of a BMP for transparency too.
+    opaque = is_jpeg or (is_bmp and not bmp_has_alpha(data))
     try:
-        with _quiet() if how == cv2.IMREAD_UNCHANGED else nullcontext():
-            return cv2.imdecode(np.frombuffer(data, np.uint8), how)
+        with nullcontext() if is_jpeg else _quiet():
+            how = cv2.IMREAD_COLOR if opaque else cv2.IMREAD_UNCHANGED
+            picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
     except (cv2.error, MemoryError) as exc:
         raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
+    # Programs that draw without transparency leave 0 there, also under a header that tells of it.
+    if picture is None or not is_bmp or opaque or picture[:, :, 3].any():
+        return picture
+    return picture[:, :, :3]
 
 
 def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:

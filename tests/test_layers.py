@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
-    "errors": frozenset(),
     "lines": frozenset(),
+    "errors": frozenset({"lines"}),
     "json_text": frozenset(),
     "arguments": frozenset({"errors"}),
     "content": frozenset({"errors"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +25,8 @@ from panorama.listed_videos import meant
 from panorama.picture_size import is_plain, upright_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
-from panorama.video.pictures import read_unscaled
+from panorama.video.find import is_picture_video
+from panorama.video.pictures import picture_names, picture_states, pictures_in, read_unscaled
 
 NORTH = ["north", "IMG_0004.mp4"]
 """What is found where the folder of a camera itself is named."""
@@ -369,6 +371,25 @@ def test_pictures_of_a_kind_have_the_levels_of_their_kind(tmp_path: Path) -> Non
         frames = [frame.rgb() for frame in reader.frames()]
     assert np.array_equal(frames[0][:, :, ::-1], photograph)
     assert (frames[5].min(), frames[5].max()) == (0, 85)
+
+
+def test_what_is_no_picture_hides_no_heic_of_its_name(tmp_path: Path) -> None:
+    """Neither was among the pictures, nor told as ignored."""
+    for name in ("IMG_1.heic", "IMG_2.HEIC", "IMG_3.heic", "img_3.jpg"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "IMG_1.png").mkdir()
+    (tmp_path / "IMG_2.jpg").symlink_to("nowhere.jpg")
+    read = ["IMG_1.heic", "IMG_2.HEIC", "IMG_2.jpg", "img_3.jpg"]  # a link to nowhere is told as unreadable
+    assert [path.name for path in pictures_in(tmp_path)] == read
+    assert sorted(picture_names(tmp_path)) == read
+    assert [os.fsdecode(name) for name, *_ in picture_states(tmp_path)] == read
+
+
+def test_a_folder_named_like_a_picture_is_none_of_a_folders_pictures(tmp_path: Path) -> None:
+    """One picture and a folder called so were taken for a video of two."""
+    write_picture(tmp_path / "IMG_1.png", marked(80, 60))
+    (tmp_path / "IMG_2.png").mkdir()
+    assert not is_picture_video(tmp_path, is_named=True)
 
 
 PLAIN = [("a.jpg", np.uint8, 3), ("a.png", np.uint8, 3), ("a.png", np.uint8, 1), ("a.tiff", np.uint8, 3)]

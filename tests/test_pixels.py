@@ -19,7 +19,9 @@ import panorama
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.training.sources import read_picture
+from panorama.picture_size import is_plain
 from panorama.pixels import file_orientation, given_pixels, laid_flat, moves, read_pixels, turned
+from panorama.video import open_video
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.integers(0, 255, (20, 30, 3)).astype(np.uint8)
@@ -188,6 +190,44 @@ def test_a_measurement_of_sixteen_bits_is_stretched_and_one_with_gaps_refused() 
     heat[3, 3] = np.nan
     with pytest.raises(BadImage, match=r"heat\.tiff holds values that are no numbers"):
         read_pixels(cv2.imencode(".tiff", heat.astype(np.float32))[1].tobytes(), "heat.tiff")
+
+
+@pytest.mark.parametrize(
+    ("header", "mask", "fourth", "alpha"),
+    [
+        (40, 0, 0, None),
+        (40, 0, 90, None),
+        (108, 0, 0, None),
+        (108, 0xFF000000, 0, None),
+        (124, 0xFF000000, 90, 90),
+        (124, 0xFF000000, 255, 255),
+    ],
+)
+def test_an_unused_byte_of_a_bmp_is_no_transparency(
+    header: int, mask: int, fourth: int, alpha: int | None, tmp_path: Path
+) -> None:
+    """As screens are captured: the example was all one colour, and a folder of such was grey throughout."""
+    data = bmp(WIDE, header, mask, fourth)
+    pixels = read_pixels(data, "a.bmp")
+    assert np.array_equal(pixels[:, :, :3], WIDE)
+    assert pixels.shape[2] == (3 if alpha is None else 4) and (pixels[:, :, 3:] == alpha).all()
+    (tmp_path / "a.bmp").write_bytes(data)
+    assert is_plain(tmp_path / "a.bmp") is (mask == 0)
+    with open_video(tmp_path) as reader:
+        (frame,) = [frame.rgb() for frame in reader.frames()]
+    assert np.array_equal(frame, laid_flat(pixels, trim=False))
+
+
+def bmp(rgb: np.ndarray, header: int, mask: int, fourth: int) -> bytes:
+    """A BMP of 32 bits a pixel, by masks; `fourth` stands beside the colours, whatever `mask` says of it."""
+    height, width = rgb.shape[:2]
+    pixels = np.dstack([rgb[::-1, :, ::-1], np.full((height, width), fourth, np.uint8)]).tobytes()
+    head = struct.pack("<IiiHHIIiiII", header, width, height, 1, 32, 3, len(pixels), 2835, 2835, 0, 0)
+    head += struct.pack("<3I", 0xFF0000, 0xFF00, 0xFF)
+    if header > 40:
+        head = (head + struct.pack("<I", mask)).ljust(header, b"\0")
+    begin = 14 + len(head)
+    return b"BM" + struct.pack("<IHHI", begin + len(pixels), 0, 0, begin) + head + pixels
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tiff", ".bmp"])

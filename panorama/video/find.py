@@ -228,7 +228,7 @@ class _Search:
         if own:
             self.found.libraries.append(str(folder))
         inside = sorted(folder.iterdir())
-        read = frozenset(picture_names(path.name for path in inside)) if is_video else ()
+        read = frozenset(picture_names(folder)) if is_video else ()
         for path in inside:
             if path.name.startswith(".") or path.name in own:
                 continue
@@ -274,7 +274,7 @@ def is_picture_video(folder: Path, is_named: bool) -> bool:
     """
     prefixes: dict[str, int] = {}
     digits = 0
-    for name in picture_names(path.name for path in folder.iterdir()):
+    for name in picture_names(folder):
         numbered = re.fullmatch(r"(.*?)(\d+)", PurePath(name).stem)
         if numbered is None:
             return False

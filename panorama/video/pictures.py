@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -39,6 +38,7 @@ IMAGE_SUFFIXES = PICTURE_SUFFIXES - {".gif"}
 COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
 """Beside another picture of its name such a one is the same picture once more, as phones and programs save
 it: it would be seen twice."""
+_SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
 DEFAULT_RATE = Fraction(5)
 """Pictures a second of a folder, which does not say so itself.
 
@@ -72,33 +72,53 @@ def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
     return sorted((os.fsencode(name), size, mtime_ns) for name, size, mtime_ns in _states(folder))
 
 
+def picture_names(folder: Path) -> list[str]:
+    """The names of the same pictures, as the folder lists them."""
+    return [entry.name for entry in _entries(folder)]
+
+
 def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for entry in _entries(folder):
+        if _is_file(entry):
+            state = entry.stat()
+            yield entry.name, state.st_size, state.st_mtime_ns
+        else:
+            yield entry.name, 0, 0
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What of a folder are its pictures, each shot once, and links with such names that lead to no file."""
     with os.scandir(folder) as inside:
-        entries = {entry.name: entry for entry in inside}
-    for name in picture_names(entries):
-        try:
-            state = entries[name].stat()
-        except OSError:
-            if not entries[name].is_symlink():
-                raise
-            yield name, 0, 0  # to nowhere, to itself, or to where nobody may look
-            continue
-        if stat.S_ISREG(state.st_mode):
-            yield name, state.st_size, state.st_mtime_ns
-
-
-def picture_names(names: Iterable[str]) -> list[str]:
-    """Those names of a folder's files that are its pictures, each shot once; hidden files do not count."""
-    ends = {name: name.rfind(".") for name in names if not name.startswith(".")}
-    kinds = {name: name[end:].lower() for name, end in ends.items()}
-    shots = {
-        name[: ends[name]].lower() for name, kind in kinds.items() if kind in IMAGE_SUFFIXES - COPY_SUFFIXES
-    }
+        parts = [(entry, *_parted(entry.name)) for entry in inside if not entry.name.startswith(".")]
+    parts = [(entry, stem, suffix) for entry, stem, suffix in parts if suffix in IMAGE_SUFFIXES]
+    # Of a folder or a dead link of its name a picture is no copy.
+    shots = {stem for entry, stem, suffix in parts if suffix in _SHOT_SUFFIXES and _is_file(entry)}
     return [
-        name
-        for name, kind in kinds.items()
-        if kind in IMAGE_SUFFIXES and not (kind in COPY_SUFFIXES and name[: ends[name]].lower() in shots)
+        entry
+        for entry, stem, suffix in parts
+        if not (suffix in COPY_SUFFIXES and stem in shots) and (_is_file(entry) or _leads_nowhere(entry))
     ]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """A name without its suffix, and the suffix, both in small letters."""
+    stem, dot, suffix = name.lower().rpartition(".")
+    return stem, dot + suffix
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return not _leads_nowhere(entry) and entry.is_file()
+
+
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a link to nowhere, to itself, or to where nobody may look."""
+    if not entry.is_symlink():
+        return False
+    try:
+        entry.stat()
+    except OSError:
+        return True
+    return False
 
 
 def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
