@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from panorama.lines import shell_word
+from panorama.lines import command_of
 
 
 class PanoramaError(Exception):
@@ -198,9 +198,8 @@ def no_entity(name: str, entities: Collection[str]) -> str:
 
 def first_entity(name: str = "NAME") -> str:
     """What to say where no entity is registered."""
-    # A name that begins with a dash would be taken for options.
-    named = f"-- {shell_word(name)}" if name.startswith("-") else shell_word(name)
-    return f"nothing is registered yet; register it by a picture: panorama register {named} PICTURE..."
+    command = command_of("register", name, behind="PICTURE...")
+    return f"nothing is registered yet; register it by a picture: {command}"
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:

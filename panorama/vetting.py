@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.lines import one_line, shell_word
+from panorama.lines import command_of, one_line
 from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar, check_name
 
@@ -95,9 +95,9 @@ def unlike_remarks(
 
 def _unlike(example: Exemplar) -> str:
     source, entity = one_line(example.source), one_line(example.entity)
+    remove = command_of("exemplars", entity, f"--remove {example.exemplar_id}")
+    category = command_of("register", entity, "--category")
     return (
         f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for "
-        f"{entity}; if it shows something else: panorama exemplars {shell_word(entity)} "
-        f"--remove {example.exemplar_id}; if {entity} is any of a kind: panorama register "
-        f"{shell_word(entity)} --category"
+        f"{entity}; if it shows something else: {remove}; if {entity} is any of a kind: {category}"
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
-from panorama.lines import clock, shell_word
+from panorama.lines import clock, command_of
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.scoring import Sought, denied_values
@@ -244,7 +244,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     pictures = library.exemplars(name)
     if all(picture.negative for picture in pictures):
         only = ", only what it is not" if pictures else ""
-        add = f"panorama register {shell_word(name)} IMAGE..."
+        add = command_of("register", name, behind="IMAGE...")
         raise EntityError(f"{name!r} has no example{only}; add one: {add}")
     if place.video is not None:
         from panorama.listed_videos import names_of  # a query does not need what reads video

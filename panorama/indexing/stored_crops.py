@@ -11,7 +11,7 @@ from panorama.crops import decode_picture
 from panorama.examples import embed_exemplars, views_of
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
-from panorama.lines import one_line, shell_word
+from panorama.lines import command_of, one_line
 from panorama.models.base import Embedder
 from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.schema import segment_of
@@ -72,7 +72,7 @@ def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
     return (
         f"{picture}, registered for {entity} from {source}, {state}: it {left}; register it again, or put it "
         "back from a backup and index again, or take it out: "
-        f"panorama exemplars {shell_word(entity)} --remove {example.exemplar_id}"
+        + command_of("exemplars", entity, f"--remove {example.exemplar_id}")
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import AccuracyError
-from panorama.lines import counted, shell_word
+from panorama.lines import command_of, counted
 from panorama.query.decide import Calibration
 from panorama.query.terms import Contract
 
@@ -127,11 +127,11 @@ def nothing_found(
         exit = max(best)
         scores = kept[exit - 1].score(np.array([best[exit], kept[exit - 1].normalised(kept[exit - 1].high)]))
         told = f"its best track scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
+    example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
     return AccuracyError(
         f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"
         " do. Either it is not in the library, or its examples look unlike it there. Add an example out of a"
-        f" video of this library (panorama register {shell_word(name)} --video FILE --at SECONDS"
-        " --box x1,y1,x2,y2), or leave the promise out"
+        f" video of this library ({example}), or leave the promise out"
     )
 
 

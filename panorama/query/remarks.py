@@ -18,7 +18,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
-from panorama.lines import counted, shell_word
+from panorama.lines import command_of, counted
 from panorama.query.extensions import closing
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
@@ -234,8 +234,8 @@ def remark_examples(looked_for: Collection[str], without: Collection[str], run: 
     """
     lacking = [name for name in looked_for if name in without]
     told = [
-        f"{name!r} has no example, so that nothing matches it; add one: panorama register {shell_word(name)}"
-        " IMAGE..."
+        f"{name!r} has no example, so that nothing matches it; add one: "
+        + command_of("register", name, behind="IMAGE...")
         for name in lacking[:TOLD_NAMES]
     ]
     if more := lacking[TOLD_NAMES:]:

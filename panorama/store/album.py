@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
-from panorama.lines import shell_word
+from panorama.lines import command_of
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place, write_atomically
@@ -231,9 +231,8 @@ def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) ->
     if registered is None:
         return f"{said}; give the same picture as one of them"
     kept = "an exemplar" if item.negative else no
-    options = f"--remove {registered}"
-    named = f"{options} -- {shell_word(name)}" if name.startswith("-") else f"{shell_word(name)} {options}"
-    return f"{said}: it is registered as {kept}; to change that, first: panorama exemplars {named}"
+    first = command_of("exemplars", name, f"--remove {registered}")
+    return f"{said}: it is registered as {kept}; to change that, first: {first}"
 
 
 def remove_unlisted(place: Place, paths: Sequence[Path]) -> int:
