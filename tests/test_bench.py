@@ -131,6 +131,15 @@ def test_two_days_are_judged_each_by_itself_and_without_its_own_files(bench, sma
     assert days == ["2026-03-01", "2026-03-02"]
 
 
+def test_examples_with_margins_are_judged_cut_and_as_they_are(bench, small, tmp_path) -> None:
+    found = rows(bench("examples", small, "--work", tmp_path, *COLOR.split()), "1 entities")
+    assert len(found) == 7 * 2 + 4 and found["none: as it is"] == found["none: as given"]
+    for name, cells in found.items():
+        if name.endswith("as given"):
+            assert cells == found["none: as given"] and float(cells[1]) > 0.8
+    assert found["white, 70 %: as it is"][2] == "1" and found["none: as it is"][2] == "0"  # silent
+
+
 def test_memory_is_read_and_a_second_run_takes_it_from_the_checkpoint(bench, small, tmp_path) -> None:
     clip = small / "video" / "bottles.mp4"
     words = [clip, "--minutes", 0.05, *COLOR.split(), "--checkpoint", tmp_path / "kept.jsonl"]
