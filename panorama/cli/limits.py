@@ -79,8 +79,8 @@ def written(left: Left, write: Callable[[], None]) -> None:
     So what was begun is taken back, as a file that is not whole; what does not listen is ended by `kept`.
 
     Libraries make errors of their own of what is raised amid them (DuckDB Ctrl-C, or a failed function), and
-    what frees an object swallows it, which Python would remark on. Hence whatever comes out once the time is over is its end, and the
-    timer rings until it is heard.
+    what frees an object swallows it, which Python would remark on. Hence whatever comes out once the time is
+    over is its end, and the timer rings until it is heard.
 
     Raises:
         QueryTimeout: the time is over.
