@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
-from panorama.cli.limits import Left, ending, kept
+from panorama.cli.limits import Left, kept, written
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
@@ -97,27 +98,17 @@ def query_command(
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} are two things; give one of them")
     out = None if out == "-" else out
-    form = _format("json" if as_json else form, out)
+    wanted = _Wanted(_format("json" if as_json else form, out), out, sheet, page, page_hits, clips)
     limits = Limits(seconds=timeout, memory=memory)
-    _check_outputs(out, sheet, page, clips)
+    wanted.check()
     library = opened(ctx)
     if out or sheet or page:
-        _check_outputs(out, sheet, page, clips, uris_of(library))
+        wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
     with closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
-            with ending(left):
-                if number and form == "table":
-                    click.echo()
-                _show(result, form, out, one_line=len(asked) > 1)
-                for warning in result.warnings:
-                    say(warning)
-                if result.uncertain:
-                    say(uncertain_told(result.uncertain, asked[number].sql))
-                told = _pictures(library, result, sheet, clips) if sheet or clips else ()
-                if page:
-                    _page(library, result, Path(page), page_hits, told)
+            written(left, partial(wanted.write, library, result, asked, number))
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -134,18 +125,40 @@ def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
     return not names or confirmed(question, "nothing was done", "erases")
 
 
-def _check_outputs(
-    out: str | None, sheet: str | None, page: str | None, clips: str | None, videos: Collection[str] = ()
-) -> None:
-    """Refuse, before a query runs, what would be written over something else; see `check_output`."""
-    if out is not None:
-        check_output(Path(out), what="rows", videos=videos)
-    if sheet is not None:
-        check_picture(Path(sheet), videos)
-    if page is not None:
-        check_page(Path(page), videos)
-    if clips is not None:
-        refuse_own_files(Path(clips))
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What becomes of an answer: the format of its rows, and the files to write."""
+
+    form: str
+    out: str | None
+    sheet: str | None
+    page: str | None
+    page_hits: int
+    clips: str | None
+
+    def check(self, videos: Collection[str] = ()) -> None:
+        """Refuse, before a query runs, what would be written over something else; see `check_output`."""
+        if self.out is not None:
+            check_output(Path(self.out), what="rows", videos=videos)
+        if self.sheet is not None:
+            check_picture(Path(self.sheet), videos)
+        if self.page is not None:
+            check_page(Path(self.page), videos)
+        if self.clips is not None:
+            refuse_own_files(Path(self.clips))
+
+    def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> None:
+        """Write the answer to one of the statements, and say what there is to remark on it."""
+        if number and self.form == "table":
+            click.echo()
+        _show(result, self.form, self.out, one_line=len(asked) > 1)
+        for warning in result.warnings:
+            say(warning)
+        if result.uncertain:
+            say(uncertain_told(result.uncertain, asked[number].sql))
+        told = _pictures(library, result, self.sheet, self.clips) if self.sheet or self.clips else ()
+        if self.page:
+            _page(library, result, Path(self.page), self.page_hits, told)
 
 
 def uncertain_told(tracks: int, sql: str) -> str:

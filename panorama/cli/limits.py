@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,9 @@ GRACE_SECONDS = 1.0
 
 _AT_ONCE = 1e-6
 """Seconds; a timer of none would never ring."""
+
+_AGAIN_SECONDS = 0.05
+"""How soon the timer rings once more where nothing came of it."""
 
 _SLACK_BYTES = 3_000_000_000  # models and vectors
 _THREAD_BYTES = 16_000_000  # stack and arena of each thread
@@ -41,7 +44,7 @@ def kept(limits: Limits) -> Iterator[Left]:
     """Within it, Ctrl-C and the limit of time end the process, at the latest after a grace period.
 
     Nothing is lost by that: what a query writes for the next one is listed only when it is complete. What is
-    given is for `ending`, which comes before.
+    given is for `written`, which comes before.
     """
     if limits.memory is not None:
         _bound_memory(limits.memory_bytes)
@@ -70,35 +73,51 @@ class _OverError(BaseException):
     """The time is over: who notes a picture as failed and goes on with the next must not take it for that."""
 
 
-@contextmanager
-def ending(left: Left) -> Iterator[None]:
-    """Within it, while an answer is written, the end of the time is raised wherever the main thread is.
+def written(left: Left, write: Callable[[], None]) -> None:
+    """Write an answer; the end of the time is raised wherever the main thread is.
 
     So what was begun is taken back, as a file that is not whole; what does not listen is ended by `kept`.
+
+    Libraries make errors of their own of what is raised amid them (DuckDB Ctrl-C, or a failed function), and
+    what frees an object swallows it, which Python would remark on. Hence whatever comes out once the time is
+    over is its end, and the timer rings until it is heard.
 
     Raises:
         QueryTimeout: the time is over.
     """
     if left.until is None or threading.current_thread() is not threading.main_thread():
-        yield
+        write()
         return
+    is_writing, is_over = True, False
 
-    def over(*_: object) -> None:
-        raise _OverError
+    def ring(*_: object) -> None:
+        nonlocal is_over
+        # While an error is handled something is put away, as a file that is not whole: it is let finish.
+        if is_writing and sys.exc_info()[0] is None:
+            is_over = True
+            raise _OverError
 
-    before = signal.signal(signal.SIGALRM, over)
+    before, remark = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is _OverError else remark(lost)
     try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE))
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except _OverError as exc:
-        raise QueryTimeout(
-            f"the query ran past its limit of {left.seconds:g} s before its answer was written whole"
-        ) from exc
+        signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE), _AGAIN_SECONDS)
+        write()
+        is_writing = False
+    except BaseException as exc:
+        if is_over:
+            raise _past(left) from exc
+        raise
     finally:
+        is_writing = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = remark
+    if is_over:  # swallowed, and the writing came to its end before the next ring
+        raise _past(left)
+
+
+def _past(left: Left) -> QueryTimeout:
+    return QueryTimeout(f"the query ran past its limit of {left.seconds:g} s while its answer was written")
 
 
 def _on_signal(reading: int, done: threading.Event) -> None:
