@@ -252,12 +252,15 @@ def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
 
 def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
     """A line that says of which pictures a margin of one colour was cut off, and how to take another part."""
-    cut = {p.source: ",".join(map(str, p.inside_xyxy)) for p in pictures if p.inside_xyxy is not None}
+    cut = [
+        f"{one_line(picture.source)} to {','.join(map(str, picture.inside_xyxy))}"
+        for picture in pictures
+        if picture.inside_xyxy is not None
+    ]
     if not cut:
         return ()
     what = counted(len(cut), "picture has a margin", "pictures have a margin")
-    parts = _first_of([f"{one_line(source)} to {box}" for source, box in cut.items()])
-    return (f"{what} of one colour, which was cut off: {parts}; another part: --box x1,y1,x2,y2",)
+    return (f"{what} of one colour, which was cut off: {_first_of(cut)}; another part: --box x1,y1,x2,y2",)
 
 
 def _first_of(parts: list[str]) -> str:

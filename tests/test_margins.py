@@ -112,6 +112,13 @@ def test_it_is_cut_off_in_an_album_off_look_alikes_and_in_questions(library, tmp
     assert shot == cut
 
 
+def test_pictures_in_memory_that_have_one_name_are_counted_each(library):
+    """The first example and the first look-alike are both `array 1`, and counted as one."""
+    other = cv2.resize(thing_picture("blue"), (40, 40))
+    told = library.register("red", [shot_of(THING_40)], unlike=[shot_of(other)]).warnings
+    assert told[0].startswith("2 pictures have a margin") and told[0].count("array 1 to 30,20,70,60") == 2
+
+
 def test_of_many_pictures_the_first_are_named(library, tmp_path):
     for number in range(5):
         write_picture(tmp_path / "many" / f"{number}.png", shot_of(THING_40))
