@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import importlib
 import inspect
-import json
 import math
-import numbers
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -19,6 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, paths_told
+from panorama.values import (
+    above,
+    are_ids,
+    are_points,
+    are_queries,
+    are_truths,
+    is_box,
+    is_count,
+    is_finite,
+    is_flag,
+    is_float,
+    is_id,
+    is_json,
+    is_path,
+    is_picture,
+    is_row,
+    is_size,
+    is_text,
+    is_whole,
+    several,
+    told,
+    whole,
+)
 
 File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
@@ -55,165 +75,6 @@ class Kind:
             raise self.error(f"{where}{self.says}, got {told(value)}")
 
 
-def told(value: Any) -> str:
-    """A value for people: its type, and as much of it as fits into a line."""
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.shape} {value.dtype}"
-    if is_pixels(value) and hasattr(value, "getbands"):
-        return f"a picture of PIL, {value.mode} {value.size}"
-    if is_pixels(value):
-        return f"a tensor of {tuple(value.shape)} {value.dtype}"
-    if value is None:
-        return "None"
-    return f"{type(value).__name__} {value!r:.40}"
-
-
-def is_text(value: Any) -> bool:
-    """Text."""
-    return isinstance(value, str)
-
-
-def is_flag(value: Any) -> bool:
-    """True or False, or 1 or 0, or None, which is no."""
-    return value is None or (isinstance(value, (bool, int, np.bool_)) and value in (0, 1))
-
-
-def is_whole(value: Any) -> bool:
-    """A whole number of Python or numpy; True is none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _is_id(value: Any) -> bool:
-    return is_whole(value) and abs(int(value)) < 1 << 63
-
-
-def _is_count(value: Any) -> bool:
-    """A whole number, also as a column of a data frame with gaps has it, 10.0."""
-    return is_whole(value) or (_is_finite(value) and value == int(value))
-
-
-def is_number(value: Any) -> bool:
-    """A real number of Python or numpy, also a fraction, a decimal or an infinite one; True is none."""
-    return isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(value, bool)
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return is_number(value) and math.isfinite(value)
-    except (OverflowError, ValueError):  # a whole number beyond all floats, a decimal that signals
-        return False
-
-
-def _is_float(value: Any) -> bool:
-    """A number that a float can hold; what is infinite or none is told where its range is checked."""
-    return isinstance(value, (float, np.floating)) or _is_finite(value)
-
-
-def _above(low: float, most: float = math.inf) -> Callable[[Any], bool]:
-    return lambda value: _is_finite(value) and low < value <= most
-
-
-def _whole(least: int, most: float) -> Callable[[Any], bool]:
-    return lambda value: is_whole(value) and least <= value <= most
-
-
-def is_path(value: Any) -> bool:
-    """A path that can be one: not empty, as a variable that was not set is."""
-    if not isinstance(value, (str, os.PathLike)):
-        return False
-    path = os.fspath(value)
-    return isinstance(path, str) and path != "" and "\0" not in path
-
-
-def is_listed(value: Any) -> bool:
-    """A list, a tuple or an array: what can be counted, and looked at before it is read."""
-    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-
-
-def _is_row(value: Any) -> bool:
-    """Values side by side that can be looked at before they are read."""
-    return is_listed(value) and (not isinstance(value, np.ndarray) or value.ndim == 1)
-
-
-def _is_read_once(value: Any) -> bool:
-    """A generator, a set, a column of a data frame: it tells what is in it where it is read."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, Mapping, Sequence))
-
-
-def _several(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """One value that fits, or several; what is read only once is not looked into."""
-
-    def fit(value: Any) -> bool:
-        return all(map(fits, value)) if _is_row(value) else fits(value) or _is_read_once(value)
-
-    return fit
-
-
-def is_pixels(value: Any) -> bool:
-    """A picture in memory, whatever its shape: an array of numpy, a tensor of torch, a picture of PIL.
-
-    The last two are known by their methods: neither package is needed for anything else.
-    """
-    if isinstance(value, np.ndarray):
-        return value.ndim != 4 and value.dtype.kind in "uifb"  # of four dimensions: a batch of pictures
-    if hasattr(value, "getbands") and hasattr(value, "convert"):
-        return True
-    return hasattr(value, "__array__") and hasattr(value, "detach") and getattr(value, "ndim", 0) in (2, 3)
-
-
-def _is_picture(value: Any) -> bool:
-    return is_path(value) or is_pixels(value)
-
-
-def _are_truths(value: Any) -> bool:
-    truth = importlib.import_module("panorama.evaluate").Truth
-    return isinstance(value, Mapping) and all(is_text(n) and isinstance(t, truth) for n, t in value.items())
-
-
-def _is_box(value: Any) -> bool:
-    if is_listed(value):
-        return len(value) == 4 and all(map(is_number, value))
-    return value is None or is_text(value)
-
-
-def _is_query(value: Any) -> bool:
-    return not isinstance(value, tuple) or len(value) == 2
-
-
-def _are_queries(value: Any) -> bool:
-    return all(map(_is_query, value)) if _is_row(value) else _is_read_once(value)
-
-
-def _are_ids(value: Any) -> bool:
-    if hasattr(value, "__array__"):  # also a column of a data frame
-        value = np.asarray(value)
-        if value.dtype.kind in "iu":
-            return bool(value.ndim == 1)
-    return _is_row(value) and all(map(_is_id, value))
-
-
-def _are_points(value: Any) -> bool:
-    if is_text(value) or _is_read_once(value):
-        return True
-    pairs = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
-    return all(
-        isinstance(pair, (Sequence, np.ndarray)) and len(pair) == 2 and all(map(is_number, pair))
-        for pair in pairs
-    )
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, Sequence) and len(value) == 2 and all(map(is_whole, value))
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _instance(module: str, name: str, example: str) -> Kind:
     """Of a class that is loaded when a value is there to be looked at."""
 
@@ -229,7 +90,7 @@ def _flag(name: str) -> Kind:
 
 def _counted(name: str, most: float = math.inf, least: int = 1) -> Kind:
     upwards = "" if most == math.inf else f" to {most}"
-    return Kind(f"{name} is a whole number from {least}{upwards}", _whole(least, most), plain=int)
+    return Kind(f"{name} is a whole number from {least}{upwards}", whole(least, most), plain=int)
 
 
 def _called(name: str) -> Kind:
@@ -237,14 +98,14 @@ def _called(name: str) -> Kind:
 
 
 def _number(says: str) -> Kind:
-    return Kind(says, _is_float, plain=float)
+    return Kind(says, is_float, plain=float)
 
 
 def _paths(name: str) -> Kind:
     return Kind(
         f"{name} are paths, as text or Paths, none of them empty",
-        lambda value: all(map(is_path, value)) if _is_row(value) else is_path(value),
-        plain=lambda value: tuple(map(Path, value if _is_row(value) else [value])),
+        lambda value: all(map(is_path, value)) if is_row(value) else is_path(value),
+        plain=lambda value: tuple(map(Path, value if is_row(value) else [value])),
     )
 
 
@@ -264,15 +125,15 @@ MOST_SECONDS = 1_000_000_000
 """No clock of the system waits for ever; thirty years are a limit that nobody meets."""
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
-PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", _is_picture)
-ID = Kind("an id is a whole number, as a query returns it", _is_id)
+PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", is_picture)
+ID = Kind("an id is a whole number, as a query returns it", is_id)
 MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
 SHAPE = Kind("a zone's name is text", is_text)
 
 KINDS: dict[str, Kind] = {
     "paths": Kind(
         "what to index is a file, a folder or a pattern, as text or a Path, or a list of them",
-        _several(lambda value: isinstance(value, (str, os.PathLike))),
+        several(lambda value: isinstance(value, (str, os.PathLike))),
     ),
     "settings": _instance("panorama", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
     "depth": Kind("a depth is a whole number of exits", is_whole),
@@ -280,7 +141,7 @@ KINDS: dict[str, Kind] = {
     "recording": _instance("panorama.recording", "RecordingRule", "RecordingRule(time_from='metadata')"),
     "redo": _flag("redo"),
     "hooks": _instance("panorama", "Hooks", "Hooks(on_file=print)"),
-    "videos": Kind("videos are names or paths, as text or a list of them", _several(is_path)),
+    "videos": Kind("videos are names or paths, as text or a list of them", several(is_path)),
     "start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "first_start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "times": _flag("times"),
@@ -289,41 +150,39 @@ KINDS: dict[str, Kind] = {
     "name": NAME,
     "new": NAME,
     "entity": NAME,
-    "box": Kind("a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", _is_box, BadBox),
+    "box": Kind("a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", is_box, BadBox),
     "find": _flag("find"),
     "category": _flag("category"),
     "look_alike": _flag("look_alike"),
     "skip_gone": _flag("skip_gone"),
-    "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", _are_ids),
-    "seconds": Kind("a time is a finite number of seconds", _is_finite, plain=float),
-    "frame": Kind("a frame is a whole number, counted from 0", _is_count, plain=int),
+    "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", are_ids),
+    "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
+    "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
-    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", _is_id),
-    "exemplar_ids": Kind(
-        "exemplar_ids is a list of whole numbers, as Library.exemplars tells them", _are_ids
-    ),
+    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", is_id),
+    "exemplar_ids": Kind("exemplar_ids is a list of whole numbers, as Library.exemplars tells them", are_ids),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
     "read_only": _flag("read_only"),
     "limits": _instance("panorama.query.relations", "Limits", "Limits(seconds=10, memory='2GB')"),
-    "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", _are_queries),
+    "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", are_queries),
     "first": PICTURE,
     "second": PICTURE,
     "track_id": ID,
     "crop_id": ID,
-    "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", _are_ids),
+    "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", are_ids),
     "exit": Kind("an exit is a whole number from 1", is_whole),
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("what changes settings is a function of all of them, which returns a dict", callable),
-    "value": Kind("a setting is what JSON can hold", _is_json),
+    "value": Kind("a setting is what JSON can hold", is_json),
     "camera": Kind("a camera is its name as text, see panorama videos", is_text),
     "to": Kind("a camera is its name as text, see panorama videos", is_text),
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
-        _are_points,
+        are_points,
     ),
-    "size": Kind("a size is two whole numbers (width, height)", _is_size),
+    "size": Kind("a size is two whole numbers (width, height)", is_size),
     "path": Kind("a path is text or a Path, and not empty", is_path),
     "result": _instance("panorama.query.result", "Result", "library.query('SELECT ...')"),
     "most": _counted("most"),
@@ -338,7 +197,7 @@ KINDS |= {
     "Result.write.form": Kind("a format is text: csv, json, parquet or table", is_text),
     "Result.to_table.rows": Kind(
         "rows is a whole number from 1, or None for all",
-        lambda value: value is None or _whole(1, math.inf)(value),
+        lambda value: value is None or whole(1, math.inf)(value),
     ),
     "Library.clips.folder": Kind("a folder is text or a Path, and not empty", is_path),
     "Zones.add.name": SHAPE,
@@ -358,7 +217,7 @@ KINDS |= {
     "score_entities.truths": Kind(
         "a truth is an entity's name -> Truth of panorama.evaluate, as"
         " {'cat': Truth({'gate/a.mp4': [(0, 119)]}, {})}; read_truth(Path('truth.json')) reads a file",
-        _are_truths,
+        are_truths,
     ),
     "tune.seconds": _number("the length of the sample is a number of seconds"),
     "tune.most_loss": _number("most_loss is a share from 0 to below 1"),
@@ -396,7 +255,7 @@ KINDS |= {
     "TrainingOptions.minutes": _number("minutes is a number above 0"),
     "TrainingOptions.threads": Kind("threads is a whole number", is_whole, plain=int),
     "IngestSettings.samples_per_second": Kind(
-        "samples a second (--fps) are a number above 0, at most 1000", _above(0, 1000), plain=float
+        "samples a second (--fps) are a number above 0, at most 1000", above(0, 1000), plain=float
     ),
     "IngestSettings.every": _counted("every, in frames,"),
     "IngestSettings.crops_per_track": _counted("crops_per_track"),
@@ -423,7 +282,7 @@ KINDS |= {
     "RecordingRule.camera_from": Kind("camera_from is text: 'folder' or a pattern with {camera}", is_text),
     "Limits.seconds": Kind(
         f"a time limit (at most {MOST_SECONDS}, None for none) is a number of seconds above 0",
-        _above(0, MOST_SECONDS),
+        above(0, MOST_SECONDS),
         plain=float,
     ),
     "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.arguments import checked, is_listed, is_text, is_whole
+from panorama.arguments import checked
 from panorama.errors import UsageError, near
 from panorama.json_text import parsed_json
 from panorama.lines import composed, counted
+from panorama.values import is_listed, is_text, is_whole
 
 if TYPE_CHECKING:
     from panorama.library import Library

@@ -13,13 +13,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.arguments import is_path, is_pixels, told
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted, one_line, shell_word
 from panorama.margins import inside_margin
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
+from panorama.values import is_path, is_pixels, told
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8

@@ -9,7 +9,7 @@ import av
 from fakes import Thing, scene, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.indexing import run as run_module
+from panorama.indexing import intake
 from panorama.store.migrations import CATEGORY
 from panorama.tune.search import _without_own_clips
 from panorama.video import find_videos
@@ -208,7 +208,7 @@ def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypat
                 packet.stream = stream
                 copy.mux(packet)
     opened = []
-    monkeypatch.setattr(run_module, "is_own_clip", lambda path: opened.append(path) or is_own_clip(path))
+    monkeypatch.setattr(intake, "is_own_clip", lambda path: opened.append(path) or is_own_clip(path))
     done = index(run, "v")
     assert "0 indexed, 5 skipped, 0 failed" in done.err and done.status == 0
     assert (

@@ -72,7 +72,8 @@ def test_indexing_again_deeper_starts_from_the_stored_crops(
         library.query("SELECT frames WHERE entity = 'red'")  # takes some crops deeper
         crops = library.snapshot().crops().total
         with monkeypatch.context() as patch:
-            patch.setattr("panorama.indexing.run.open_video", lambda *_, **__: pytest.fail("decoded again"))
+            again = lambda *_, **__: pytest.fail("decoded again")  # noqa: E731
+            patch.setattr("panorama.indexing.intake.open_video", again)
             report = library.index(films, settings=WHOLE)
         assert {f.status for f in report.files} == {"skipped"} and report.embedded == crops
         assert vectors(library) == [crops] * 3

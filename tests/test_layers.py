@@ -21,7 +21,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "lines": frozenset(),
     "errors": frozenset({"lines"}),
     "json_text": frozenset(),
-    "arguments": frozenset({"errors"}),
+    "values": frozenset(),
+    "arguments": frozenset({"errors", "values"}),
     "content": frozenset({"errors"}),
     "exif": frozenset(),
     "picture_size": frozenset({"exif"}),
@@ -36,7 +37,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": frozenset({"errors", "json_text", "content", "pixels", "frames", "regions"}),
     "store": frozenset({"errors", "lines", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
-    "query": frozenset({"errors", "lines", "arguments", "frames", "regions", "store", "models.base"}),
+    "query": frozenset(
+        {"errors", "lines", "values", "arguments", "frames", "regions", "store", "models.base"}
+    ),
 }
 """The lower layers: part of the package -> the parts that it may import, besides itself."""
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
+from panorama.errors import VideoError
 from panorama.lines import shell_word
 from panorama.recording import (
     BY_HAND,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 UNCHANGED = "unchanged since it was indexed"
+KNOWN_CONTENT = "the same content is indexed already"
 OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
@@ -76,6 +78,16 @@ class FileOutcome:
         for name in ("video_seconds", "seconds", "paused_seconds"):
             out[name] = round(out[name], 3)
         return out
+
+
+def failed(video: FoundVideo, error: Exception) -> FileOutcome:
+    """What became of a file that gives nothing."""
+    note = str(error)
+    if not isinstance(error, VideoError):
+        # A defect of ours that one odd file brings out must not cost the user all the others.
+        kind = type(error).__name__
+        note = f"{video.path}: unexpected {kind}: {error}. This is a defect; please report it"
+    return FileOutcome(str(video.path), "", FAILED, note=note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,77 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from panorama.errors import VideoError
+from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
+    KNOWN_CONTENT,
     OWN_CLIP,
     SKIPPED,
-    UNCHANGED,
     FileOutcome,
     Hooks,
     IndexReport,
+    failed,
     forgotten,
 )
-from panorama.indexing.parcels import DEFECTS, Job, Parcel
+from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.pipeline import Line
-from panorama.indexing.renames import follow_renames, row_of
+from panorama.indexing.renames import follow_renames
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
-from panorama.lines import composed, counted
+from panorama.lines import counted
 from panorama.models.base import Embedder
-from panorama.recording import BY_HAND
-from panorama.store import Claims, KnownFile, PauseGate, Recorded, SegmentWriter, Store, VideoRow
+from panorama.store import Claims, PauseGate, Recorded, SegmentWriter, Store
 from panorama.threads import products_alone
 from panorama.video import (
     Found,
     FoundVideo,
     VideoReader,
-    check_name,
-    content_hash,
-    content_sample,
-    file_state,
-    goes_on,
-    open_video,
 )
-from panorama.video.own_clips import is_own_clip
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""
-KNOWN_CONTENT = "the same content is indexed already"
 COMPACT_FILES = 64
 """`index` merges the files of a table when there are so many small ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ticket:
-    """What is known of a file before it is decoded, and when work on it began."""
-
-    number: int
-    video: FoundVideo
-    row: VideoRow
-    started: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A file whose content the library holds, or will hold when what is before it in the line is done.
-
-    Attributes:
-        held: whether the library held it when it was asked.
-    """
-
-    ticket: _Ticket
-    settings_hash: str
-    held: bool
 
 
 def index_paths(
@@ -142,15 +112,6 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
         store.drop_outdated(snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class _Elsewhere:
-    """A file whose content another process was at, and the claim that it had; or which is looked at again."""
-
-    number: int
-    video: FoundVideo
-    claim: str
-
-
 class _Run:
     """One call of `index_paths`."""
 
@@ -169,12 +130,10 @@ class _Run:
         self._hooks = hooks
         self._gate = gate
         self._claims = claims
-        self._kept = kept
-        self._threads = indexer.work.threads
-        self._by(indexer)
+        self._indexer = indexer
         by = {settings: indexer.looking(settings) for settings in kept.anew.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
-        self._later: dict[Indexer, list[tuple[int, FoundVideo]]] = {}
+        self._intake = Intake(store, claims, kept, self._anew, indexer)
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
@@ -183,29 +142,25 @@ class _Run:
         self._paused_before = 0.0
         self._writer: SegmentWriter | None = None
         self._rows: SegmentRows | None = None
-        self._under_way: set[str] = set()
-        self._lost = store.lost_contents()
-        self._elsewhere: list[_Elsewhere] = []
-        self._moved: frozenset[str] = frozenset()
-        self.by_hand: dict[str, Recorded] = {}
+
+    @property
+    def by_hand(self) -> Mapping[str, Recorded]:
+        """By name, what was said by hand about when a video was recorded that holds something else now."""
+        return self._intake.by_hand
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
         """Everything, in the order in which it was found.
 
         What other processes were at comes last, and behind it what has settings of its own.
         """
-        self._moved = follow_renames(self._store, self._found)
+        self._intake.moved = follow_renames(self._store, self._found)
         self._tell_anew()
         self._rounds(list(enumerate(self._found.videos)), side_by_side)
-        while self._later:
-            indexer, left = self._later.popitem()
-            self._by(indexer)
+        while self._intake.later:
+            self._indexer, left = self._intake.later.popitem()
+            self._intake.by(self._indexer)
             self._rounds(left, side_by_side)
         return self._outcomes
-
-    def _by(self, indexer: Indexer) -> None:
-        """Index with these settings from now on."""
-        self._indexer, self._settings_hash = indexer, indexer.settings_hash
 
     def _tell_anew(self) -> None:
         """Say how many of the files an earlier version indexed otherwise."""
@@ -220,13 +175,13 @@ class _Run:
     def _rounds(self, left: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
         while left:
             self._pass(left, side_by_side)
-            left = [(one.number, one.video) for one in self._elsewhere]
+            left = [(one.number, one.video) for one in self._intake.elsewhere]
             # Nothing is claimed here now, so that nobody waits for us.
-            self._claims.wait_for([one.claim for one in self._elsewhere], self._tell_of_others)
+            self._claims.wait_for([one.claim for one in self._intake.elsewhere], self._tell_of_others)
 
     def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
-        self._elsewhere, self._before = [], {}
-        self._line = self._indexer.line(self._entries(files), side_by_side, self._gate.wait)
+        self._before = {}
+        self._line = self._indexer.line(self._intake.begin(files), side_by_side, self._gate.wait)
         try:
             with closing(iter(self._line)) as items:
                 for item in items:
@@ -236,132 +191,25 @@ class _Run:
             self._abort()
 
     def _tell_of_others(self) -> None:
-        self._hooks.on_wait(f"another process is indexing {len(self._elsewhere)} of these videos")
+        self._hooks.on_wait(f"another process is indexing {len(self._intake.elsewhere)} of these videos")
 
-    # In the thread of the first stage
-
-    def _entries(self, files: list[tuple[int, FoundVideo]]) -> Iterator[Job | _Copy | FileOutcome]:
-        """What is to be done about each file."""
-        for number, video in files:
-            started = time.perf_counter()
-            try:
-                entry = self._entry(number, video, started)
-            except (VideoError, *DEFECTS) as exc:
-                yield _failed(video, exc)
-            else:
-                if isinstance(entry, _Elsewhere):
-                    self._elsewhere.append(entry)
-                elif isinstance(entry, Indexer):
-                    self._later.setdefault(entry, []).append((number, video))
-                else:
-                    yield entry
-
-    def _entry(
-        self, number: int, video: FoundVideo, started: float
-    ) -> Job | _Copy | FileOutcome | _Elsewhere | Indexer:
-        own = video.path.resolve()
-        check_name(own)
-        uri = str(own)
-        state = file_state(video.path)
-        known = self._store.known_file(uri)
-        sample = content_sample(video.path)
-        if known is not None and self._is_unchanged(known, state, sample):
-            older = _is_older(known, video)
-            deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-            if deeper or self._kept.holds(known.settings_hash, self._settings_hash, older):
-                note = KNOWN_CONTENT if uri in self._moved else UNCHANGED
-                if deeper:
-                    note = "indexed already; --quick replaces nothing"
-                elif known.settings_hash != self._settings_hash:
-                    note = f"{note} with other settings; --redo indexes it with those of now"
-                elif older:
-                    note = f"{note} by an earlier version; --redo indexes it with this one"
-                if composed(video.name).endswith(f"/{known.name}"):
-                    # Questions about the folder, as video LIKE 'gate/%', would miss it.
-                    note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
-                return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
-            if (other := self._other(known)) is not None:
-                return other
-        if known is None and not video.named and is_own_clip(video.path):
-            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
-        row = row_of(video, state, sample, content_hash(video.path))
-        if known is not None and known.content_hash != row.content_hash:
-            row = self._going_on(row, video, known)
-        if (other := self._other(self._store.known_content(row.content_hash))) is not None:
-            return other
-        ticket = _Ticket(number, video, row, started)
-        if row.content_hash in self._under_way:
-            return _Copy(ticket, self._settings_hash, held=False)
-        if not self._claims.take(row.content_hash):
-            return _Elsewhere(number, video, row.content_hash)
-        # Asked for only now: who had the claim before may have committed it.
-        held, reader = self._held(row.content_hash, video), None
-        try:
-            if held is not None:
-                return _Copy(ticket, held, held=True)
-            reader = open_video(video.path, threads=self._threads.decode)
-        finally:
-            if reader is None:
-                self._claims.drop(row.content_hash)
-        self._under_way.add(row.content_hash)
-        return Job(reader, ticket)
-
-    def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
-        """Whether a file is the one that was indexed, and its rows are there."""
-        # Of what was indexed before samples were taken, size and time have to do.
-        same = known.content_sample in (None, sample)
-        return same and known.has_state(state) and known.content_hash not in self._lost
-
-    def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
-        """The row of a file that holds something else, whose time holds where that is more of the same."""
-        for before in self._store.recorded([known.name]):
-            if before.recorded.time_from is None:
-                continue
-            if goes_on(video.path, known.size, known.content_hash):
-                row = replace(row, continues=known.content_hash)
-            elif before.recorded.time_from == BY_HAND:
-                self.by_hand[known.name] = before.recorded
-        return row
-
-    def _other(self, known: KnownFile | None) -> Indexer | None:
-        """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
-        other = self._indexer if known is None else self._anew.get(known.settings_hash, self._indexer)
-        return None if other is self._indexer else other
-
-    def _held(self, content: str, video: FoundVideo) -> str | None:
-        """The settings under which the library holds a content, where there is nothing to do about it."""
-        if content in self._lost:
-            # Another process may have made its rows anew since, or have erased the file that was missed.
-            self._lost = self._store.lost_contents()
-        if content in self._lost:
-            return None
-        known = self._store.known_content(content)
-        if known is None:
-            return None
-        stays = self._indexer.settings.keyframes_only  # a quick look replaces nothing
-        older = _is_older(known, video)
-        stays = stays or self._kept.holds(known.settings_hash, self._settings_hash, older)
-        return known.settings_hash if stays else None
-
-    # In the caller's thread
-
-    def _take(self, item: Parcel | _Copy | FileOutcome) -> None:
+    def _take(self, item: Parcel | Copy | FileOutcome) -> None:
         if isinstance(item, FileOutcome):
             self._settle(item, item.seconds)
-        elif isinstance(item, _Copy):
+        elif isinstance(item, Copy):
             outcome = self._attach(item)
             if outcome is not None:
                 self._settle(outcome, self._since(item.ticket))
         else:
             self._write(item)
 
-    def _attach(self, copy: _Copy) -> FileOutcome | None:
+    def _attach(self, copy: Copy) -> FileOutcome | None:
         """List a copy; None where it is to be looked at again."""
         ticket, path = copy.ticket, str(copy.ticket.video.path)
         name = self._store.attach_video(ticket.row, copy.settings_hash)
         if name is None and copy.held:
             # The only file that held this content has another by now, as one before it in the line.
-            self._elsewhere.append(_Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
+            self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
             return None
         if name is None:
             note = f"{path} has the same content as a file before it, which gave nothing"
@@ -373,7 +221,7 @@ class _Run:
         if self._rows is None and job.error is None:
             self._hooks.on_start(ticket.number, len(self._found.videos), ticket.video, job.reader)
             self._writer = self._store.begin_segment(
-                content_hash=ticket.row.content_hash, settings_hash=self._settings_hash
+                content_hash=ticket.row.content_hash, settings_hash=self._indexer.settings_hash
             )
             pictures = job.reader.pictures
             self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress, pictures)
@@ -391,7 +239,7 @@ class _Run:
             self._told = now
             self._hooks.on_progress(job.progress.copy())
 
-    def _finish(self, job: Job, ticket: _Ticket) -> FileOutcome:
+    def _finish(self, job: Job, ticket: Ticket) -> FileOutcome:
         """Commit the video whose last parcel has come, or say why it gives nothing."""
         progress, damage = job.progress, _reservations(job.reader)
         if job.error is None and not progress.frames:
@@ -400,7 +248,7 @@ class _Run:
             )
         if job.error is not None or self._writer is None:
             self._abort()
-            return _failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
+            return failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
         self._hooks.on_progress(progress.copy())
         row = replace(
             ticket.row,
@@ -429,7 +277,7 @@ class _Run:
             damage=damage,
         )
 
-    def _since(self, ticket: _Ticket) -> float:
+    def _since(self, ticket: Ticket) -> float:
         """Seconds for one file: the next one's decoding begins before this one is written."""
         return time.perf_counter() - max(ticket.started, self._settled)
 
@@ -464,11 +312,6 @@ class _Run:
         self._writer, self._rows = None, None
 
 
-def _is_older(known: KnownFile, video: FoundVideo) -> bool:
-    """Whether an earlier version indexed a file, that kept less of it."""
-    return known.is_older or (video.path.is_dir() and not known.names_pictures)
-
-
 def _reservations(reader: VideoReader) -> str | None:
     """What of a video was not decoded, or had to be assumed, in words; None where nothing was."""
     report, info = reader.report, reader.info
@@ -488,12 +331,3 @@ def _reservations(reader: VideoReader) -> str | None:
             "ffmpeg -framerate N -i ... -c copy makes a file of another rate"
         )
     return "; ".join(told) or None
-
-
-def _failed(video: FoundVideo, error: Exception) -> FileOutcome:
-    note = str(error)
-    if not isinstance(error, VideoError):
-        # A defect of ours that one odd file brings out must not cost the user all the others.
-        kind = type(error).__name__
-        note = f"{video.path}: unexpected {kind}: {error}. This is a defect; please report it"
-    return FileOutcome(str(video.path), "", FAILED, note=note)

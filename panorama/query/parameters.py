@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from sqlglot.tokens import Token, TokenType
 
-from panorama.arguments import is_pixels, told
 from panorama.errors import QueryError, UsageError
 from panorama.lines import composed
 from panorama.query.relations import quote_number, quote_text
+from panorama.values import is_pixels, told
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 

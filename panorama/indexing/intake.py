@@ -1,0 +1,215 @@
+"""Found files enter, one after the other; what is to be done about each leaves: it may be nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from panorama.errors import VideoError
+from panorama.indexing.outcomes import KNOWN_CONTENT, OWN_CLIP, SKIPPED, UNCHANGED, FileOutcome, failed
+from panorama.indexing.parcels import DEFECTS, Job
+from panorama.indexing.renames import row_of
+from panorama.indexing.settings import Kept
+from panorama.indexing.stages import Indexer
+from panorama.lines import composed
+from panorama.recording import BY_HAND
+from panorama.store import Claims, KnownFile, Recorded, Store, VideoRow
+from panorama.video import (
+    FoundVideo,
+    check_name,
+    content_hash,
+    content_sample,
+    file_state,
+    goes_on,
+    open_video,
+)
+from panorama.video.own_clips import is_own_clip
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What is known of a file before it is decoded, and when work on it began."""
+
+    number: int
+    video: FoundVideo
+    row: VideoRow
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A file whose content the library holds, or will hold when what is before it in the line is done.
+
+    Attributes:
+        held: whether the library held it when it was asked.
+    """
+
+    ticket: Ticket
+    settings_hash: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A file whose content another process was at, and the claim that it had; or which is looked at again."""
+
+    number: int
+    video: FoundVideo
+    claim: str
+
+
+class Intake:
+    """Decides about each file before it is decoded, in the thread of the first stage.
+
+    Args:
+        kept: which videos stay as they are.
+        anew: who indexes a video anew that an earlier version indexed, by the settings that it has.
+
+    Attributes:
+        moved: paths whose rows have just followed their files there; set before the first file.
+        elsewhere: files that other processes are at, since `begin`.
+        later: files for which others than the indexer at work are in charge, with their numbers.
+        by_hand: by name, what was said by hand about when a video was recorded that holds something else now.
+    """
+
+    def __init__(
+        self, store: Store, claims: Claims, kept: Kept, anew: Mapping[str, Indexer], indexer: Indexer
+    ) -> None:
+        self._store = store
+        self._claims = claims
+        self._kept = kept
+        self._anew = anew
+        self._under_way: set[str] = set()
+        self._lost = store.lost_contents()
+        self.moved: frozenset[str] = frozenset()
+        self.elsewhere: list[Elsewhere] = []
+        self.later: dict[Indexer, list[tuple[int, FoundVideo]]] = {}
+        self.by_hand: dict[str, Recorded] = {}
+        self.by(indexer)
+
+    def by(self, indexer: Indexer) -> None:
+        """Decide for this one from now on."""
+        self._indexer, self._settings_hash = indexer, indexer.settings_hash
+
+    def begin(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome]:
+        """What is to be done about each file; what is not for now is kept in `elsewhere` and `later`."""
+        self.elsewhere = []
+        return self._entries(files)
+
+    def _entries(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome]:
+        for number, video in files:
+            started = time.perf_counter()
+            try:
+                entry = self._entry(number, video, started)
+            except (VideoError, *DEFECTS) as exc:
+                yield failed(video, exc)
+            else:
+                if isinstance(entry, Elsewhere):
+                    self.elsewhere.append(entry)
+                elif isinstance(entry, Indexer):
+                    self.later.setdefault(entry, []).append((number, video))
+                else:
+                    yield entry
+
+    def _entry(
+        self, number: int, video: FoundVideo, started: float
+    ) -> Job | Copy | FileOutcome | Elsewhere | Indexer:
+        own = video.path.resolve()
+        check_name(own)
+        uri = str(own)
+        state = file_state(video.path)
+        known = self._store.known_file(uri)
+        sample = content_sample(video.path)
+        if known is not None and self._is_unchanged(known, state, sample):
+            if (note := self._stays(known, video, uri)) is not None:
+                return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+            if (other := self._other(known)) is not None:
+                return other
+        if known is None and not video.named and is_own_clip(video.path):
+            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
+        row = row_of(video, state, sample, content_hash(video.path))
+        if known is not None and known.content_hash != row.content_hash:
+            row = self._going_on(row, video, known)
+        if (other := self._other(self._store.known_content(row.content_hash))) is not None:
+            return other
+        return self._claimed(Ticket(number, video, row, started))
+
+    def _claimed(self, ticket: Ticket) -> Job | Copy | Elsewhere:
+        """A content that is to be decoded, unless somebody is at it or has been."""
+        content, video = ticket.row.content_hash, ticket.video
+        if content in self._under_way:
+            return Copy(ticket, self._settings_hash, held=False)
+        if not self._claims.take(content):
+            return Elsewhere(ticket.number, video, content)
+        # Asked for only now: who had the claim before may have committed it.
+        held, reader = self._held(content, video), None
+        try:
+            if held is not None:
+                return Copy(ticket, held, held=True)
+            reader = open_video(video.path, threads=self._indexer.work.threads.decode)
+        finally:
+            if reader is None:
+                self._claims.drop(content)
+        self._under_way.add(content)
+        return Job(reader, ticket)
+
+    def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
+        """Whether a file is the one that was indexed, and its rows are there."""
+        # Of what was indexed before samples were taken, size and time have to do.
+        same = known.content_sample in (None, sample)
+        return same and known.has_state(state) and known.content_hash not in self._lost
+
+    def _stays(self, known: KnownFile, video: FoundVideo, uri: str) -> str | None:
+        """Why the rows of a file that has not changed stay as they are; None where they do not."""
+        older = _is_older(known, video)
+        deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
+        if not deeper and not self._kept.holds(known.settings_hash, self._settings_hash, older):
+            return None
+        note = KNOWN_CONTENT if uri in self.moved else UNCHANGED
+        if deeper:
+            note = "indexed already; --quick replaces nothing"
+        elif known.settings_hash != self._settings_hash:
+            note = f"{note} with other settings; --redo indexes it with those of now"
+        elif older:
+            note = f"{note} by an earlier version; --redo indexes it with this one"
+        if composed(video.name).endswith(f"/{known.name}"):
+            # Questions about the folder, as video LIKE 'gate/%', would miss it.
+            note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
+        return note
+
+    def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
+        """The row of a file that holds something else, whose time holds where that is more of the same."""
+        for before in self._store.recorded([known.name]):
+            if before.recorded.time_from is None:
+                continue
+            if goes_on(video.path, known.size, known.content_hash):
+                row = replace(row, continues=known.content_hash)
+            elif before.recorded.time_from == BY_HAND:
+                self.by_hand[known.name] = before.recorded
+        return row
+
+    def _other(self, known: KnownFile | None) -> Indexer | None:
+        """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
+        other = self._indexer if known is None else self._anew.get(known.settings_hash, self._indexer)
+        return None if other is self._indexer else other
+
+    def _held(self, content: str, video: FoundVideo) -> str | None:
+        """The settings under which the library holds a content, where there is nothing to do about it."""
+        if content in self._lost:
+            # Another process may have made its rows anew since, or have erased the file that was missed.
+            self._lost = self._store.lost_contents()
+        if content in self._lost:
+            return None
+        known = self._store.known_content(content)
+        if known is None:
+            return None
+        stays = self._indexer.settings.keyframes_only  # a quick look replaces nothing
+        older = _is_older(known, video)
+        stays = stays or self._kept.holds(known.settings_hash, self._settings_hash, older)
+        return known.settings_hash if stays else None
+
+
+def _is_older(known: KnownFile, video: FoundVideo) -> bool:
+    """Whether an earlier version indexed a file, that kept less of it."""
+    return known.is_older or (video.path.is_dir() and not known.names_pictures)
