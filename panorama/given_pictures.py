@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted, one_line, shell_word
+from panorama.lines import counted, one_line, shell_word, some
 from panorama.margins import inside_margin
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
@@ -260,13 +260,7 @@ def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
     if not cut:
         return ()
     what = counted(len(cut), "picture has a margin", "pictures have a margin")
-    return (f"{what} of one colour, which was cut off: {_first_of(cut)}; another part: --box x1,y1,x2,y2",)
-
-
-def _first_of(parts: list[str]) -> str:
-    """The first few of many, and how many more there are."""
-    more = len(parts) - SHOWN
-    return ", ".join([*parts[:SHOWN], *([f"and {more} more"] if more > 0 else [])])
+    return (f"{what} of one colour, which was cut off: {some(cut, SHOWN)}; another part: --box x1,y1,x2,y2",)
 
 
 def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
@@ -274,7 +268,7 @@ def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
     small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
     if not small:
         return ()
-    parts = _first_of([f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small])
+    parts = some([f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN)
     return (
         f"so small that other things look like it and are taken for it: {parts}; "
         f"better is a picture in which it is at least {SMALL_SIDE} pixels long",

@@ -40,6 +40,16 @@ def command_of(verb: str, name: str, options: str = "", behind: str = "") -> str
     return " ".join(["panorama", verb, *filter(None, words)])
 
 
+SHOWN = 5
+"""Of more names the first are told."""
+
+
+def some(names: Sequence[str], shown: int = SHOWN) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def composed(text: str) -> str:
     """The text with every letter and its accents as one character (Unicode NFC), as keyboards type them.
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
-from panorama.lines import composed, counted
+from panorama.lines import composed, counted, some
 from panorama.video import content_sample, file_state, is_gone
 
 GONE = (
@@ -23,8 +23,6 @@ GONE = (
 """What it means that the file of a video is missing, and what to do."""
 BELOW = ("**", "*")
 """What a folder's parts go on with to fit all files in it, however deep."""
-SHOWN_GONE = 5
-"""Of more videos whose files are gone the first are named."""
 
 
 def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> list[str]:
@@ -199,32 +197,51 @@ class GoneRoot:
         root: the folder; of a file that was named itself, the one that it lay in.
         gone: the names of the videos whose files are missing.
         left: how many other videos of it there are.
+        emptied: folders in it that are there and empty, in which videos lay.
     """
 
     root: str
     gone: tuple[str, ...]
     left: int
+    emptied: tuple[str, ...]
+
+    @property
+    def unmounted(self) -> tuple[str, ...]:
+        """Folders of which nothing is left, as of a disk that is not mounted; files that were deleted leave
+        others beside them, or their folder goes with them.
+        """
+        return self.emptied if self.left else (self.root,)
 
 
 def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
     """The videos whose files are gone, by the folders that were indexed.
 
     Args:
-        videos: with the columns video and uri.
+        videos: with the columns video, uri and root.
     """
-    names, uris = (videos.column(name).to_pylist() for name in ("video", "uri"))
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for name, uri, absent in zip(names, uris, missing(videos), strict=True):
-        gone, left = found.setdefault(_root_of(name, uri), ([], []))
+    columns = (videos.column(name).to_pylist() for name in ("video", "uri", "root"))
+    found: dict[str, tuple[list[str], list[str], dict[str, None]]] = {}
+    for name, uri, root, absent in zip(*columns, missing(videos), strict=True):
+        gone, left, emptied = found.setdefault(root, ([], [], {}))
         (gone if absent else left).append(name)
-    return [GoneRoot(root, tuple(gone), len(left)) for root, (gone, left) in found.items() if gone]
+        if absent and (folder := _emptied(PurePath(uri), PurePath(root))) is not None:
+            emptied[str(folder)] = None
+    return [
+        GoneRoot(root, tuple(gone), len(left), tuple(told))
+        for root, (gone, left, told) in found.items()
+        if gone
+    ]
 
 
-def _root_of(name: str, uri: str) -> str:
-    """The folder that a video's name is told from; the file's own where names do not tell."""
-    path, depth = PurePath(uri), len(PurePath(name).parts)
-    told = path.parts[-depth:] == PurePath(name).parts and len(path.parts) > depth
-    return str(path.parents[depth - 1] if told else path.parent)
+def _emptied(file: PurePath, root: PurePath) -> Path | None:
+    """The folder below a root that a missing file lay in, however deep, if it is there and empty."""
+    for folder in takewhile(lambda parent: parent != root and parent.is_relative_to(root), file.parents):
+        try:
+            with os.scandir(folder) as entries:
+                return None if any(entries) else Path(folder)
+        except OSError:  # it is gone with the file, or nobody may look
+            continue
+    return None
 
 
 def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
@@ -254,9 +271,13 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
     gone = gone_from(paths, videos)
     if not gone:
         return ()
-    more = f" and {len(gone) - SHOWN_GONE} more" if gone[SHOWN_GONE:] else ""
     many = counted(len(gone), "video that was indexed there is", "videos that were indexed there are")
-    return (f"{many} missing now, {', '.join(gone[:SHOWN_GONE])}{more}: {GONE}",)
+    asked = frozenset(gone)
+    empty = [
+        folder for root in gone_by_root(videos) if asked & frozenset(root.gone) for folder in root.unmounted
+    ]
+    unmounted = f". Nothing is left in {some(empty)}: is its disk mounted?" if empty else ""
+    return (f"{many} missing now, {some(gone)}: {GONE}{unmounted}",)
 
 
 def replaced(videos: pa.Table) -> list[bool]:

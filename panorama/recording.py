@@ -12,9 +12,9 @@ from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
 from panorama.errors import UsageError, VideoError
-from panorama.lines import counted
+from panorama.lines import counted, some
 from panorama.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
-from panorama.recording_report import RecordingReport, some
+from panorama.recording_report import RecordingReport
 from panorama.shared_cameras import shared_cameras
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date, zone_named

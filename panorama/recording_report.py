@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from panorama.lines import counted
+from panorama.lines import counted, some
 from panorama.shared_cameras import telling_pattern
 
 if TYPE_CHECKING:
     from panorama.recording import RecordingRule
-
-SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +88,3 @@ class RecordingReport:
         if self.rule.time_from == "metadata":
             return "the file is gone or cannot be read"
         return f"{self.rule.source} tells none where the file is now"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(names[:SHOWN_NAMES]) + more

@@ -259,6 +259,7 @@ def _videos() -> pa.Table:
             "segment": pa.array([segment for _, _, segment, _ in VIDEOS], pa.int32()),
             "start_clock": pa.array([CLOCKS.get(video) for video, *_ in VIDEOS], pa.timestamp("us")),
             "start_utc": pa.array([UTC.get(video) for video, *_ in VIDEOS], pa.timestamp("us")),
+            "indexed_at": pa.array([datetime(2026, 4, 1)] * len(VIDEOS), pa.timestamp("us")),
             "time_zone": [None if video not in CLOCKS else "Europe/Berlin" for video, *_ in VIDEOS],
         }
     )

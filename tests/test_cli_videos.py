@@ -98,6 +98,63 @@ def test_remove_missing_takes_out_what_is_gone_but_not_a_disk_that_is_not_mounte
     assert run("remove").status == 2
 
 
+def test_a_disk_below_the_indexed_folder_that_is_not_mounted_is_not_forgotten(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """One folder, one mount for each camera: the folder itself is never empty."""
+    for name in ("gate/a.mp4", "gate/b.mp4", "trap/day/c.mp4", "yard/e.mp4"):
+        write_film(tmp_path / "m" / name, [Thing("red", 0, 12)], frames=12 + len(name))
+    run("index", "m", "--model", "color-bands")
+    (tmp_path / "m" / "gate" / "a.mp4").unlink()
+    for camera in ("trap", "yard"):
+        (tmp_path / "m" / camera).rename(tmp_path / camera)
+    (
+        tmp_path / "m" / "trap"
+    ).mkdir()  # the mount point; of the yard, whose days were deleted, nothing is left
+    told = run("index", "m").err
+    assert f"Nothing is left in {tmp_path / 'm' / 'trap'}: is its disk mounted?" in told
+    refused = run("remove", "--missing", "--yes")
+    assert refused.status == 2 and len(videos(run)) == 4
+    where = tmp_path / "m" / "trap"
+    assert f"no video that was indexed from {where} is there: is its disk mounted?" in refused.err
+    assert refused.err.endswith(f"panorama remove --missing {where}\n")
+    (tmp_path / "m" / "trap").rmdir()
+    (tmp_path / "trap").rename(where)
+    assert run("remove", "--missing", "--yes").status == 0
+    assert videos(run) == ["gate/b.mp4", "trap/day/c.mp4"]
+
+
+def test_files_of_one_name_in_several_folders_are_told_by_the_folder_that_was_indexed(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Their names begin with the folder, which is the folder that was indexed none the less."""
+    for number, camera in enumerate(("one", "two", "three")):
+        for name in ("1.mp4", "2.mp4"):
+            write_film(tmp_path / camera / name, [Thing("red", 0, 12)], frames=12 + 2 * number + (name < "2"))
+        run("index", camera, "--model", "color-bands")
+    (tmp_path / "two").rename(tmp_path / "away")
+    (tmp_path / "two").mkdir()
+    refused = run("remove", "--missing", "--yes")
+    assert (refused.status, len(videos(run))) == (2, 6)
+    assert f"missing of {tmp_path / 'two'}: 2 of 2 videos" in refused.err
+
+
+def test_a_script_asks_for_what_is_new_since_the_last_time(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_780_000_000.0
+    monkeypatch.setattr("panorama.store.videos.time.time", lambda: now)
+    write_film(tmp_path / "x" / "a.mp4", [Thing("red", 0, 12)], frames=12)
+    run("index", "x", "--model", "color-bands")
+    now += 86_400
+    write_film(tmp_path / "x" / "b.mp4", [Thing("red", 0, 14)], frames=14)
+    run("index", "x")
+    when = {row["video"]: row["indexed_at"] for row in run("videos", "--json").json}
+    assert when == {"a.mp4": "2026-05-28 20:26:40", "b.mp4": "2026-05-29 20:26:40"}
+    new = "SELECT video FROM videos WHERE indexed_at > TIMESTAMP '2026-05-28 20:26:40'"
+    assert run("query", new, "--format", "json").json == [{"video": "b.mp4"}]
+
+
 def test_remove_takes_nothing_where_one_word_means_nothing(run: Callable[..., Any], indexed: Path) -> None:
     for wrong in ("yrad.*", "", "nowhere/"):
         done = run("remove", "gate", "yard.mp4", wrong, "--yes")

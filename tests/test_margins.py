@@ -123,7 +123,7 @@ def test_of_many_pictures_the_first_are_named(library, tmp_path):
     for number in range(5):
         write_picture(tmp_path / "many" / f"{number}.png", shot_of(THING_40))
     [told, _] = library.register("red", "many").warnings
-    assert "many/2.png to 30,20,70,60, and 2 more;" in told and "3.png" not in told
+    assert "many/2.png to 30,20,70,60 and 2 more;" in told and "3.png" not in told
 
 
 def test_neither_a_speck_nor_a_stripe_is_what_a_picture_is_of(tmp_path):

@@ -12,7 +12,7 @@ from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.recording import recording_options, recording_rule
 from panorama.errors import UsageError
 from panorama.library import Library
-from panorama.lines import counted, shell_word
+from panorama.lines import counted, shell_line, some
 from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
 from panorama.zones import orphan_remarks
 
@@ -33,7 +33,12 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
     for row, absent in zip(rows, gone, strict=True):
         row["duration"] = round(row["duration"], 3)
         row["missing"] = absent if as_json else "missing" if absent else ""
-    print_rows([*names, "missing"], [list(row.values()) for row in rows], as_json)
+    names += ["missing"]
+    if as_json:  # in a table it would be one column too many
+        names += ["indexed_at"]
+        for row, when in zip(rows, videos.column("indexed_at").to_pylist(), strict=True):
+            row["indexed_at"] = f"{when:%F %T}"
+    print_rows(names, [list(row.values()) for row in rows], as_json)
     if any(gone):
         say(f"{counted(sum(gone), 'file is', 'files are')} missing: {GONE}")
     for row, changed in zip(rows, other, strict=True):
@@ -188,7 +193,7 @@ def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
     Raises:
         UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody named it.
     """
-    names = []
+    names, unmounted = [], list[str]()
     for folder in gone_by_root(library.videos()):
         gone = [name for name in folder.gone if among is None or name in among]
         if not gone:
@@ -196,12 +201,13 @@ def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
         total = counted(len(folder.gone) + folder.left, "video")
         whole = "" if folder.left else "; all of its videos are missing"
         say(f"missing of {folder.root}: {len(gone)} of {total}{whole}")
-        if whole and among is None:
-            # Not by --yes: a job of the night would forget a disk that is not mounted.
-            raise UsageError(
-                f"no video that was indexed from {folder.root} is there: is its disk mounted? Nothing was"
-                f" taken out. If its files are gone for good: panorama remove --missing"
-                f" {shell_word(folder.root)}"
-            )
+        if among is None:
+            unmounted += folder.unmounted
         names += gone
+    if unmounted:
+        # Not by --yes: a job of the night would forget a disk that is not mounted.
+        raise UsageError(
+            f"no video that was indexed from {some(unmounted)} is there: is its disk mounted? Nothing was"
+            f" taken out. If its files are gone for good: panorama remove --missing {shell_line(unmounted)}"
+        )
     return names

@@ -46,7 +46,7 @@ RELATION_COLUMNS: dict[str, frozenset[str]] = {
     "videos": frozenset(
         (
             *("video", "uri", "camera", "duration", "width", "height", "frames"),
-            *("start_clock", "time_zone", "start_utc"),
+            *("start_clock", "time_zone", "start_utc", "indexed_at"),
         )
     ),
     "frames": frozenset(("video", "frame", "time", "pts", "picture", "clock")),
@@ -131,6 +131,7 @@ VIDEO_COLUMNS = {
     "start_clock": "TIMESTAMP",
     "time_zone": "VARCHAR",
     "start_utc": "TIMESTAMP",
+    "indexed_at": "TIMESTAMP",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
 _ARROW = {
@@ -177,7 +178,7 @@ STORED_COLUMNS = {
 # Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
-    " time_zone, start_utc FROM _panorama.videos",
+    " time_zone, start_utc, indexed_at FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
     f" t.samples, {clock_seconds('v.start_clock', 't.start_time')} AS start_clock,"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
-from panorama.lines import shell_line
+from panorama.lines import shell_line, some
 from panorama.store.catalog import Catalog, Transaction
 
 SHOWN_VIDEOS = 5
@@ -119,6 +119,5 @@ def damage(path: Path, wrong: str) -> PanoramaError:
 
 
 def _videos(held: Sequence[Any]) -> str:
-    shown = ", ".join(repr(row.name) for row in held[:SHOWN_VIDEOS])
-    more = len(held) - SHOWN_VIDEOS
-    return f"{len(held)} videos: {shown} and {more} more" if more > 0 else shown
+    shown = some([repr(row.name) for row in held], SHOWN_VIDEOS)
+    return f"{len(held)} videos: {shown}" if len(held) > SHOWN_VIDEOS else shown

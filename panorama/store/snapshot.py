@@ -43,6 +43,8 @@ VIDEOS = pa.schema(
         pa.field("time_from", pa.string()),
         pa.field("size", pa.int64()),
         pa.field("content_sample", pa.string()),
+        pa.field("root", pa.string(), nullable=False),
+        pa.field("indexed_at", pa.timestamp("us"), nullable=False),
         pa.field("start_clock", pa.timestamp("us")),
         pa.field("start_utc", pa.timestamp("us")),
     ]
@@ -60,7 +62,7 @@ ENTITIES = pa.schema(
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
 SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note,
-       time_zone, time_from, size, content_sample
+       time_zone, time_from, size, content_sample, root, indexed_at
 FROM videos ORDER BY name
 """
 _FILES = """
@@ -214,7 +216,7 @@ class Snapshot:
         root: the library's directory.
         data_version, album_version, settings_version: change whenever videos, files or segments; entities or
             exemplars; calibration, settings or zones change.
-        videos: columns of the relation `videos`, and segment, start_time_unix, decode_note, size (bytes).
+        videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, bytes as size.
         files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
@@ -383,7 +385,10 @@ def _ends_of(stored: Sequence[bytes | None]) -> NDArray[np.uint8]:
 
 
 def _read_videos(tx: Transaction) -> pa.Table:
-    rows = [(*row, _local(row[8], row[10]), _local(row[8], "UTC")) for row in tx.tuples(_VIDEOS)]
+    rows = [
+        (*row[:-1], round(row[-1] * 1e6), _local(row[8], row[10]), _local(row[8], "UTC"))
+        for row in tx.tuples(_VIDEOS)
+    ]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
     return pa.table(arrays, schema=VIDEOS)
