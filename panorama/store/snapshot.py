@@ -216,7 +216,7 @@ class Snapshot:
         root: the library's directory.
         data_version, album_version, settings_version: change whenever videos, files or segments; entities or
             exemplars; calibration, settings or zones change.
-        videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, bytes as size.
+        videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size.
         files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
