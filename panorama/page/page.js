@@ -142,7 +142,8 @@
         if (!named) continue;
         const head = named.head + (mark === "no" ? " --not" : "");
         if (!told.has(head + named.tail)) told.set(head + named.tail, [head, new Set(), named.tail]);
-        told.get(head + named.tail)[1].add(` --${tile.dataset.kind} ${tile.dataset.number}`);
+        const { kind, number, picture } = tile.dataset;
+        told.get(head + named.tail)[1].add(` --${kind} ${number}:${picture}`);
       }
     }
     const lines = [...told.values()].map(([head, names, tail]) => head + [...names].join("") + tail);
