@@ -15,7 +15,7 @@ from panorama.hit_clips import write_clips
 from panorama.hits import Drawn, Hit, hits_of
 from panorama.listed_videos import replaced_remarks
 from panorama.query.result import Result
-from panorama.registering import crops_taken
+from panorama.seen_pictures import crops_taken
 from panorama.sheet import MOST, write_sheet
 from panorama.track_boxes import TrackBoxes
 

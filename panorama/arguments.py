@@ -21,6 +21,7 @@ from panorama.values import (
     are_ids,
     are_points,
     are_queries,
+    are_seen_ids,
     are_truths,
     is_box,
     is_count,
@@ -44,6 +45,8 @@ File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
 Ids = Sequence[int] | NDArray[np.integer]
 """As signatures of the API have them; `KINDS` tells what is taken besides, where a value tells no type."""
+SeenIds = Ids | Sequence[int | str]
+"""Ids of tracks or crops, or text as the commands of a page name them."""
 
 _Given = TypeVar("_Given", bound=Callable[..., Any])
 
@@ -155,7 +158,14 @@ KINDS: dict[str, Kind] = {
     "category": _flag("category"),
     "look_alike": _flag("look_alike"),
     "skip_gone": _flag("skip_gone"),
-    "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", are_ids),
+    "track_ids": Kind(
+        "track_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
+        are_seen_ids,
+    ),
+    "Library.register_seen.crop_ids": Kind(
+        "crop_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
+        are_seen_ids,
+    ),
     "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering
-from panorama.arguments import File, Ids, checked
+from panorama.arguments import File, Ids, SeenIds, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, no_entity
@@ -24,6 +24,7 @@ from panorama.library_models import LibraryModels
 from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
+from panorama.seen_pictures import seen_pictures
 from panorama.store import Change, Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
@@ -243,7 +244,7 @@ class Library(HeldOpen):
         return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
 
     def register_seen(
-        self, name: str, *, track_ids: Ids = (), crop_ids: Ids = (),
+        self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (),
         look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
@@ -251,12 +252,12 @@ class Library(HeldOpen):
         Args:
             look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what
                 only resembles it is decided as before, unlike with look-alikes that are given as pictures.
-            skip_gone: leave out what is indexed anew or removed since, and say so in `Entity.warnings`.
+            skip_gone: leave out what is gone, or has another picture by now, and say so in `Entity.warnings`.
 
         Raises:
-            UsageError: the library has no such track or crop; all of them are named.
+            UsageError: the library has no such track or crop, or another picture of it; all are named.
         """
-        seen, told = registering.seen_pictures(self, track_ids, crop_ids, skip_gone)
+        seen, told = seen_pictures(self, track_ids, crop_ids, skip_gone)
         given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
         return self._add({name: given}, category)[0]
 

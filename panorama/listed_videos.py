@@ -304,6 +304,19 @@ def replaced(videos: pa.Table) -> list[bool]:
     return found
 
 
+def unshowable(names: Set[str], videos: pa.Table) -> set[str]:
+    """Of these videos those whose files are gone, or no longer what was indexed.
+
+    Args:
+        videos: with the column video and those that `replaced` needs.
+    """
+    some = _only(names, videos)
+    columns = (some.column(name).to_pylist() for name in ("video", "uri"))
+    return {
+        name for name, uri, other in zip(*columns, replaced(some), strict=True) if other or is_gone(Path(uri))
+    }
+
+
 def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
     """A line for each video that pictures are cut from and that is no longer what was indexed.
 
@@ -311,7 +324,7 @@ def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
         shown: names of the videos that pictures are cut from.
         videos: with the column video and those that `replaced` needs.
     """
-    some = videos.filter(pa.array([name in shown for name in videos.column("video").to_pylist()], pa.bool_()))
+    some = _only(shown, videos)
     named = zip(some.column("video").to_pylist(), replaced(some), strict=True)
     return tuple(
         f"the file of {name} has changed since it was indexed: pictures are cut from it as it is now,"
@@ -319,3 +332,8 @@ def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
         for name, other in named
         if other
     )
+
+
+def _only(names: Set[str], videos: pa.Table) -> pa.Table:
+    """The rows of videos with these names."""
+    return videos.filter(pa.array([name in names for name in videos.column("video").to_pylist()], pa.bool_()))

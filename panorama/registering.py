@@ -1,15 +1,13 @@
-"""Pictures, an album, a frame or what was seen enter; exemplars leave, as JPEG and embedded from that."""
+"""Pictures, an album or a frame enter; exemplars leave, as JPEG and embedded from that."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from panorama.arguments import Ids
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -27,20 +25,11 @@ from panorama.given_pictures import (
 )
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
-from panorama.store import NewExemplar, SeenAt, Store, segment_of
-from panorama.store.schema import BEST_FIRST
+from panorama.store import NewExemplar, SeenAt, Store
 from panorama.video import file_state, open_video
-
-if TYPE_CHECKING:
-    from panorama.library import Library
 
 NEGATIVE_FOLDER = "not"
 """In an album, the subfolder of an entity's folder that holds its look-alikes."""
-
-_TAKEN = f"""
-SELECT crop_id, track_id, video, frame, time, x1, y1, x2, y2 FROM crops WHERE {{column}} IN ({{ids}})
-QUALIFY row_number() OVER (PARTITION BY {{column}} ORDER BY {BEST_FIRST}, video) = 1
-"""
 
 SHOWN_CUTS = 5
 """Of so many pictures it is said what was cut out of them."""
@@ -203,84 +192,6 @@ def held_segment(store: Store, file: Path) -> int | None:
     if known is None or not known.has_state(file_state(file)):
         return None
     return known.segment
-
-
-def seen_pictures(
-    library: Library, track_ids: Ids, crop_ids: Ids, skip_gone: bool = False
-) -> tuple[list[Picture], tuple[str, ...]]:
-    """The best stored crop of each track, and stored crops, in the order given.
-
-    Args:
-        skip_gone: leave out those that the library does not have, as long as one is left.
-
-    Returns:
-        The pictures, and a remark on what was left out.
-
-    Raises:
-        UsageError: none is named, or the library has not one of them, or no crop of a track; all are named.
-    """
-    if not len(track_ids) and not len(crop_ids):
-        raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
-    chosen, gone = [], []
-    for kind, ids in (("track", track_ids), ("crop", crop_ids)):
-        rows = crops_taken(library, kind, [int(number) for number in ids])
-        chosen += [rows[int(number)] for number in ids if int(number) in rows]
-        gone += [(kind, int(number)) for number in ids if int(number) not in rows]
-    told = _told_of(library, gone)
-    if gone and not (skip_gone and chosen):
-        some = f"{len(chosen)} of {len(gone) + len(chosen)}"
-        rest = f"; --skip-gone (skip_gone=True) registers the rest, {some}" if chosen else ""
-        raise UsageError(told + rest)
-    pictures = [
-        Picture(
-            library.crop(row["crop_id"]),
-            f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}",
-            seen=_seen_at(row),
-        )
-        for row in chosen
-    ]
-    return pictures, ((f"skipped {len(gone)} of {len(gone) + len(chosen)}: {told}",) if gone else ())
-
-
-def _told_of(library: Library, gone: Sequence[tuple[str, int]]) -> str:
-    """All of what the library does not have, and why; an older page names what was indexed anew since."""
-    live = set(library.snapshot().live_segments.tolist())
-    older = [(kind, number) for kind, number in gone if 0 < int(segment_of(number)) not in live]
-    others = [each for each in gone if each not in older]
-    told = [f"{_named(older)}: indexed anew or removed since; write the page, or ask, again"] if older else []
-    told += [f"{_named(others)}; a query over crops lists them"] if others else []
-    return "; ".join(told)
-
-
-def _named(ids: Sequence[tuple[str, int]]) -> str:
-    parts = []
-    # What is forgotten leaves its track without crops.
-    for kind, stored in (("track", " with a stored crop"), ("crop", "")):
-        numbers = [str(number) for of, number in ids if of == kind]
-        if numbers:
-            parts.append(f"no {kind}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}{stored}")
-    return " and ".join(parts)
-
-
-def _seen_at(row: Mapping[str, Any]) -> SeenAt:
-    box = row["x1"], row["y1"], row["x2"], row["y2"]
-    return SeenAt(int(segment_of(row["crop_id"])), row["frame"], row["time"], box)
-
-
-def crops_taken(library: Library, kind: str, ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-    """The stored crop that stands for each id: of tracks the best; ids without one are left out.
-
-    Args:
-        kind: 'track' or 'crop'.
-
-    Returns:
-        By id: crop_id, track_id, video, frame, time and the box x1, y1, x2, y2.
-    """
-    if not ids:
-        return {}
-    column = f"{kind}_id"
-    sql = _TAKEN.format(column=column, ids=", ".join("?" * len(ids)))
-    return {row[column]: row for row in library.query(sql, ids).arrow().to_pylist()}
 
 
 def exemplars(

@@ -161,6 +161,11 @@ def are_ids(value: Any) -> bool:
     return is_row(value) and all(map(is_id, value))
 
 
+def are_seen_ids(value: Any) -> bool:
+    """Ids, or text that names what was seen, side by side; what the text may be is told where it is read."""
+    return are_ids(value) or (is_row(value) and all(is_text(one) or is_id(one) for one in value))
+
+
 def are_points(value: Any) -> bool:
     """Text, or pairs of numbers."""
     if is_text(value) or is_read_once(value):

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from panorama import recurring
-from panorama.registering import crops_taken
+from panorama.seen_pictures import crops_taken
 from panorama.track_boxes import TrackBoxes
 from panorama.tune import sample
 

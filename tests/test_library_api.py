@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import inspect
 import pickle
 import shutil
@@ -125,6 +126,27 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
         with pytest.raises(UsageError, match=told):
             library.register_seen("new", **wrong)
     assert "new" not in [entity.name for entity in library.entities()]
+
+
+def test_what_was_seen_may_be_named_with_its_picture(library):
+    (row,) = library.query("SELECT moments WHERE entity = 'red'")
+    best = "SELECT crop_id FROM crops WHERE track_id = ? ORDER BY quality DESC, crop_id LIMIT 1"
+    (crop,) = library.query(best, [row.track_id]).fetchone()
+    digest = hashlib.sha256(library.stored_crops([crop])[crop]).hexdigest()[:8]
+    other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
+    seen = library.register_seen("van", track_ids=[f"{row.track_id}:{digest}"])
+    assert seen == library.register_seen("van", crop_ids=[f"{crop}:{digest}", crop])
+    assert (seen.exemplars, library.exemplars("van")[0].source.split()[-1]) == (1, str(crop))
+    both = [f"{row.track_id}:{other}", row.track_id]
+    with pytest.raises(
+        UsageError, match=rf"^no track {row.track_id} with the picture that was seen: .*1 of 2"
+    ):
+        library.register_seen("bus", track_ids=both)
+    with pytest.raises(UsageError, match=f"no crop {crop} with the picture that was seen"):
+        library.register_seen("bus", crop_ids=[f"{crop}:{other}"], skip_gone=True)
+    assert "bus" not in [entity.name for entity in library.entities()]
+    (warning,) = library.register_seen("bus", track_ids=both, skip_gone=True).warnings
+    assert warning.startswith(f"skipped 1 of 2: no track {row.track_id} with the picture that was seen")
 
 
 def test_a_track_whose_crops_are_forgotten_is_told_as_such(library):

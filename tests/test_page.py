@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -110,7 +111,9 @@ class Page(HTMLParser):
         """What the page's script makes of tiles of one entity that were marked alike."""
         (name,) = {tile.attributes["data-entity"] for tile in tiles}
         (known,) = [entity for entity in self.data["entities"] if entity["name"] == name]
-        named = "".join(f" --{t.attributes['data-kind']} {t.attributes['data-number']}" for t in tiles)
+        named = "".join(
+            " --{data-kind} {data-number}:{data-picture}".format_map(tile.attributes) for tile in tiles
+        )
         return f"{known['head']}{' --not' if no else ''}{named}{known['tail']}"
 
 
@@ -191,7 +194,8 @@ def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypa
         (39, 3.9),
         (500, 2.5),
     ]
-    tiles = [Tile(Hit("a.mp4", time, "", None, None, frame=frame), 1, time, time) for frame, time in places]
+    hits = [Hit("a.mp4", time, "", None, None, frame=frame) for frame, time in places]
+    tiles = [Tile(hit, (hit.video,), 1, hit.time_seconds, hit.time_seconds) for hit in hits]
     found = frames_on_page(tiles, {"a.mp4": str(film)}, {})
     assert found == [frames_on_page([tile], {"a.mp4": str(film)}, {})[0] for tile in tiles]
     for (_, time), frame in zip(places, found, strict=True):
@@ -317,6 +321,58 @@ def test_marks_of_a_video_that_was_indexed_anew_are_all_told_and_the_others_take
     assert nothing_left.status == 2 and "registers the rest" not in nothing_left.err
 
 
+def test_commands_of_a_page_teach_no_other_library_that_lies_in_its_place(run, asked, paged):
+    """Ids are counted: a library made anew gave them to other videos, whose pictures became examples."""
+    page = paged(RED)
+    videos = {tile.attributes["data-number"]: tile.of_class("where")[0].text for tile in page.tiles}
+    shutil.rmtree(asked / "panorama-library")
+    write_film(asked / "v" / "gate" / "a.mp4", [Thing("blue", 5, 35)])
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    run("register", "red", "album/red/one.png")
+    there = {str(row["track_id"]) for row in run("query", "SELECT track_id FROM tracks", "--json").json}
+    others = {number for number, video in videos.items() if video == "gate/a.mp4"} & there
+    assert others and set(videos) - others <= there
+    for no in (False, True):
+        refused = run(*shlex.split(page.command(page.tiles, no))[1:])
+        assert refused.status == 2 and "; --skip-gone (skip_gone=True) registers the rest, " in refused.err
+        told = re.search(r"no tracks? ([\d, ]+) with the picture that was seen: ([^;]+;[^;]+)", refused.err)
+        assert set(told[1].split(", ")) == others
+        assert told[2] == (
+            "the library was made anew or put back since, and these numbers mean others; "
+            "write the page, or ask, again"
+        )
+    assert len(run("exemplars", "red", "--json").json) == 1
+    # What is the same picture by the same number was seen, whoever indexed it.
+    done = run(*shlex.split(page.command(page.tiles))[1:], "--skip-gone")
+    taken = run("exemplars", "red", "--json").json[1:]
+    assert done.status == 0 and taken and {row["source"][:10] for row in taken} == {"yard/b.mp4"}
+
+
+def test_commands_of_a_page_of_what_a_backup_does_not_hold_are_refused(run, asked, paged):
+    shutil.copytree(asked / "panorama-library", asked / "backup")
+    write_film(asked / "v" / "c.mp4", [Thing("red", 2, 30)])
+    run("index", "v")
+    page = paged(f"FROM ({RED}) WHERE video = 'c.mp4'")
+    shutil.rmtree(asked / "panorama-library")
+    (asked / "backup").rename(asked / "panorama-library")
+    (asked / "v" / "c.mp4").unlink()
+    write_film(asked / "v" / "d.mp4", [Thing("blue", 2, 30)])
+    run("index", "v")
+    tile = page.tiles[0]
+    number = tile.attributes["data-number"]
+    (there,) = run("query", f"SELECT video FROM tracks WHERE track_id = {number}", "--json").json
+    assert there["video"] == "d.mp4"
+    refused = run(*shlex.split(page.command([tile]))[1:])
+    assert refused.status == 2 and f"no track {number} with the picture that was seen" in refused.err
+    # By its number alone it is what the number means now.
+    assert run("register", "red", "--track", number).err == "red: 2 examples\n"
+    # And no digits are taken for others.
+    for wrong in (f"{number}:", f"{number}:123", f"{number}:0123456z", "x", "", f"{2**64}"):
+        mistyped = run("register", "red", "--track", wrong)
+        assert mistyped.status == 2 and "a track is named by its id, " in mistyped.err
+        assert mistyped.err.endswith(f"got {wrong!r}\n")
+
+
 def test_a_stored_crop_is_marked_as_that_crop(run, paged):
     page = paged("SELECT crops, entity, band WHERE entity = 'red' AND video = 'gate/a.mp4'")
     crops = run("query", "SELECT crops WHERE entity = 'red' AND video = 'gate/a.mp4'", "--json").json
@@ -369,6 +425,36 @@ def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(run, paged):
     assert "1 of 1 hit on review.html" in page.err
     assert "not shown: gate/a.mp4: no video has the time of the row, inf seconds" in page.err
     assert page.err.count("not shown: gate/a.mp4: the row has no time") == 1
+
+
+def test_all_videos_of_one_content_stand_on_the_page_and_one_that_is_there_is_shown(run, asked, paged):
+    """One of two stood nowhere on it; and where that one was left, the page said that the file was gone."""
+    gate, copy = asked / "v" / "gate" / "a.mp4", asked / "v" / "porch" / "x.mp4"
+    copy.parent.mkdir()
+    shutil.copy(gate, copy)
+    run("index", "v")
+    rows = run("query", RED, "--json").json
+    page = paged(RED)
+    named = [tile.of_class("where")[0].text for tile in page.tiles]
+    assert set(named) == {"gate/a.mp4, also porch/x.mp4", "yard/b.mp4"}
+    assert len(named) == len({row["track_id"] for row in rows}) < len(rows)
+    assert "in 3 videos. All rows of a track, in all videos of the same content, are one hit" in page.text
+    frames = [tile.named("img")[0].attributes["src"] for tile in page.tiles]
+    # Where its file is gone, or another one by now, the copy is shown and marked as before.
+    for spoil in (gate.unlink, lambda: write_film(gate, [Thing("blue", 1, 60)], frames=61)):
+        spoil()
+        again = paged(RED)
+        assert {tile.of_class("where")[0].text for tile in again.tiles} == {
+            "porch/x.mp4, also gate/a.mp4",
+            "yard/b.mp4",
+        }
+        assert [tile.named("img")[0].attributes["src"] for tile in again.tiles] == frames
+        assert page.command(page.tiles) == again.command(again.tiles)
+        assert "has changed since it was indexed" not in again.text
+    copy.unlink()
+    assert paged(RED).text.count("gate/a.mp4, also porch/x.mp4") == named.count(
+        "gate/a.mp4, also porch/x.mp4"
+    )
 
 
 def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):

@@ -49,6 +49,8 @@ const change = (frame, id, values) => {{
   Object.assign(byId(frame, id), values);
   byId(frame, id).dispatchEvent(new Event("change"));
 }};
+const key = (name) => page(one).body.dispatchEvent(
+  new one.contentWindow.KeyboardEvent("keydown", {{key: name, bubbles: true, cancelable: true}}));
 const soon = () => new Promise((done) => setTimeout(done, 300));
 (async () => {{
   let told;
@@ -144,6 +146,85 @@ def test_marks_made_in_one_window_are_not_lost_by_those_made_in_another(browsed)
     assert seen[:2] == [1, 0]
     assert first == second == kept and kept[:2] == [1, 1]
     assert cleared[:2] == [0, 0]
+
+
+@pytest.mark.parametrize("undo", ['key("u")', 'byId(one, "restore").click()'])
+def test_marks_that_were_all_taken_back_come_back_by_undoing_that(browsed, undo):
+    """They were gone, from what the browser keeps and from other windows, too."""
+    told = browsed(
+        f"const undo = () => {undo};"
+        """
+        const counted = (frame) => byId(frame, "count").textContent;
+        const offered = () => !byId(one, "restore").hidden && byId(one, "restore").textContent;
+        const press = (at, say) => all(one, ".tile")[at].querySelector(`[data-say=${say}]`).click();
+        const pressed = () => all(one, ".tile").map((tile) =>
+          [...tile.querySelectorAll("[aria-pressed=true]")].map((it) => it.dataset.say).join());
+        await open(one); await open(two);
+        press(0, "yes"); press(1, "no"); press(2, "yes"); press(2, "no");
+        const before = [counted(one), pressed(), offered()];
+        byId(one, "clear").click(); await soon();
+        const cleared = [counted(one), counted(two), offered()];
+        undo(); await soon();
+        const after = [counted(one), pressed(), offered()];
+        const other = counted(two);
+        key("u"); await soon(); // the step before
+        return [before, cleared, after, other, pressed()];
+        """
+    )
+    before, cleared, after, other, stepped = told
+    assert before[0].startswith("1 yes, 2 no, ") and before[1][:3] == ["yes", "no", "no"] and not before[2]
+    assert cleared[0] == cleared[1] and cleared[0].startswith("0 yes, 0 no, ")
+    assert cleared[2] == "Bring back all 3 marks (u)"
+    assert after == before and other == before[0]
+    assert stepped[:3] == ["yes", "no", "yes"]
+
+
+def test_where_nothing_was_done_nothing_is_undone(browsed):
+    """Behind a reload it took the mark of the first tile, which had been made long before."""
+    marked, reloaded, kept, undone = browsed(
+        """
+        const counted = () => byId(one, "count").textContent;
+        await open(one);
+        all(one, ".tile")[0].querySelector("[data-say=yes]").click(); await soon();
+        const marked = counted();
+        await went(one, () => one.contentWindow.location.reload());
+        const reloaded = counted();
+        key("u"); await soon();
+        const kept = counted();
+        all(one, ".tile")[1].querySelector("[data-say=no]").click();
+        key("u"); key("u"); await soon();
+        return [marked, reloaded, kept, counted()];
+        """
+    )
+    assert marked.startswith("1 yes, 0 no, ") and marked == reloaded == kept == undone
+
+
+def test_what_is_marked_has_a_check_mark_beside_its_colour(browsed):
+    """Colours alone told it, and where the system sets them, as for high contrast, nothing did."""
+    told = browsed(
+        """
+        await open(one);
+        all(one, ".tile")[0].querySelector("[data-say=yes]").click();
+        all(one, ".tile")[1].querySelector("[data-say=no]").click();
+        for (const rule of page(one).styleSheets[0].cssRules) {
+          if (rule.media && rule.media.mediaText.includes("forced-colors")) rule.media.mediaText = "screen";
+        }
+        const style = (it, pseudo) => one.contentWindow.getComputedStyle(it, pseudo);
+        return all(one, ".tile").slice(0, 3).map((tile) => [
+          [...tile.querySelectorAll("button")].map((it) => style(it, "::before").content.includes("\u2713")),
+          [...tile.querySelectorAll("button")].map((it) => style(it).backgroundColor),
+          [...tile.querySelectorAll("button")].map((it) => style(it).forcedColorAdjust),
+          style(tile).borderTopStyle, style(tile).borderTopWidth]);
+        """
+    )
+    yes, no, neither = told
+    assert [yes[0], no[0], neither[0]] == [[True, False], [False, True], [False, False]]
+    # As the system has it: what is chosen.
+    chosen, plain = yes[1]
+    assert no[1] == [plain, chosen] and neither[1] == [plain, plain] and chosen != plain
+    # Adjusted, the word had a plate of its own colour behind it.
+    assert yes[2] == ["none", "auto"] and no[2] == ["auto", "none"]
+    assert [yes[3:], no[3:], neither[3:]] == [["solid", "4px"], ["dashed", "4px"], ["solid", "1px"]]
 
 
 def test_on_paper_what_was_said_stays_as_a_word(browsed):

@@ -57,10 +57,14 @@ def described(entity: Entity) -> str:
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
-@click.option("--track", "tracks", type=int, multiple=True, help="Take what was seen: the track_id of a row.")
-@click.option("--crop", "crops", type=int, multiple=True, help="Take a stored crop: the crop_id of a row.")
+@click.option(
+    "--track", "tracks", metavar="ID", multiple=True, help="Take what was seen: the track_id of a row."
+)
+@click.option(
+    "--crop", "crops", metavar="ID", multiple=True, help="Take a stored crop: the crop_id of a row."
+)
 @click.option("--known", is_flag=True, help="Add to an entity that there is; make none.")
-@click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that the library no longer has.")
+@click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that are gone, or others by now.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
 @click.option(
     "--category/--instance", default=None, help="Any of a kind (a species), or one individual (the default)."
@@ -75,8 +79,8 @@ def register_command(
     find: bool,
     video: str | None,
     seconds: float | None,
-    tracks: tuple[int, ...],
-    crops: tuple[int, ...],
+    tracks: tuple[str, ...],
+    crops: tuple[str, ...],
     known: bool,
     skip_gone: bool,
     album: str | None,
@@ -95,8 +99,10 @@ def register_command(
 
     Of --video, --not without an image makes a look-alike. Of --track and --crop it keeps out the track and
     what could be a picture of it. Pages name their entity with --known: where it was renamed or forgotten
-    since, it is not made anew. --category says that the examples stand for any of their kind, so that what
-    is less alike counts, and many at once; without images it says so of an entity that there is.
+    since, it is not made anew. Behind an ID they put digits that tell its picture (8589934614:3f2a90c1): what
+    the library has another picture of by now is not taken. --category says that the examples stand for any of
+    their kind, so that what is less alike counts, and many at once; without images it says so of an entity
+    that there is.
     """
     denied = ctx.meta[NOT_THIS]
     _check_together(ctx.params, denied)

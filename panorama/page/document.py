@@ -99,16 +99,15 @@ def write_page(
     videos = library.videos()
     paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
     check_page(out, set(paths.values()))
-    tiles, hits, left_out = tiles_of(library, result, entity, most)
+    tiles, hits, left_out = tiles_of(library, result, entity, most, videos)
     warnings = replaced_remarks({tile.hit.video for tile in tiles}, videos)
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
-    crops = library.stored_crops([tile.crop_id for tile in tiles if tile.crop_id is not None])
     remarks = [*_remarks(result, hits, tiles), *warnings]
     # With the whole path, since a page is looked at days later and elsewhere.
     command = ("panorama", "--library", str(library.path))
     album = library.snapshot().entity_names
-    text = _document(result, remarks, tiles, frames, crops, command, album)
+    text = _document(result, remarks, tiles, frames, command, album)
     data = text.encode("utf-8")
     with whole_file(out) as partial:
         partial.write_bytes(data)
@@ -121,13 +120,11 @@ def _document(
     remarks: Sequence[str],
     tiles: Sequence[Tile],
     frames: Sequence[Frame | NoFrame],
-    crops: Mapping[int, bytes],
     command: Sequence[str],
     album: Sequence[str],
 ) -> str:
     shown = [
-        _tile(number, tile, frame, crops.get(tile.crop_id or 0))
-        for number, (tile, frame) in enumerate(zip(tiles, frames, strict=True))
+        _tile(number, tile, frame) for number, (tile, frame) in enumerate(zip(tiles, frames, strict=True))
     ]
     names = list(dict.fromkeys(tile.hit.entity for tile in tiles))
     heading = _heading(names)
@@ -209,15 +206,15 @@ def _summary(result: Result, tiles: Sequence[Tile]) -> str:
     bands = Counter(tile.hit.band for tile in tiles)
     parts = [counted(len(tiles), "hit")]
     parts += [f"{bands[band]} {band}" for band in BANDS if bands[band]]
-    videos = len({tile.hit.video for tile in tiles})
+    videos = len({video for tile in tiles for video in tile.videos})
     parts += [f"in {counted(videos, 'video')}"] if tiles else []
     told = ", ".join(parts)
     rows = len(result)
-    return (
-        told
-        if rows == len(tiles)
-        else f"{told}. All rows of a track are one hit; the answer has {rows} rows."
-    )
+    if rows == len(tiles):
+        return told
+    copies = any(len(tile.videos) > 1 for tile in tiles)
+    of_copies = ", in all videos of the same content," if copies else ""
+    return f"{told}. All rows of a track{of_copies} are one hit; the answer has {rows} rows."
 
 
 def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
@@ -238,15 +235,16 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
     return told
 
 
-def _tile(number: int, tile: Tile, frame: Frame | NoFrame, crop: bytes | None) -> str:
+def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
     """One hit as HTML: its pictures, what is told of it, and two buttons."""
     hit, mark = tile.hit, tile.mark
     what = " ".join(part for part in (hit.entity, hit.band, "at", clock(hit.time_seconds)) if part)
     data = {"entity": hit.entity, "band": hit.band}
     data |= {} if hit.score is None else {"score": f"{hit.score:.6f}"}
-    data |= {} if mark is None else {"kind": mark.kind, "number": str(mark.number)}
+    if mark is not None:
+        data |= {"kind": mark.kind, "number": str(mark.number), "picture": mark.digest}
     attributes = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
-    stored = "" if crop is None else _picture(crop, "What a yes or no takes")
+    stored = "" if tile.stored is None else _picture(tile.stored, "What a yes or no takes")
     buttons = _BUTTONS if mark is not None else f'<p class="unmarkable">{_text(tile.unmarkable)}</p>'
     return (
         f'<li class="tile" id="hit-{number}" tabindex="-1" aria-label="{_text(what)}"{attributes}>'
@@ -270,7 +268,7 @@ def _framed(frame: Frame | NoFrame, tile: Tile, what: str) -> str:
 
 
 def _facts(tile: Tile) -> str:
-    hit = tile.hit
+    hit, copies = tile.hit, tile.videos[1:]
     band = f'<span class="band {hit.band}">{_text(hit.band)}</span>' if hit.band in BANDS else _text(hit.band)
     sure = [f"score {hit.score:.2f}"] if hit.score is not None else []
     sure += [f"similarity {hit.similarity:.2f}"] if hit.similarity is not None else []
@@ -282,7 +280,7 @@ def _facts(tile: Tile) -> str:
     lines = {
         "who": _text(hit.entity or "not named"),
         "sure": f'{band} <span class="score">{_text(", ".join(sure))}</span>',
-        "where": _text(hit.video),
+        "where": _text(hit.video + (f", also {', '.join(copies)}" if copies else "")),
         "when": _text(when),
     }
     if tile.clock is not None:

@@ -5,7 +5,8 @@
   const list = by("tiles");
   const tiles = [...list.querySelectorAll(".tile")];
   const marks = new Map(); // id of a tile -> "yes" or "no"
-  let undo = []; // [id, the mark before]
+  const undo = []; // of each step what it changed: [[id of a tile, the mark before], ...]
+  let cleared = null; // the step that took back all marks
   let current = null;
 
   // What the browser keeps
@@ -95,27 +96,43 @@
     const open = tiles.filter((tile) => tile.dataset.kind && !marks.has(tile.id)).length;
     by("count").textContent = `${yes} yes, ${said.length - yes} no, ${open} open`;
     by("clear").hidden = !said.length;
+    by("restore").hidden = !cleared || undo.at(-1) !== cleared;
     keep();
     commands();
   };
 
   const say = (tile, mark) => {
     if (!tile || !tile.dataset.kind) return;
-    undo.push([tile.id, marks.get(tile.id)]);
+    undo.push([[tile.id, marks.get(tile.id)]]);
     if (mark) marks.set(tile.id, mark); else marks.delete(tile.id);
     show(tile);
     tally();
   };
 
   const back = () => {
-    const last = undo.pop();
-    const tile = last ? by(last[0]) : current;
-    if (!tile) return;
-    if (last && last[1]) marks.set(tile.id, last[1]); else marks.delete(tile.id);
-    show(tile);
+    const step = undo.pop();
+    if (!step) return;
+    const onButton = document.activeElement === by("restore"); // which goes
+    for (const [id, before] of step) {
+      if (before) marks.set(id, before); else marks.delete(id);
+      show(by(id));
+    }
     tally();
-    if (tile.hidden) filter();
-    if (!tile.hidden) go(tile);
+    const changed = step.map(([id]) => by(id));
+    if (changed.some((tile) => tile.hidden)) filter();
+    if (onButton) by("clear").focus();
+    else if (changed.length === 1 && !changed[0].hidden) go(changed[0]);
+  };
+
+  const clear = () => {
+    cleared = [...marks];
+    undo.push(cleared);
+    marks.clear();
+    tiles.forEach(show);
+    tally();
+    filter();
+    by("restore").textContent = `Bring back ${cleared.length === 1 ? "the mark" : `all ${cleared.length} marks`} (u)`;
+    by("restore").focus(); // the button that had it is gone
   };
 
   // Commands
@@ -142,7 +159,8 @@
         if (!named) continue;
         const head = named.head + (mark === "no" ? " --not" : "");
         if (!told.has(head + named.tail)) told.set(head + named.tail, [head, new Set(), named.tail]);
-        told.get(head + named.tail)[1].add(` --${tile.dataset.kind} ${tile.dataset.number}`);
+        const { kind, number, picture } = tile.dataset;
+        told.get(head + named.tail)[1].add(` --${kind} ${number}:${picture}`);
       }
     }
     const lines = [...told.values()].map(([head, names, tail]) => head + [...names].join("") + tail);
@@ -261,13 +279,8 @@
   by("boxes").addEventListener("change", boxes);
   by("name").addEventListener("input", () => { keep(); commands(); });
   by("copy").addEventListener("click", copy);
-  by("clear").addEventListener("click", () => {
-    marks.clear();
-    undo = [];
-    tiles.forEach(show);
-    tally();
-    filter();
-  });
+  by("clear").addEventListener("click", clear);
+  by("restore").addEventListener("click", back);
 
   const bands = ["accepted", "uncertain", "rejected", "none"]
     .filter((band) => tiles.some((tile) => (tile.dataset.band || "none") === band));

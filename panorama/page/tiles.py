@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from panorama.errors import EntityError
 from panorama.hits import Hit, hits_of, sifted
+from panorama.listed_videos import unshowable
 from panorama.query.dialect import texts_in
 from panorama.query.result import Result
-from panorama.registering import crops_taken
+from panorama.seen_pictures import crops_taken, picture_digest
 from panorama.store.album import check_name
 
 if TYPE_CHECKING:
@@ -33,12 +36,29 @@ _NO_CROP = "No stored picture of this track is left, so it cannot be an example.
 _NO_NAME = "No entity can have this name, so there is nothing to tell the library."
 
 
+_Thing = tuple[str, int]
+"""What rows are about: 'track' or 'crop', and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A stored crop: its row as `crops_taken` has it, and its picture."""
+
+    row: Mapping[str, Any]
+    jpeg: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a yes or no about a tile names: the `--track` or `--crop` of `panorama register`."""
+    """What a yes or no about a tile names: the `--track` or `--crop` of `panorama register`.
+
+    Attributes:
+        digest: of the stored picture that it takes, as `panorama.seen_pictures` has it.
+    """
 
     kind: str
     number: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +68,33 @@ class Tile:
     Attributes:
         hit: the row that is shown, of several of a track the one nearest to its best view; its entity is ''
             where the answer names none.
+        videos: of all its rows, that of `hit` first: videos of one content share their tracks.
         rows: how many rows of the answer it stands for.
         start_seconds, end_seconds: from the first to the end of the last of them.
         clock: local time of the frame that is shown, where it is known.
-        crop_id: of the stored picture that a mark takes.
+        stored: the picture that a mark takes, as JPEG.
         mark: None where a mark could not be told to the library; `unmarkable` says why.
     """
 
     hit: Hit
+    videos: tuple[str, ...]
     rows: int
     start_seconds: float
     end_seconds: float
     clock: datetime.datetime | None = None
-    crop_id: int | None = None
+    stored: bytes | None = None
     mark: Mark | None = None
     unmarkable: str = ""
 
 
 def tiles_of(
-    library: Library, result: Result, entity: str | None, most: int
+    library: Library, result: Result, entity: str | None, most: int, videos: pa.Table
 ) -> tuple[list[Tile], int, list[str]]:
     """What to show of an answer, in its order, at most `most` tiles.
 
     Args:
         entity: what rows that name no entity are about; None to take the only one that the SQL names.
+        videos: of the library, as `Library.videos` tells them.
 
     Returns:
         The tiles, how many there would be, and what is told of rows at no time of a video, which make none.
@@ -92,34 +115,50 @@ def tiles_of(
     crops = _crops(library, every)
     decided = _decided(library, every, album)
     started = {row["video"]: row["start_clock"] for row in library.query(_CLOCKS).arrow().to_pylist()}
-    return [_tile(group, crops, decided, started) for group in shown], len(groups), left_out
+    copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
+    lost = unshowable(copies, videos)
+    tiles = [_tile(_with_file(group, lost), crops, decided, started) for group in shown]
+    return tiles, len(groups), left_out
 
 
 def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
     """The rows about one crop or track of an entity together, in the order of their first."""
     found: dict[Any, list[Hit]] = {}
     for number, hit in enumerate(hits):
-        mark = _mark(hit)
-        found.setdefault((hit.entity, mark) if mark else number, []).append(hit)
+        thing = _thing(hit)
+        found.setdefault((hit.entity, thing) if thing else number, []).append(hit)
     return list(found.values())
 
 
-def _mark(hit: Hit) -> Mark | None:
+def _videos(group: Sequence[Hit]) -> list[str]:
+    """Those of the rows of a group, once each, in their order."""
+    return list(dict.fromkeys(hit.video for hit in group))
+
+
+def _with_file(group: Sequence[Hit], lost: Collection[str]) -> list[Hit]:
+    """A group, the rows first that can be shown in their frame."""
+    return sorted(group, key=lambda hit: hit.video in lost)
+
+
+def _thing(hit: Hit) -> _Thing | None:
     # Plain SQL may call anything a track_id.
     for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
         if isinstance(number, int):
-            return Mark(kind, number)
+            return kind, number
     return None
 
 
-def _crops(library: Library, hits: Sequence[Hit]) -> dict[Mark, Mapping[str, Any]]:
-    """The stored crop that each mark would take; marks without one are left out."""
-    marks = {mark for hit in hits if (mark := _mark(hit)) is not None}
-    found = {}
+def _crops(library: Library, hits: Sequence[Hit]) -> dict[_Thing, _Stored]:
+    """The stored crop that a mark of each thing would take; things without one are left out."""
+    things = {thing for hit in hits if (thing := _thing(hit)) is not None}
+    rows = {}
     for kind in ("crop", "track"):
-        ids = sorted(mark.number for mark in marks if mark.kind == kind)
-        found.update({Mark(kind, number): row for number, row in crops_taken(library, kind, ids).items()})
-    return found
+        ids = sorted(number for of, number in things if of == kind)
+        rows.update({(kind, number): row for number, row in crops_taken(library, kind, ids).items()})
+    jpegs = library.stored_crops([row["crop_id"] for row in rows.values()])
+    return {
+        thing: _Stored(row, jpegs[row["crop_id"]]) for thing, row in rows.items() if row["crop_id"] in jpegs
+    }
 
 
 def _decided(
@@ -137,31 +176,34 @@ def _decided(
 
 def _tile(
     group: Sequence[Hit],
-    crops: Mapping[Mark, Mapping[str, Any]],
+    crops: Mapping[_Thing, _Stored],
     decided: Mapping[tuple[str, int], tuple[float, str]],
     started: Mapping[str, datetime.datetime | None],
 ) -> Tile:
-    mark = _mark(group[0])
-    crop = None if mark is None else crops.get(mark)
+    thing = _thing(group[0])
+    stored = None if thing is None else crops.get(thing)
+    crop = None if stored is None else stored.row
     hit = group[0]
     if crop is not None and len(group) > 1:
-        hit = min(group, key=lambda row: abs(row.time_seconds - crop["time"]))
+        mine = [row for row in group if row.video == hit.video]
+        hit = min(mine, key=lambda row: abs(row.time_seconds - crop["time"]))
     if crop is not None and hit.box_xyxy is None:
         box = tuple(float(crop[name]) for name in ("x1", "y1", "x2", "y2"))
         hit = replace(hit, frame=crop["frame"], box_xyxy=box)  # type: ignore[arg-type]
     if (hit.entity, hit.track_id) in decided:
         score, band = decided[hit.entity, hit.track_id]  # type: ignore[index]
         hit = replace(hit, band=hit.band or band, score=score if hit.score is None else hit.score)
-    why = _NO_TRACK if mark is None else _NO_CROP if crop is None else _bad_name(hit.entity)
+    why = _NO_TRACK if thing is None else _NO_CROP if stored is None else _bad_name(hit.entity)
     start = started.get(hit.video)
     return Tile(
         hit,
+        tuple(_videos(group)),
         len(group),
         min(row.time_seconds for row in group),
         max(row.last_seconds for row in group),
         None if start is None else start + datetime.timedelta(seconds=hit.time_seconds),
-        None if crop is None else crop["crop_id"],
-        None if why else mark,
+        None if stored is None else stored.jpeg,
+        None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
         why,
     )
 
