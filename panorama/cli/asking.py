@@ -239,6 +239,8 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(line)
     if sheet:
         report = pictures.sheet(Path(sheet))
+        for line in report.warnings[len(pictures.warnings) :]:
+            say(line)
         say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
