@@ -73,4 +73,4 @@ class AnswerPictures:
         return self._told(write_clips(self.hits, self._paths, folder, self._tracks))
 
     def _told(self, made: Drawn) -> Drawn:
-        return replace(made, warnings=self.warnings)
+        return replace(made, warnings=(*self.warnings, *made.warnings))

@@ -139,7 +139,8 @@ class Drawn:
         drawn: hits on a contact sheet, or clips.
         failed: what could not be shown, and why.
         without_frame: why some are shown by a stored picture instead of their frame.
-        warnings: remarks for people: whose files are no longer what was indexed.
+        warnings: remarks for people: whose files are no longer what was indexed, which names a sheet has no
+            letters for.
     """
 
     drawn: int = 0

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from panorama.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.hits import Drawn, Hit, sifted
-from panorama.lines import clock, counted, one_line
+from panorama.lettering import draw_text, lettering_remarks, text_width
+from panorama.lines import clock, counted
 from panorama.picture_files import check_picture, write_picture
 from panorama.track_boxes import TrackBoxes
 
@@ -98,7 +99,8 @@ def write_sheet(
         _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
     if not tiles:
         told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
-        cv2.putText(sheet, told, (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 0.8, _INK, 1, cv2.LINE_AA)
+        draw_text(sheet, told, (20, 60), 0.8, _INK)
+    report.warnings = lettering_remarks(name for tile in tiles for name in (tile.hit.entity, tile.hit.video))
     write_picture(sheet, out)
     return report
 
@@ -172,15 +174,15 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int
         ("", clock_text, 1.0, 29 + CLOCK_HEIGHT, 0.38, _DIM),
     )
     for name, facts, end_share, down, size, ink in lines:
-        text = beside(one_line(name), facts, TILE_WIDTH - 8, size, end_share)
-        cv2.putText(sheet, text, (x + 4, y + down), cv2.FONT_HERSHEY_SIMPLEX, size, ink, 1, cv2.LINE_AA)
+        text = beside(name, facts, TILE_WIDTH - 8, size, end_share)
+        draw_text(sheet, text, (x + 4, y + down), size, ink)
 
 
 def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
     """A name and what is told of it in `room` pixels: a part of the name gives way, what is told stays.
 
     Args:
-        size: of the letters, as `cv2.putText` has it.
+        size: of the letters, as `draw_text` has it.
         end_share: how much of what is kept is the name's end, which tells `van-1` and `van-2` apart; 1 for
             paths.
     """
@@ -188,6 +190,6 @@ def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 /
         tail = int(kept * end_share)
         cut = name if kept == len(name) else f"{name[: kept - tail]}...{name[len(name) - tail :]}"
         text = "  ".join(part for part in (cut, facts) if part)
-        if cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, 1)[0][0] <= room:
+        if text_width(text, size) <= room:
             return text
     return facts

@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lines import clock, one_line
+from panorama.lettering import draw_text, lettering_remarks, text_width
+from panorama.lines import clock
 from panorama.picture_files import check_picture, write_picture
 from panorama.why import Likeness, Step, Why
 
@@ -22,7 +23,6 @@ _BANDS: dict[str | None, Color] = {
     "accepted": (74, 190, 110), "uncertain": (235, 175, 60), "rejected": (225, 85, 80), None: (120, 120, 128),
 }  # fmt: skip
 _RIVAL = (110, 170, 255)
-_FONT = cv2.FONT_HERSHEY_SIMPLEX
 _MARGIN, _SIDE, _LINE, _BAR_ROW = 24, 264, 19, 44
 _TITLE, _TEXT, _SMALL = 0.8, 0.5, 0.45
 _ELLIPSIS = "..."
@@ -39,8 +39,11 @@ class _Panel:
     lines: tuple[str, ...]
 
 
-def write_why(why: Why, out: Path) -> None:
+def write_why(why: Why, out: Path) -> tuple[str, ...]:
     """Write the picture; the file's suffix says the format.
+
+    Returns:
+        Remarks for people: which names it has no letters for.
 
     Raises:
         UsageError: the suffix is that of no picture format.
@@ -48,6 +51,11 @@ def write_why(why: Why, out: Path) -> None:
     """
     check_picture(out)
     write_picture(draw_why(why), out)
+    likenesses = [
+        one for one in (why.exemplar, why.runner_up, why.denied or why.look_alike) if one is not None
+    ]
+    entities = [why.entity, *(one.entity for one in likenesses)]
+    return lettering_remarks([*entities, why.video, *(Path(one.source).name for one in likenesses)])
 
 
 def draw_why(why: Why) -> Rgb:
@@ -67,10 +75,11 @@ def draw_why(why: Why) -> Rgb:
         last = i == len(why.steps) - 1
         _bar(canvas, step, bars_top + i * _BAR_ROW, why.runner_up if last else None)
     for i, line in enumerate(reason):
-        _text(canvas, line, _MARGIN, text_top + i * 22, _TEXT, _INK)
+        draw_text(canvas, line, (_MARGIN, text_top + i * 22), _TEXT, _INK)
     model = f"model {why.model} {why.model_hash[:12]}"
-    _text(canvas, model, _MARGIN, height - 16, _SMALL, _DIM)
-    _text(canvas, _LEGEND, width - _MARGIN - _width(_LEGEND, _SMALL), height - 16, _SMALL, _DIM)
+    draw_text(canvas, model, (_MARGIN, height - 16), _SMALL, _DIM)
+    legend_left = width - _MARGIN - text_width(_LEGEND, _SMALL)
+    draw_text(canvas, _LEGEND, (legend_left, height - 16), _SMALL, _DIM)
     return canvas
 
 
@@ -102,7 +111,7 @@ def _panels(why: Why) -> list[_Panel]:
 
 
 def _captions(likeness: Likeness, scored: bool) -> tuple[str, ...]:
-    lines = [f"similarity {likeness.similarity:.3f}", one_line(Path(likeness.source).name)]
+    lines = [f"similarity {likeness.similarity:.3f}", Path(likeness.source).name]
     if scored and likeness.score is not None:
         lines.insert(0, f"{likeness.band}, score {likeness.score:.3f}")
     return tuple(lines)
@@ -110,22 +119,22 @@ def _captions(likeness: Likeness, scored: bool) -> tuple[str, ...]:
 
 def _header(canvas: Rgb, why: Why) -> None:
     badge = f"{why.band}  {why.score:.3f}"
-    badge_width = _width(badge, _TITLE, 2)
+    badge_width = text_width(badge, _TITLE, 2)
     left = canvas.shape[1] - _MARGIN - badge_width - 28
     cv2.rectangle(canvas, (left, 18), (canvas.shape[1] - _MARGIN, 56), _BANDS[why.band], -1, cv2.LINE_AA)
-    _text(canvas, badge, left + 14, 46, _TITLE, _PAPER, 2)
-    _text(canvas, _fitted(why.entity, left - 2 * _MARGIN, _TITLE, 2), _MARGIN, 42, _TITLE, _INK, 2)
+    draw_text(canvas, badge, (left + 14, 46), _TITLE, _PAPER, 2)
+    draw_text(canvas, _fitted(why.entity, left - 2 * _MARGIN, _TITLE, 2), (_MARGIN, 42), _TITLE, _INK, 2)
     span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}, track {why.track_id}"
-    room = left - 2 * _MARGIN - _width(f"   {span}", _TEXT)
-    _text(canvas, f"{_fitted(one_line(why.video), room, _TEXT)}   {span}", _MARGIN, 66, _TEXT, _DIM)
+    room = left - 2 * _MARGIN - text_width(f"   {span}", _TEXT)
+    draw_text(canvas, f"{_fitted(why.video, room, _TEXT)}   {span}", (_MARGIN, 66), _TEXT, _DIM)
 
 
 def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
-    _text(canvas, _fitted(panel.title, _SIDE, _TEXT), x, y, _TEXT, _INK)
+    draw_text(canvas, _fitted(panel.title, _SIDE, _TEXT), (x, y), _TEXT, _INK)
     top = y + 10
     cv2.rectangle(canvas, (x, top), (x + _SIDE - 1, top + _SIDE - 1), _PANEL, -1)
     if panel.picture is None:
-        _text(canvas, "picture not found", x + 16, top + _SIDE // 2, _TEXT, _DIM)
+        draw_text(canvas, "picture not found", (x + 16, top + _SIDE // 2), _TEXT, _DIM)
     else:
         inner = _SIDE - 12
         height, width = panel.picture.shape[:2]
@@ -139,13 +148,13 @@ def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
     cv2.rectangle(canvas, (x, top), (x + _SIDE - 1, top + _SIDE - 1), panel.border, 3)
     for i, line in enumerate(panel.lines):
         color = _INK if i == 0 else _DIM
-        _text(canvas, _fitted(line, _SIDE, _SMALL), x, top + _SIDE + (i + 1) * _LINE + 3, _SMALL, color)
+        draw_text(canvas, _fitted(line, _SIDE, _SMALL), (x, top + _SIDE + (i + 1) * _LINE + 3), _SMALL, color)
 
 
 def _bar(canvas: Rgb, step: Step, y: int, runner_up: Likeness | None) -> None:
     """One exit: the scores from 0 to 1 in the colours of their bands, and where the track stands."""
     x1, x2 = _MARGIN + 64, canvas.shape[1] - _MARGIN - 110
-    _text(canvas, f"exit {step.exit}", _MARGIN, y + 15, _SMALL, _DIM)
+    draw_text(canvas, f"exit {step.exit}", (_MARGIN, y + 15), _SMALL, _DIM)
     accept = max(step.high, min(step.floor, 1.0))
 
     def at(score: float) -> int:
@@ -159,7 +168,7 @@ def _bar(canvas: Rgb, step: Step, y: int, runner_up: Likeness | None) -> None:
     if runner_up is not None and runner_up.score is not None:
         cv2.circle(canvas, (at(runner_up.score), y + 11), 6, _DIM, 2, cv2.LINE_AA)
     cv2.line(canvas, (at(step.score), y - 1), (at(step.score), y + 23), _INK, 3, cv2.LINE_AA)
-    _text(canvas, f"{step.score:.3f} {step.band}", x2 + 10, y + 15, _SMALL, _BANDS[step.band])
+    draw_text(canvas, f"{step.score:.3f} {step.band}", (x2 + 10, y + 15), _SMALL, _BANDS[step.band])
     _borders(canvas, [step.low, accept], at, y + 36)
 
 
@@ -168,24 +177,16 @@ def _borders(canvas: Rgb, values: list[float], at: Callable[[float], int], y: in
     free = 0
     for value in values:
         text = f"{value:.2f}"
-        x = max(at(value) - _width(text, _SMALL) // 2, free)
-        _text(canvas, text, x, y, _SMALL, _DIM)
-        free = x + _width(text, _SMALL) + 6
-
-
-def _text(canvas: Rgb, text: str, x: int, y: int, scale: float, color: Color, weight: int = 1) -> None:
-    cv2.putText(canvas, text, (x, y), _FONT, scale, color, weight, cv2.LINE_AA)
-
-
-def _width(text: str, scale: float, weight: int = 1) -> int:
-    return int(cv2.getTextSize(text, _FONT, scale, weight)[0][0])
+        x = max(at(value) - text_width(text, _SMALL) // 2, free)
+        draw_text(canvas, text, (x, y), _SMALL, _DIM)
+        free = x + text_width(text, _SMALL) + 6
 
 
 def _fitted(text: str, room: int, scale: float, weight: int = 1) -> str:
     """The text, its beginning cut off where it is too long: the end of a path says most."""
-    if _width(text, scale, weight) <= room:
+    if text_width(text, scale, weight) <= room:
         return text
-    while text and _width(_ELLIPSIS + text, scale, weight) > room:
+    while text and text_width(_ELLIPSIS + text, scale, weight) > room:
         text = text[1:]
     return _ELLIPSIS + text
 
@@ -194,7 +195,7 @@ def _wrapped(text: str, room: int) -> list[str]:
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and _width(longer, _TEXT) > room:
+        if lines[-1] and text_width(longer, _TEXT) > room:
             lines.append(word)
         else:
             lines[-1] = longer

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from panorama.arguments import checked
 from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
+from panorama.lettering import draw_text, text_width
 from panorama.picture_files import check_picture, write_picture
 from panorama.store import EVERY_CAMERA
 from panorama.store import Zone as Zone
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"zone": "zone", "line": "line", "polygon": "zone", "rectangle": "zone", "linestrip": "line"}
 """What drawing tools call a shape -> what it is here."""
+_NAME_SIZE = 0.5
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
@@ -286,9 +288,10 @@ def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[n
         if zone.kind == "line":
             _arrow(picture, points, colour, thick)
         x, y = (int(c) for c in points[points[:, 1].argmin()])
-        at = (min(max(x, 2), width - 10 * len(zone.name)), max(y - 6, 14))
+        room = width - 2 - text_width(zone.name, _NAME_SIZE, thick + 2)
+        at = (max(min(x, room), 2), max(y - 6, 14))
         for ink, weight in (((0, 0, 0), thick + 2), (colour, thick)):
-            cv2.putText(picture, zone.name, at, cv2.FONT_HERSHEY_SIMPLEX, 0.5, ink, weight, cv2.LINE_AA)
+            draw_text(picture, zone.name, at, _NAME_SIZE, ink, weight)
     return picture
 
 

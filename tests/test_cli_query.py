@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import Thing, thing_picture, write_picture
 
-from panorama.cli.asking import shows_uncertain, uncertain_told
 from panorama.query.result import Result
 
 RED = "SELECT frames WHERE entity = 'red'"
@@ -152,17 +151,6 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     assert len([row for row in shown if row["entity"] == "mixed"]) == count
 
 
-def test_uncertain_tracks_are_not_taken_for_as_many_moments() -> None:
-    """36 tracks were told to be uncertain, and what was advised showed 11 rows."""
-    moments = "SELECT moments WHERE entity = 'SELECT tracks'"
-    joined = "3 tracks are uncertain, and moments may join several of them; see with: AND band = 'uncertain'"
-    assert uncertain_told(3, moments) == joined
-    assert uncertain_told(1, moments) == "1 track is uncertain; see with: AND band = 'uncertain'"
-    of_tracks = "3 tracks are uncertain; see with: SELECT tracks WHERE band = 'uncertain'"
-    assert uncertain_told(3, f"{moments} FOLLOWED BY entity = 'dog'") == of_tracks
-    assert "join" not in uncertain_told(3, "SELECT frames WHERE entity = 'SELECT moments'")
-
-
 def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
     """It was a file of that name."""
     sql = "SELECT video FROM videos"
@@ -173,19 +161,6 @@ def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
         done = run("query", sql, *to, "--format", "parquet")
         assert (done.status, done.out) == (2, "") and "bytes for a file" in done.err
         assert "--out rows.parquet" in done.err and "None" not in done.err
-
-
-def test_what_may_match_something_is_shown_by_its_band() -> None:
-    """What matches nothing has no band: to ask for one beside it gives no rows."""
-    assert shows_uncertain("SELECT tracks WHERE entity IS NULL") == "SELECT tracks WHERE band = 'uncertain'"
-    assert shows_uncertain("SELECT tracks WHERE entity is not null") == "AND band = 'uncertain'"
-
-
-def test_what_a_promise_left_uncertain_is_shown_without_it() -> None:
-    """A promise decides by borders of its own: beside it, the advice to ask for the band was refused."""
-    for promise in ("WITH PRECISION >= 0.9", "with\nrecall >= 0.5"):
-        told = shows_uncertain(f"SELECT moments WHERE entity = 'WITH PRECISION' {promise}")
-        assert told == f"AND band = 'uncertain', instead of WITH {promise.split()[1].upper()}"
 
 
 def test_a_file_may_hold_several_statements(run, asked, tmp_path):

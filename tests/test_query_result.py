@@ -239,6 +239,19 @@ def test_the_printed_table_is_aligned_and_cut_in_the_middle() -> None:
     assert len(Result(table, ["BIGINT", "VARCHAR"]).to_table(rows=None).splitlines()) == 103
 
 
+def test_tables_do_not_read_as_0_what_is_none() -> None:
+    """0.0004 and 1e-9 were 0.000, and 1e300 had 305 digits."""
+    told = {
+        **{0.0: "0.000", 0.5: "0.500", -1.25: "-1.250", 0.0005: "0.001", 1234.5678: "1234.568"},
+        **{0.0004: "0.0004", -0.0004: "-0.0004", 1e-9: "1e-09", 1 / 7000: "0.000143"},
+        **{1e14: "100000000000000.000", 1e15: "1e+15", -1.23456e300: "-1.23e+300", float("inf"): "inf"},
+    }
+    result = Result(pa.table({"x": list(told)}), ["DOUBLE"])
+    assert [line.strip() for line in result.to_table().splitlines()[2:-1]] == list(told.values())
+    for text in told.values():
+        assert f"<td>{text}</td>" in result._repr_html_()
+
+
 def test_notebooks_get_a_table_whose_text_is_escaped() -> None:
     html = Result(pa.table({"<b>": ["<script>"]}), ["VARCHAR"])._repr_html_()
     assert "<script>" not in html

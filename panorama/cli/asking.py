@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from panorama.page.document import MOST, check_page
 from panorama.picture_files import check_picture
 from panorama.query.relations import Limits
 from panorama.query.result import Result
+from panorama.query.undecided import uncertain_told
 from panorama.store.outputs import check_output, refuse_own_files
 
 
@@ -161,37 +161,6 @@ class _Wanted:
             _page(library, result, Path(self.page), self.page_hits, told)
 
 
-def uncertain_told(tracks: int, sql: str) -> str:
-    """How many tracks a statement left uncertain, and what shows them."""
-    advice = shows_uncertain(sql)
-    asks = _ASKS.search(re.sub(r"'[^']*'", "''", sql))
-    # What is counted are tracks, and whoever follows the advice may get fewer rows.
-    joined = advice.startswith("AND") and asks is not None and asks[1].lower() == "moments" and tracks > 1
-    fewer = ", and moments may join several of them" if joined else ""
-    return f"{counted(tracks, 'track is', 'tracks are')} uncertain{fewer}; see with: {advice}"
-
-
-_ASKS = re.compile(r"\bSELECT\s+(frames|moments|tracks|crops)\b(?!\s+FROM)", re.IGNORECASE)
-_OF_SEVERAL = r"\b(NOT[\s(]+entity|entity[\s)]+IS\s+NULL|FOLLOWED\s+BY|BEFORE|DURING|OVERLAPS)\b"
-
-
-def shows_uncertain(sql: str) -> str:
-    """What shows the tracks that a statement left uncertain."""
-    words = re.sub(r"'[^']*'", "''", sql)
-    asks = _ASKS.search(words)
-    alone = re.search(r"\bentity\b", words, re.IGNORECASE) and not re.search(
-        _OF_SEVERAL, words, re.IGNORECASE
-    )
-    if not (asks and alone):  # relations hold what was accepted, and what several tracks make has no band
-        return "SELECT tracks WHERE band = 'uncertain'"
-    if promise := re.search(r"\bWITH\s+(PRECISION|RECALL)\b", words, re.IGNORECASE):
-        # It decides by borders of its own.
-        return f"AND band = 'uncertain', instead of WITH {promise[1].upper()}"
-    # Behind an OR it would go with the last alternative alone.
-    has_or = re.search(r"\bOR\b", words, re.IGNORECASE)
-    return f"AND band = 'uncertain'{', with the OR before it in brackets' if has_or else ''}"
-
-
 def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[tuple[Result, Left]]:
     """The answers in order, with the time left to write each; the limits hold until the next is asked for.
 
@@ -270,6 +239,8 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
         say(line)
     if sheet:
         report = pictures.sheet(Path(sheet))
+        for line in report.warnings[len(pictures.warnings) :]:
+            say(line)
         say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")

@@ -135,6 +135,8 @@ def _sheet(library: Library, names: list[str], out: Path) -> None:
         hits += hits_of(result.columns, result.arrow().to_pylist())
     report = write_sheet(hits, paths, out, limit=4 * len(names) if len(names) > 1 else 16)
     say("")
+    for line in report.warnings:
+        say(line)
     say(f"contact sheet of {counted(report.drawn, 'hit')}: {out}")
 
 

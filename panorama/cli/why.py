@@ -53,7 +53,8 @@ def why_command(
         check_picture(Path(out), uris_of(library))
     why = library.why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
     if out is not None:  # first: who reads the text may leave early (`| head`)
-        write_why(why, Path(out))
+        for line in write_why(why, Path(out)):
+            say(line)
     if as_json:
         click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:

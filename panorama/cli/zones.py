@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
+from panorama.lettering import lettering_remarks
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.outputs import JSON, check_output, whole_file
 from panorama.store.zones import of_camera
@@ -82,6 +83,8 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 def show_command(ctx: click.Context, out: str, camera: str | None, video: str | None, seconds: float) -> None:
     """Draw the shapes of a camera on a frame of it; arrows show which way across a line is 'in'."""
     shown = opened(ctx).zones.draw(out, camera=camera, video=video, seconds=seconds)
+    for line in lettering_remarks(zone.name for zone in shown):
+        say(line)
     say(f"{out}: {', '.join(zone.name for zone in shown) or 'no shape'}")
 
 

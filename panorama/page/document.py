@@ -20,6 +20,7 @@ from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
 from panorama.query.result import Result
+from panorama.query.undecided import told_on_page
 from panorama.store.outputs import check_output, whole_file
 from panorama.track_boxes import TrackBoxes
 
@@ -227,11 +228,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
             f"write the page with --page-hits {hits} (Library.page: most={hits}), or ask for less at once."
         )
     if result.uncertain:
-        tracks = counted(result.uncertain, "more track is", "more tracks are")
-        told.append(
-            f"{tracks} uncertain and not on this page. These are worth a yes most: ask with "
-            "AND band <> 'rejected'."
-        )
+        told.append(told_on_page(result.uncertain, result.sql))
     return told
 
 

@@ -23,6 +23,8 @@ BOXED = frozenset(("x1", "y1", "x2", "y2"))
 """Columns whose numbers are measured with 24 bits, whatever computes on with more."""
 LARGEST_PIXEL = 1 << 17
 """A number beyond it in a column of such a name is somebody's own."""
+LARGEST_SHOWN = 1e15
+"""Tables show a larger number by its first digits: a float does not hold its decimals."""
 
 
 def shortener(name: str, duckdb_type: str) -> Callable[[Any], Any] | None:
@@ -110,6 +112,13 @@ def shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return _shown_number(value)
     text = one_line(str(value))
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def _shown_number(value: float) -> str:
+    """With three decimals; by its first three digits where these would tell it as 0, or with hundreds."""
+    told = f"{value:.3f}"
+    is_lost = value != 0 and float(told) == 0
+    return f"{value:.3g}" if is_lost or abs(value) >= LARGEST_SHOWN else told

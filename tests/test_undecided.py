@@ -1,0 +1,90 @@
+"""What is told of tracks that a statement left uncertain, on stderr and on a page, and that it shows them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fakes import thing_picture, write_picture
+from test_page import Page
+
+from panorama.query.undecided import NOT_REJECTED, UNCERTAIN, told_on_page, uncertain_told
+
+ALL = "SELECT tracks WHERE band = 'uncertain'"
+MIXED = "entity = 'mixed'"
+ASKED = [
+    (f"SELECT tracks WHERE {MIXED}{{}}", "AND {}"),
+    (f"SELECT moments WHERE {MIXED}{{}} -- here or there\n", "AND {}"),
+    (f"SELECT frames WHERE {MIXED} AND NOT time > 90{{}}", "AND {}"),
+    (f"SELECT *, 'this or that' AS text FROM (SELECT frames WHERE {MIXED}{{}})", "AND {}"),
+    ("SELECT tracks WHERE entity is not null{}", "AND {}"),
+    (f"SELECT tracks WHERE ({MIXED} or entity = 'red'){{}}", "AND {}, with the OR before it in brackets"),
+    # Relations have no band, and of what is not there, or of several tracks, AND showed nothing.
+    (f"SELECT video, track_id, start_time FROM sightings WHERE {MIXED}", ALL),
+    ("SELECT video, start_time FROM moments m WHERE m.entity = 'mixed'", ALL),
+    (f"SELECT frames WHERE NOT {MIXED}", ALL),
+    (f"SELECT moments WHERE {MIXED} FOLLOWED BY {MIXED}", ALL),
+    ("SELECT frames, entity WHERE left_of('mixed', 'mixed')", ALL),
+    # It would go into one of them alone.
+    (f"SELECT tracks WHERE {MIXED} UNION SELECT tracks WHERE {MIXED}", ALL),
+    (f"SELECT a.* FROM (SELECT tracks WHERE {MIXED}) a JOIN sightings USING (track_id)", ALL),
+]
+"""Statements and what shows the tracks that they leave uncertain; {} is its condition, and where it goes."""
+READ = [
+    ("SELECT moments WHERE entity = 'a' OR entity = 'b'", "AND {}, with the OR before it in brackets"),
+    ("SELECT tracks WHERE (entity) IS NULL", ALL),
+    (
+        "SELECT moments WHERE entity = 'WITH RECALL' WITH PRECISION >= 0.9",
+        "AND {}, instead of WITH PRECISION",
+    ),
+    ("SELECT moments WHERE entity = 'it''s' with\nrecall >= 0.5", "AND {}, instead of WITH RECALL"),
+    ("", ALL),
+]
+"""The same of statements that the library below would refuse, or leaves nothing uncertain of."""
+
+
+@pytest.fixture
+def doubtful(run, asked):
+    """A library with tracks that are like `mixed`, red with a green stripe, but not surely it."""
+    mixed = thing_picture("red")
+    mixed[:, 51:] = thing_picture("green")[:, 51:]
+    write_picture(asked / "mixed.png", mixed)
+    run("register", "mixed", "mixed.png")
+    return asked
+
+
+@pytest.mark.parametrize(("sql", "advice"), ASKED + READ)
+def test_the_advice_goes_with_the_statement(sql, advice):
+    """Pages advised a condition on the band also beside relations, promises and chains, which refuse it."""
+    sql = sql.format("")
+    assert uncertain_told(1, sql) == f"1 track is uncertain; see with: {advice.format(UNCERTAIN)}"
+    assert told_on_page(1, sql) == (
+        "1 more track is uncertain and not on this page. "
+        f"These are worth a yes most; see with: {advice.format(NOT_REJECTED)}"
+    )
+
+
+def test_the_command_line_and_its_pages_give_it_and_it_shows_them(run, doubtful):
+    for sql, advice in ASKED:
+        done = run("query", sql.format(""), "--page", "review.html")
+        (told,) = re.findall(r"^(\d+) tracks? .* see with: (.*)$", done.err, re.MULTILINE)
+        remarks = [tag.all_text for tag in Page(doubtful / "review.html").root.of_class("remark")]
+        (on_page,) = [told for told in remarks if "uncertain" in told]
+        assert told[1] == advice.format(UNCERTAIN) and on_page.startswith(f"{told[0]} more track")
+        assert on_page.endswith(f"; see with: {advice.format(NOT_REJECTED)}")
+        for band in (UNCERTAIN, NOT_REJECTED):
+            shown = run("query", ALL if advice == ALL else sql.format(f" AND {band}"), "--json")
+            tracks = {(row["entity"], row["track_id"]) for row in shown.json}
+            assert len(tracks) >= int(told[0]) > 0, (sql, shown.err)
+            assert "uncertain" not in shown.err
+
+
+def test_uncertain_tracks_are_not_taken_for_as_many_moments():
+    """36 tracks were told to be uncertain, and what was advised showed 11 rows."""
+    moments = "SELECT moments WHERE entity = 'SELECT tracks'"
+    told = ", and moments may join several of them"
+    assert uncertain_told(3, moments) == f"3 tracks are uncertain{told}; see with: AND {UNCERTAIN}"
+    assert told_on_page(3, moments).startswith(f"3 more tracks are uncertain and not on this page{told}. ")
+    others = (f"{moments} FOLLOWED BY entity = 'dog'", "SELECT frames WHERE entity = 'SELECT moments'")
+    for number, sql in ((1, moments), *((3, other) for other in others)):
+        assert "join" not in uncertain_told(number, sql) + told_on_page(number, sql)
