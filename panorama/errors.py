@@ -49,7 +49,7 @@ class LibraryDiskFull(LibraryWriteError):
 
 
 class LibraryDamaged(PanoramaError):
-    """The catalog, or a data file that it lists, is missing or cannot be read."""
+    """The catalog, or a data file that it lists, is missing, cannot be read, or leads out of the library."""
 
 
 class ClosedPath(PanoramaError, PermissionError):

@@ -179,6 +179,7 @@ BESIDE_DECIDING = {
     "store.layout",
     "store.locks",
     "store.lost",
+    "store.own_names",
     "store.schema",
     "store.segments",
     "store.snapshot",

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.lines import shell_line, some
 from panorama.store.catalog import Catalog, Transaction
+from panorama.store.own_names import check_data_files
 
 SHOWN_VIDEOS = 5
 FEW_ROWS = 4096
@@ -74,7 +75,9 @@ def _told(path: Path) -> Iterator[None]:
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
     """Hashes of the videos some of whose rows are gone with a data file, or with a part of one."""
-    lost = [path for path, size in tx.tuples(_LISTED) if _size(root / path) != size]
+    listed = tx.tuples(_LISTED)
+    check_data_files(root, [path for path, _ in listed])
+    lost = [path for path, size in listed if _size(root / path) != size]
     return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
 
 

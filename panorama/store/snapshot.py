@@ -23,6 +23,7 @@ from panorama.store.ascending import looked_up
 from panorama.store.catalog import Transaction
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
+from panorama.store.own_names import check_data_files
 from panorama.store.recorded import zone_named
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 from panorama.store.zones import Zone
@@ -408,13 +409,16 @@ def _read_files(
     files: dict[str, list[str]] = {table: [] for table in TABLES}
     embeddings: dict[tuple[str, int], list[DataFile]] = defaultdict(list)
     folder = f"{root}/"
-    for table, path in tx.tuples(_FILES):
+    found, embedded = tx.tuples(_FILES), tx.tuples(_EMBEDDINGS)
+    check_data_files(root, [path for _, path in found])
+    check_data_files(root, [path for path, *_ in embedded])
+    for table, path in found:
         files[table].append(folder + path)
-    for path, file_id, rows, model_hash, exit, dim in tx.tuples(_EMBEDDINGS):
+    for path, file_id, rows, model_hash, exit, dim in embedded:
         file = DataFile(folder + path, rows, file_id in dead, model_hash, exit, dim)
         files["embeddings"].append(file.path)
         embeddings[model_hash, exit].append(file)
-    return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)
+    return files, {key: tuple(group) for key, group in embeddings.items()}, bool(dead)
 
 
 def _read_holdings(tx: Transaction) -> dict[tuple[str | None, int | None], Holding]:

@@ -72,7 +72,8 @@ class Store:
         Raises:
             LibraryNotFound: there is none.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
-            LibraryDamaged: its catalog is missing, was emptied, or is damaged.
+            LibraryDamaged: its catalog is missing, was emptied, or is damaged; or a link is in the place of a
+                folder that is written in.
             LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
         """
         return cls(opening.opened(path, write))
