@@ -198,7 +198,7 @@ def test_shapes_calibrations_and_rows_of_python_go_into_a_pipe(run, library: Pat
 
 
 @pytest.mark.parametrize("kind", ["parquet", "sheet", "page", "why", "shown"])
-def test_parquet_pictures_and_pages_go_into_a_pipe_by_a_link_of_their_suffix(run, library: Path, kind: str) -> None:
+def test_parquet_pictures_and_pages_go_into_a_pipe_by_a_link(run, library: Path, kind: str) -> None:
     link = library / RIGHT[kind]
 
     def write(out: str) -> None:

@@ -32,6 +32,7 @@ from panorama.errors import (
     PanoramaError,
 )
 from panorama.lines import shell_word
+from panorama.store.decoded import Column
 from panorama.store.migrations import MIGRATIONS
 
 CATALOG_NAME = "catalog.sqlite"
@@ -50,10 +51,11 @@ WHERE name = :name RETURNING value
 
 
 class Transaction:
-    """Statements of one transaction."""
+    """Statements of one transaction; `path` is that of the catalog."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, path: Path) -> None:
         self._connection = connection
+        self.path = path
 
     def rows(self, sql: str, **values: Any) -> Sequence[Any]:
         """All rows of a query. A value that is a list, however long, goes with `IN :name`."""
@@ -285,7 +287,7 @@ class Catalog:
         try:
             for statement in begin:
                 connection.execute(statement)
-            yield Transaction(sa.Connection(self._engine, pooled))
+            yield Transaction(sa.Connection(self._engine, pooled), self.path)
             connection.commit()
         finally:
             connection.end()
@@ -322,7 +324,7 @@ class Catalog:
             with self.read() as tx:
                 if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
                     return 0
-                return int(tx.scalar(_SELECT_VERSION))
+                return _schema_version(tx)
         except (LibraryDiskFull, LibraryDamaged):
             raise
         except PanoramaError as exc:
@@ -340,7 +342,7 @@ class Catalog:
                 self.write() as tx
             ):  # the version is read inside: two programs may open an old library at once
                 exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
-                version = int(tx.scalar(_SELECT_VERSION)) if exists else 0
+                version = _schema_version(tx) if exists else 0
                 check_version(self.path.parent, version, len(steps), migrating=True)
                 if version == len(steps):
                     return ran
@@ -351,6 +353,13 @@ class Catalog:
                     tx.run(_SET_META, key="created_at", value=repr(time.time()))
                 tx.run(_SET_META, key="schema_version", value=str(version + 1))
                 ran += 1
+
+
+_VALUE = Column("meta.value", lambda _, value: int(value), lambda key: f"the key {key!r}")
+
+
+def _schema_version(tx: Transaction) -> int:
+    return _VALUE.one(tx, "schema_version", tx.scalar(_SELECT_VERSION))
 
 
 def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:

@@ -348,6 +348,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return shapes.zones(tx)
 
+    def zone_names(self) -> list[tuple[str, str]]:
+        """Camera and name of all named shapes, also of those whose points are damaged."""
+        with self._place.catalog.read() as tx:
+            return [(camera, name) for camera, name, _ in shapes.zone_names(tx)]
+
     def drop_zone(self, camera: str, name: str) -> None:
         """Remove a named shape."""
         with self._changing.catalog.write() as tx:
