@@ -42,6 +42,12 @@ _SELECT_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
 _SET_META = """
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
+_ERASING = "erasing"
+_VACUUMED = "vacuumed "
+"""Before the mark: only the log still holds what was deleted."""
+_MARK = "SELECT value FROM meta WHERE key = ?"
+_SET_MARK = "UPDATE meta SET value = ? WHERE key = ? AND value = ?"
+_DROP_MARK = "DELETE FROM meta WHERE key = ? AND value = ?"
 _DISK_FULL = "the disk is full; free some space and run the same command again"
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _BUMP = """
@@ -95,6 +101,11 @@ class Transaction:
                 sql = re.sub(rf"\bIN :{name}\b", f"IN (SELECT value FROM json_each(:{name}))", sql)
                 values = {**values, name: json.dumps(value)}
         return self._connection.execute(sa.text(sql), values)
+
+    def mark_erasing(self) -> None:
+        """Say that no byte of what this transaction deletes is to stay, see `Catalog.scrub`."""
+        # A value of its own: who scrubs for an earlier one does not take this one's mark away.
+        self.run(_SET_META, key=_ERASING, value=uuid.uuid4().hex)
 
     def bump(self, counter: str) -> int:
         """Say that something that can change an answer has changed: 'data', 'album' or 'settings'.
@@ -293,19 +304,39 @@ class Catalog:
             connection.end()
             pooled.close()
 
-    def scrub(self) -> None:
-        """Rewrite the file so that deleted bytes are gone from it and from its write-ahead log."""
-        with write_errors(self.path):
+    @property
+    def is_erasing(self) -> bool:
+        """Whether bytes of what a transaction deleted are still to be scrubbed; costs little."""
+        with self.read() as tx:
+            return tx.scalar("SELECT 1 FROM meta WHERE key = :key", key=_ERASING) is not None
+
+    def scrub(self, wait_seconds: float | None = None) -> None:
+        """Rewrite the file so that bytes deleted by whoever marked it are gone from it and from its log.
+
+        Nothing where nobody did. What was done stays done: who tries again vacuums only once.
+
+        Args:
+            wait_seconds: for other readers and writers; None for BUSY_SECONDS.
+
+        Raises:
+            LibraryWriteError: another process reads or writes, or there is no room; the mark stays.
+        """
+        wait = BUSY_SECONDS if wait_seconds is None else wait_seconds
+        try:
             connection = self._connect()
             try:
-                connection.execute("VACUUM")
-                busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                connection.execute(f"PRAGMA busy_timeout = {round(1000 * wait)}")
+                busy = _scrubbed(connection)
             finally:
                 connection.close()
+        except sqlite3.Error as exc:
+            raise LibraryWriteError(
+                f"{self.path} still holds deleted bytes and cannot be rewritten: {exc}; {_room(str(exc))}"
+            ) from exc
         if busy:
             raise LibraryWriteError(
-                f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes; "
-                "close it and run the same command again"
+                f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes;"
+                " close it"
             )
 
     def close(self) -> None:
@@ -353,6 +384,28 @@ class Catalog:
                     tx.run(_SET_META, key="created_at", value=repr(time.time()))
                 tx.run(_SET_META, key="schema_version", value=str(version + 1))
                 ran += 1
+
+
+def _scrubbed(connection: sqlite3.Connection) -> bool:
+    """Whether somebody reads, so that what was deleted stays in the log."""
+    found = connection.execute(_MARK, (_ERASING,)).fetchone()
+    if found is None:
+        return False
+    mark = found[0]
+    if not mark.startswith(_VACUUMED):
+        connection.execute("VACUUM")
+        connection.execute(_SET_MARK, (_VACUUMED + mark, _ERASING, mark))
+        mark = _VACUUMED + mark
+    busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    if not busy:
+        connection.execute(_DROP_MARK, (_ERASING, mark))
+    return bool(busy)
+
+
+def _room(said: str) -> str:
+    if "full" in said.lower() or "disk i/o" in said.lower():
+        return "free some space, as much as it takes"
+    return "end what writes into it" if "locked" in said.lower() else "check the disk and its permissions"
 
 
 _VALUE = Column("meta.value", lambda _, value: int(value), lambda key: f"the key {key!r}")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryWriteError, NotYetErased
 from panorama.store import (
     album,
     crops,
+    erasing,
     index_files,
     lost,
     opening,
@@ -103,6 +104,7 @@ class Store:
             self._snapshots.forget()
             with contextlib.suppress(LibraryWriteError):  # the next one tries again, and `compact` tells it
                 sweep.sweep_retired(self._place)
+        erasing.try_to_finish(self._place)
         return self._place
 
     def close(self) -> None:
@@ -267,7 +269,12 @@ class Store:
         album.drop_entity(self._changing, entity)
 
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
-        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live."""
+        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live.
+
+        Raises:
+            UnknownEntity: there is none.
+            NotYetErased: it is forgotten, and bytes of it are left that a later change or `compact` erases.
+        """
         with self._place.catalog.read() as tx:
             album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
         detail = "exemplars"
@@ -275,6 +282,10 @@ class Store:
             rewrite.erase_tracks(self._place, track_ids)
             detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
         album.forget_entity(self._changing, entity, detail)
+        try:
+            erasing.finish(self._place)
+        except LibraryWriteError as exc:
+            raise NotYetErased(f"{entity!r} is forgotten, but not erased yet: {exc}") from exc
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
         """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
@@ -397,6 +408,7 @@ class Store:
     def sweep(self, grace_seconds: float = sweep.GRACE_SECONDS) -> sweep.Swept:
         """Delete what crashed writers left, and replaced files that no reader can hold."""
         self._snapshots.forget()
+        erasing.try_to_finish(self._place)
         return sweep.sweep(self._place, grace_seconds)
 
     def drop_outdated(self, snapshot: Snapshot) -> None:
@@ -413,9 +425,14 @@ class Store:
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
+
+        Raises:
+            LibraryWriteError: also where what was forgotten cannot be erased yet.
         """
         self.sweep()
-        return rewrite.compact(self._place, target_bytes, least_files, wait)
+        merged = rewrite.compact(self._place, target_bytes, least_files, wait)
+        erasing.finish(self._place)
+        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
