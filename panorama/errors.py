@@ -48,6 +48,17 @@ class LibraryDiskFull(LibraryWriteError):
     """Not even the few kB that readers and writers share fit on the library's disk."""
 
 
+class NotYetErased(LibraryWriteError):
+    """An entity is forgotten, but bytes of it are still on the disk; `panorama compact` erases them.
+
+    Attributes:
+        seen: the tracks that were matched to it, as `Library.forget` returns them.
+    """
+
+    exit_status = 3
+    seen: Any = None
+
+
 class LibraryDamaged(PanoramaError):
     """The catalog, or a data file that it lists, is missing, cannot be read, or leads out of the library."""
 

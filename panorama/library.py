@@ -17,7 +17,7 @@ from panorama.arguments import File, Ids, SeenIds, checked
 from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, no_entity
-from panorama.forgetting import Seen, seen_of
+from panorama.forgetting import Seen, forget
 from panorama.given_pictures import Image, Images, one_picture
 from panorama.held_open import HeldOpen
 from panorama.library_models import LibraryModels
@@ -338,10 +338,12 @@ class Library(HeldOpen):
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
-        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns."""
-        seen = seen_of(self, name) if with_sightings else None
-        self._store.forget_entity(name, None if seen is None else seen.accepted)
-        return seen
+        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns.
+
+        Raises:
+            NotYetErased: all is done, but bytes of it stay: another process reads, or there is no room.
+        """
+        return forget(self, self._store, name, with_sightings)
 
     @property
     def zones(self) -> Zones:

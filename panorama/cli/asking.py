@@ -16,7 +16,7 @@ from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, say, size, uris_of
 from panorama.cli.limits import Left, kept, written
 from panorama.cli.statements import Statement, given_statements, placed
-from panorama.errors import LibraryWriteError, UnknownEntity
+from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted, one_line
@@ -106,9 +106,13 @@ def query_command(
         wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
+    is_left = False
     with closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
             written(left, partial(wanted.write, library, result, asked, number))
+            is_left |= asked[number].erases is not None and not result.complete
+    if is_left:
+        ctx.exit(NotYetErased.exit_status)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:

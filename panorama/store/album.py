@@ -344,17 +344,15 @@ def drop_entity(place: Place, entity: str) -> None:
 
 
 def forget_entity(place: Place, entity: str, detail: str = "") -> None:
-    """Erase an entity: rows, vectors, pictures and cached sightings, their bytes too; an audit row stays.
+    """Unregister an entity for good; an audit row stays. `erasing.finish` deletes its pictures and bytes.
 
     Raises:
         UnknownEntity: there is no such entity.
-        LibraryWriteError: the entity is gone, but another process reads, so deleted bytes remain in the log.
     """
     with place.catalog.write() as tx:
-        pictures = _delete(tx, place.root, entity)
+        _delete(tx, place.root, entity)
         settings.audit(tx, "forget entity", check_name(entity), detail)
-    remove_unlisted(place, pictures)
-    place.catalog.scrub()
+        tx.mark_erasing()
 
 
 def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
