@@ -24,6 +24,7 @@ from panorama.video import (
     goes_on,
     open_video,
 )
+from panorama.video.faults import was_unreachable
 from panorama.video.own_clips import is_own_clip
 
 
@@ -64,7 +65,8 @@ class Intake:
 
     Args:
         kept: which videos stay as they are.
-        anew: who indexes a video anew that an earlier version indexed, by the settings that it has.
+        anew: who indexes a video anew that an earlier version indexed otherwise, or in part, by the settings
+            that it has.
 
     Attributes:
         moved: paths whose rows have just followed their files there; set before the first file.
@@ -162,16 +164,14 @@ class Intake:
 
     def _stays(self, known: KnownFile, video: FoundVideo, uri: str) -> str | None:
         """Why the rows of a file that has not changed stay as they are; None where they do not."""
-        older = _is_older(known, video)
-        deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-        if not deeper and not self._kept.holds(known.settings_hash, self._settings_hash, older):
+        if not self._keeps(known, video):
             return None
         note = KNOWN_CONTENT if uri in self.moved else UNCHANGED
-        if deeper:
+        if self._is_deeper(known):
             note = "indexed already; --quick replaces nothing"
         elif known.settings_hash != self._settings_hash:
             note = f"{note} with other settings; --redo indexes it with those of now"
-        elif older:
+        elif _is_older(known, video):
             note = f"{note} by an earlier version; --redo indexes it with this one"
         if composed(video.name).endswith(f"/{known.name}"):
             # Questions about the folder, as video LIKE 'gate/%', would miss it.
@@ -191,7 +191,10 @@ class Intake:
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
         """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
-        other = self._indexer if known is None else self._anew.get(known.settings_hash, self._indexer)
+        if known is None:
+            return None
+        anew = known.settings_hash in self._kept.anew or was_unreachable(known.decode_note)
+        other = self._anew.get(known.settings_hash) if anew else None
         return None if other is self._indexer else other
 
     def _held(self, content: str, video: FoundVideo) -> str | None:
@@ -202,12 +205,18 @@ class Intake:
         if content in self._lost:
             return None
         known = self._store.known_content(content)
-        if known is None:
-            return None
-        stays = self._indexer.settings.keyframes_only  # a quick look replaces nothing
-        older = _is_older(known, video)
-        stays = stays or self._kept.holds(known.settings_hash, self._settings_hash, older)
-        return known.settings_hash if stays else None
+        return known.settings_hash if known is not None and self._keeps(known, video) else None
+
+    def _keeps(self, known: KnownFile, video: FoundVideo) -> bool:
+        """Whether the rows of a content that the library holds stay as they are."""
+        if self._is_deeper(known):
+            return True
+        holds = self._kept.holds(known.settings_hash, self._settings_hash, _is_older(known, video))
+        return holds and not was_unreachable(known.decode_note)
+
+    def _is_deeper(self, known: KnownFile) -> bool:
+        """Whether a quick look is asked for, which replaces nothing, of what has more."""
+        return self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
 
 
 def _is_older(known: KnownFile, video: FoundVideo) -> bool:

@@ -131,9 +131,10 @@ class _Run:
         self._gate = gate
         self._claims = claims
         self._indexer = indexer
-        by = {settings: indexer.looking(settings) for settings in kept.anew.values()}
+        others = {**kept.partial, **kept.anew}
+        by = {settings: indexer.looking(settings) for settings in others.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
-        self._intake = Intake(store, claims, kept, self._anew, indexer)
+        self._intake = Intake(store, claims, kept, {look: by[of] for look, of in others.items()}, indexer)
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
