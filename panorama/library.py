@@ -9,23 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering
 from panorama.arguments import File, Ids, SeenIds, checked
-from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.forgetting import Seen, forget
 from panorama.given_pictures import Image, Images, one_picture
-from panorama.held_open import HeldOpen
+from panorama.library_contents import LibraryContents
 from panorama.library_models import LibraryModels
 from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.seen_pictures import seen_pictures
-from panorama.store import Change, Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
+from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @checked
-class Library(HeldOpen):
+class Library(LibraryContents):
     """Everything Panorama knows of some footage; made by `panorama.open`.
 
     Models are loaded when first needed. Open it in as many processes as you like; several threads may query
@@ -185,18 +183,6 @@ class Library(HeldOpen):
         chosen = names_of(videos, self.videos())
         self._store.remove_videos(chosen)
         return chosen
-
-    def compact(self) -> int:
-        """Merge many small data files into few large ones; how many were replaced."""
-        return self._store.compact()
-
-    def info(self) -> LibraryInfo:
-        """Counts, bytes by kind, models."""
-        return self._store.info()
-
-    def videos(self) -> pa.Table:
-        """The videos, one row each, in order of name."""
-        return self.snapshot().videos
 
     def register(
         self,
@@ -451,36 +437,6 @@ class Library(HeldOpen):
         """What matches the album against the newest snapshot, for those who measure it."""
         return self._answering.matcher()
 
-    def setting(self, key: str) -> Any:
-        """A JSON value that is kept in the library, None where there is none."""
-        return self._store.setting(key)
-
-    def put_setting(self, key: str, value: Any) -> None:
-        """Keep a JSON value in the library, a calibration for example; None removes it."""
-        self._store.put_setting(key, value)
-
-    def change_settings(self, change: Change) -> None:
-        """Keep, at once, the JSON values by key that a function makes of all that are kept; None removes."""
-        self._store.change_settings(change)
-
-    def check_writable(self) -> None:
-        """LibraryWriteError where the library can only be read; told before long work, not after it."""
-        self._store.check_writable()
-
-    def crop(self, crop_id: int) -> NDArray[np.uint8]:
-        """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
-        for jpeg in self.stored_crops([crop_id]).values():
-            return decode_picture(jpeg)
-        raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
-
-    def stored_crops(self, crop_ids: Ids) -> dict[int, bytes]:
-        """Stored crops as JPEG files, by id; ids that are not there are left out."""
-        ids = np.array(list(crop_ids), np.int64)
-        batches = self._store.read_crops(crop_ids=ids) if len(ids) else ()
-        return {
-            int(c): jpeg for batch in batches for c, jpeg in zip(batch.crop_ids, batch.jpegs, strict=True)
-        }
-
     def vectors_of(self, crop_ids: Ids, exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).
 
@@ -488,10 +444,6 @@ class Library(HeldOpen):
             UsageError: the model has no such exit, or the library no such crop.
         """
         return self._answering.vectors_of(np.asarray(crop_ids, np.int64), exit)
-
-    def snapshot(self) -> Snapshot:
-        """One consistent view of what the library holds now."""
-        return self._store.snapshot()
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
