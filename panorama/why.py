@@ -206,11 +206,10 @@ def _border_text(why: Why) -> str:
     last = why.steps[-1]
     where = f"at exit {why.exit} of {why.exits}"
     border = max(last.high, last.floor)
-    if why.pointed_at is not None:
+    if why.pointed_at is not None and why.alone < border:
         return (
-            f"Accepted: an example was cut from this track, {why.pointed_at.source}. {where.capitalize()} its"
-            f" score is {last.score:.3f}; by itself it is {why.alone:.3f} and would be accepted from"
-            f" {border:.3f}."
+            f"Accepted {where}: an example was cut from this track, {why.pointed_at.source}; its score is"
+            f" {last.score:.3f}. By itself it scores {why.alone:.3f} and would be accepted from {border:.3f}."
         )
     if why.band == "accepted" and why.alone < border:
         return (
@@ -218,7 +217,8 @@ def _border_text(why: Why) -> str:
             f" score is {last.score:.3f}."
         )
     if why.band == "accepted":
-        return f"Accepted {where}: score {last.score:.3f}, accepted from {border:.3f}."
+        said = "" if why.pointed_at is None else f" An example was cut from it, {why.pointed_at.source}."
+        return f"Accepted {where}: score {last.score:.3f}, accepted from {border:.3f}.{said}"
     if why.band == "rejected":
         return f"Rejected {where}: score {last.score:.3f} is below {last.low:.3f}."
     if why.alone < last.high:

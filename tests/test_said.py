@@ -232,9 +232,12 @@ def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -
     why = library.why("it", track_id=track_of(library))
     assert why.band == "accepted" and why.alone < why.steps[-1].low
     assert why.pointed_at is not None and "a.mp4 at 1.000 s [20,50,52,82]" in why.pointed_at.source
-    assert why.reason.startswith(
-        f"Accepted: an example was cut from this track, {why.pointed_at.source}. At exit"
-    )
+    told = f"Accepted at exit 1 of 1: an example was cut from this track, {why.pointed_at.source}; its score"
+    assert why.reason.startswith(told)
+    library.register("it", thing_picture("red"))
+    alike = library.why("it", track_id=track_of(library))
+    assert alike.reason.endswith(f"An example was cut from it, {why.pointed_at.source}.")
+    library.remove_exemplar(library.exemplars("it")[-1].exemplar_id)
     assert json.loads(json.dumps(why.as_dict()))["pointed_at"]["entity"] == "it"
     # Of the others nothing was said.
     assert library.why("it", track_id=track_of(library, top=84)).pointed_at is None
