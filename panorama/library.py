@@ -222,7 +222,7 @@ class Library(LibraryContents):
         """Add the part of a video's frame inside a box as an example, or as a look-alike; see `register`.
 
         Args:
-            video: a file, or the name of a video of the library.
+            video: a file, or the name of a video of the library; the track at an example's place is accepted.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None
@@ -234,6 +234,8 @@ class Library(LibraryContents):
         look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
+
+        The tracks themselves are accepted, or kept out; of one track the last word counts.
 
         Args:
             look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what

@@ -168,6 +168,7 @@ BESIDE_DECIDING = {
     "lines",
     "crops",  # makes what the model sees, and so vectors, which are kept
     "models.base",  # the key holds the model's hash and its cohort
+    "store.seen",  # and the places that examples were cut from
     "query.ledger",  # counts
     "query.nearest",  # similarity to a picture is not cached
     "query.stopping",

@@ -28,6 +28,7 @@ from panorama.store.locks import FileLock
 from panorama.store.own_names import check_data_files
 from panorama.store.recorded import STARTS, zone_named
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
+from panorama.store.seen import SeenPlaces, live_places
 from panorama.store.zones import Zone
 
 VIDEOS = pa.schema(
@@ -149,6 +150,7 @@ class Snapshot:
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
         zones: named shapes of cameras.
+        seen: where pictures of the album were seen in live segments.
     """
 
     root: Path
@@ -170,6 +172,7 @@ class Snapshot:
     looks: tuple[str, ...] = ()
     cuts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     ends: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, *ENDS_SHAPE), np.uint8), repr=False)
+    seen: SeenPlaces = field(default_factory=SeenPlaces.none, repr=False)
 
     @property
     def version(self) -> str:
@@ -272,6 +275,7 @@ class Snapshots:
             looks,
             cuts,
             ends,
+            last.seen if same_data and same_album and last is not None else live_places(tx),
         )
 
     def forget(self) -> None:
