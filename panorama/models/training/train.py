@@ -92,7 +92,10 @@ def train(
     _view(items, plan, data, views, threads or 2)
     run = _begin(plan, views, settings, place)
     mean, std, side = _preprocessing(plan)
-    measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
+    held = held_out_pictures(plan["source"], data)
+    if held.copies:
+        say(f"left out of what judges, as copies of its other pictures: {held.copies}")
+    measure = make_measure(held, mean, std, side, place)
     result = {} if measure is None or resume else _told("before", measure(run.average))
     if resume:
         run.resume(out)
