@@ -23,7 +23,7 @@ def came_before(paths: Sequence[Path]) -> list[bool]:
 
     What cannot be read is known by its path alone; whoever opens it says what is wrong.
     """
-    sizes = [_size(path) for path in paths]
+    sizes = [size_of(path) for path in paths]
     of_size = Counter(sizes)
     seen: set[Path | bytes] = set()
     repeated = []
@@ -37,7 +37,8 @@ def came_before(paths: Sequence[Path]) -> list[bool]:
     return repeated
 
 
-def _size(path: Path) -> int | None:
+def size_of(path: Path) -> int | None:
+    """Bytes of a file, None where it cannot be looked at."""
     try:
         return path.stat().st_size
     except OSError:
