@@ -211,7 +211,7 @@ def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empt
 
 
 def test_a_refused_recall_tells_the_border_of_the_exit_that_tracks_fell_at() -> None:
-    """The best of what came deepest was called the best track, also where the thing's own had fallen before."""
+    """The best of what came deepest was told as the best track; the thing's own may have fallen before."""
     kept = [replace(calibration(), low=low, high=high) for low, high in ((0.3, 0.9), (0.6, 0.6))]
     recall = Contract("recall", 0.5)
 
@@ -219,9 +219,7 @@ def test_a_refused_recall_tells_the_border_of_the_exit_that_tracks_fell_at() -> 
         of = {int(name[1:]): kept[0].normalised(score) for name, score in best.items()}
         return str(nothing_found(recall, "thing", of, kept)).split(": ")[1]
 
-    assert told(e1=0.2).startswith(
-        "its best track scores 0.200, and 0.300 is where the promise is kept there"
-    )
+    assert told(e1=0.2).startswith("its best track scores 0.200, and 0.300 is where the promise is kept")
     assert told(e2=0.2).startswith("its best track scores 0.200, and 0.600 is")
     assert told(e1=0.8, e2=0.1).startswith(
         "the best of the tracks that came to exit 2 scores 0.100, and 0.600"
