@@ -21,6 +21,7 @@ def main() -> None:
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)
+    _check_system()
     _lighten()
     from panorama import ahead
 
@@ -37,6 +38,17 @@ def main() -> None:
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as
     # much again as half of its import.
     os._exit(status)
+
+
+def _check_system() -> None:
+    """Leave with one line where Panorama cannot run: what tells of errors cannot be loaded there either."""
+    from panorama.errors import UnsupportedSystem
+    from panorama.systems import check_system
+
+    try:
+        check_system()
+    except UnsupportedSystem as exc:
+        sys.exit(f"{type(exc).__name__}: {exc}")
 
 
 def _lighten() -> None:

@@ -28,6 +28,10 @@ class UsageError(PanoramaError):
     exit_status = 2
 
 
+class UnsupportedSystem(PanoramaError):
+    """Panorama does not run on this system."""
+
+
 class LibraryNotFound(PanoramaError):
     """There is no library at the path given."""
 
