@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import signal
@@ -98,7 +99,10 @@ class _Remarks(io.FileIO):
 def _wrapped(stream: Any, kind: type[io.FileIO]) -> io.TextIOWrapper:
     """The stream anew: what PYTHONUNBUFFERED makes forgets the rest of a write that a pipe took in part."""
     raw = io.BufferedWriter(kind(stream.fileno(), "w", closefd=False))
-    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
+    is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+    # A terminal of another encoding lacks characters of most names: they are told by number, not an error.
+    errors = stream.errors if is_utf8 or stream.errors != "strict" else "backslashreplace"
+    return io.TextIOWrapper(raw, stream.encoding, errors, line_buffering=True)
 
 
 def _leave(_: int, __: FrameType | None) -> None:
