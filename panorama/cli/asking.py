@@ -14,7 +14,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, print_data, say, size, uris_of
-from panorama.cli.limits import Left, kept, written
+from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.forgetting import seen_of
@@ -106,7 +106,7 @@ def query_command(
         wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    with closing(answers(library, asked, limits)) as results:
+    with memory_told(limits), closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
             written(left, partial(wanted.write, library, result, asked, number))
 
