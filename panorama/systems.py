@@ -1,4 +1,4 @@
-"""The system that this runs on enters; of one that lacks what Panorama is built on, one clear error leaves."""
+"""The system that this runs on enters; where Panorama cannot run, one clear error leaves."""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ def test_the_command_line_says_in_one_line_that_it_does_not_run_on_windows(
 
 @pytest.mark.parametrize("name", ["panorama.open", "panorama.open('x')", "panorama.Library"])
 def test_the_python_api_raises_an_error_of_panorama_on_windows(tmp_path: Path, name: str) -> None:
-    code = f"import panorama\ntry:\n    {name}\nexcept panorama.PanoramaError as e: print(type(e).__name__, e)"
+    code = (
+        f"import panorama\ntry:\n    {name}\nexcept panorama.PanoramaError as e: print(type(e).__name__, e)"
+    )
     done = on_windows(code, tmp_path)
     assert (done.stdout, done.stderr) == (SAID.replace(": ", " ", 1) + "\n", "")

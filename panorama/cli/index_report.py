@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
 from panorama.cli.common import print_data, say
 from panorama.cli.progress import ProgressLine
 from panorama.indexing.outcomes import (

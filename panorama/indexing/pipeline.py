@@ -261,7 +261,7 @@ def lower_priority(alone: bool = False) -> None:
         alone: this process has a session of its own. Linux may give each session the same share of a core,
             and heed niceness within a session only.
     """
-    # 0 is who calls: on Linux this thread, elsewhere its whole process, which is a user's unless it is `alone`.
+    # 0 is who calls: on Linux this thread, elsewhere all of its process, which is a user's unless `alone`.
     if sys.platform == "linux" or alone:
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
