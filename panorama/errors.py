@@ -28,6 +28,14 @@ class UsageError(PanoramaError):
     exit_status = 2
 
 
+class UnsupportedSystem(PanoramaError):
+    """Panorama does not run on this system."""
+
+
+class OutOfMemory(PanoramaError):
+    """There is less memory than a command needs; from Python it is the MemoryError that it is."""
+
+
 class LibraryNotFound(PanoramaError):
     """There is no library at the path given."""
 

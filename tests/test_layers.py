@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "lines": frozenset(),
     "errors": frozenset({"lines"}),
+    "systems": frozenset({"errors"}),
     "json_text": frozenset(),
     "values": frozenset(),
     "arguments": frozenset({"errors", "values"}),

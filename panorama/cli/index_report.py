@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
-from panorama.cli.common import say
+from panorama.cli.common import print_data, say
 from panorama.cli.progress import ProgressLine
 from panorama.indexing.outcomes import (
     FAILED,
@@ -60,7 +58,7 @@ class JsonLines:
         if not self._wanted or self.reader_gone is not None:
             return
         try:
-            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+            print_data(json.dumps(outcome.as_dict(), ensure_ascii=False))
         except BrokenPipeError as exc:
             self.reader_gone = exc
 
