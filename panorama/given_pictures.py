@@ -13,9 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted, one_line, shell_word, some
+from panorama.lines import counted, one_line, some
 from panorama.margins import inside_margin
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
@@ -183,9 +184,8 @@ def _instead(folder: Path) -> str:
 
 
 def _from_video(path: Path) -> str:
-    return (
-        "an example is cut out of a frame: "
-        f"panorama register NAME --video {shell_word(str(path))} --at SECONDS --box x1,y1,x2,y2"
+    return "an example is cut out of a frame: " + command(
+        "register", "NAME", "--video", str(path), "--at", "SECONDS", "--box", "x1,y1,x2,y2"
     )
 
 

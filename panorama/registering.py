@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from panorama.commands import command
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -116,7 +117,7 @@ def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str,
             "if that is another thing, say where it is: --box x1,y1,x2,y2"
         )
     more = len(found) - len(lines)
-    return (*lines, f"and of {more} more: panorama exemplars NAME") if more else tuple(lines)
+    return (*lines, f"and of {more} more: {command('exemplars', 'NAME')}") if more else tuple(lines)
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:

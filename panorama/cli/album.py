@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
+from panorama.commands import command
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, first_entity
 from panorama.forgetting import seen_of
@@ -143,9 +144,11 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         return
     if name is None:
-        raise click.UsageError("name the entity: panorama register NAME IMAGE...")
+        raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
     if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
-        raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
+        raise click.UsageError(
+            f"{name} is a file: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
+        )
     if (video is None) != (given["seconds"] is None):
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from panorama.answering import entity_statement
+from panorama.commands import command
 from panorama.errors import PanoramaError, QueryError, UnknownEntity
-from panorama.lines import shell_word
 from panorama.query.dialect import tokenize
 from panorama.query.statements import ForgetEntity
 
@@ -60,12 +60,12 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
     """
     if not files and len(sql) != 1:
         raise click.UsageError(
-            'give the SQL as one argument, panorama query "SELECT ...", in files with -f,'
+            f'give the SQL as one argument, {command("query")} "SELECT ...", in files with -f,'
             " or as - on standard input"
         )
     if not files and sql != (STDIN,):
         if sql[0].endswith(".sql") and _is_file(sql[0]):
-            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {shell_word(sql[0])}")
+            raise click.UsageError(f"{sql[0]} is a file: {command('query', '-f', sql[0])}")
         return [(sql[0], None)]
     named = (*files, *sql)
     unread = [word for word in sql if word != STDIN and not _is_file(word)]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from panorama.commands import command
 from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
 
@@ -190,7 +191,7 @@ def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str
     others = ", ".join(known) or "none"
     return (
         f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
-        " to give it to another: panorama zones move --help"
+        f" to give it to another: {command('zones', 'move', '--help')}"
     )
 
 
@@ -201,4 +202,4 @@ def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:
         raise UsageError(
             f"no zone or line {name!r} of {of_camera(camera)}; there is one of {', '.join(elsewhere)}"
         )
-    raise UsageError(unknown("zone or line", name, sorted({zone.name for zone in shapes}), "panorama zones"))
+    raise UsageError(unknown("zone or line", name, sorted({zone.name for zone in shapes}), command("zones")))
