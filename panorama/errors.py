@@ -23,7 +23,7 @@ class PanoramaError(Exception):
 
 
 class UsageError(PanoramaError):
-    """The call itself is wrong: options that contradict each other, a value out of range."""
+    """The call itself is wrong: options that contradict each other, a value out of range, no such file."""
 
     exit_status = 2
 
@@ -91,6 +91,8 @@ class BadImage(PanoramaError):
 
 class BadBox(PanoramaError):
     """A box is malformed or lies outside its picture."""
+
+    exit_status = 2
 
 
 class UnknownEntity(PanoramaError):

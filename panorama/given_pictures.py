@@ -178,6 +178,10 @@ def _instead(folder: Path) -> str:
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     films = [p for p in files if p.suffix.lower() in _FILMS]
     others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
+    if albums := [p for p in sorted(folder.iterdir()) if p.is_dir() and images_in(p)]:
+        many = counted(len(albums), "subfolder has", "subfolders have")
+        album = command("register", "--album", str(folder))
+        return f", but {many}; an entity for each is registered by {album}{others}"
     if films:
         return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
     return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
