@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.calibration import calibrations_for, measured_with
+from panorama.commands import command
 from panorama.errors import LibraryWriteError, ModelError, QueryError, UsageError
 from panorama.examples import embed_exemplars, lacking
 from panorama.given_pictures import one_picture
@@ -290,6 +291,6 @@ def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:
     if held and embedder.hash not in held:
         raise ModelError(
             f"no crop of this library was embedded with {embedder.name} {embedder.hash[:8]}; "
-            "run `panorama index` on the archive again: it begins with the stored crops, and for them it "
-            "decodes nothing"
+            f"run `{command('index')}` on the archive again: it begins with the stored crops, and for them"
+            " it decodes nothing"
         )

@@ -185,8 +185,8 @@ KINDS: dict[str, Kind] = {
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("what changes settings is a function of all of them, which returns a dict", callable),
     "value": Kind("a setting is what JSON can hold", is_json),
-    "camera": Kind("a camera is its name as text, see panorama videos", is_text),
-    "to": Kind("a camera is its name as text, see panorama videos", is_text),
+    "camera": Kind("a camera is its name as text, see Library.videos", is_text),
+    "to": Kind("a camera is its name as text, see Library.videos", is_text),
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",

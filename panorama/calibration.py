@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from panorama.commands import command
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.examples import views_of
@@ -39,10 +40,10 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
     """
     stored = settings.get(SETTING + measured_with(embedder))
     if stored:
-        return _of_rows(embedder, stored, "run panorama calibrate")
+        return _of_rows(embedder, stored, f"run {command('calibrate')}")
     shipped = _shipped(embedder)
     if shipped is None:
-        raise ModelError(f"{embedder.name} ships with no calibration; make one with panorama calibrate")
+        raise ModelError(f"{embedder.name} ships with no calibration; make one with {command('calibrate')}")
     return shipped
 
 
@@ -52,8 +53,8 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
         return "the library's own"
     if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
         own = "the library's own is of other views of examples, or among other strangers"
-        return f"the model's; {own}: run panorama calibrate"
-    return "the model's" if _shipped(embedder) else "none; run panorama calibrate"
+        return f"the model's; {own}: run {command('calibrate')}"
+    return "the model's" if _shipped(embedder) else f"none; run {command('calibrate')}"
 
 
 def rules_for(embedder: Embedder) -> tuple[Calibration, ...]:

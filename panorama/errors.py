@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from panorama.lines import command_of
+from panorama.commands import command, command_of
 
 
 class PanoramaError(Exception):
@@ -23,7 +23,7 @@ class PanoramaError(Exception):
 
 
 class UsageError(PanoramaError):
-    """The call itself is wrong: options that contradict each other, a value out of range."""
+    """The call itself is wrong: options that contradict each other, a value out of range, no such file."""
 
     exit_status = 2
 
@@ -110,6 +110,8 @@ class BadImage(PanoramaError):
 
 class BadBox(PanoramaError):
     """A box is malformed or lies outside its picture."""
+
+    exit_status = 2
 
 
 class UnknownEntity(PanoramaError):
@@ -212,7 +214,7 @@ def no_entity(name: str, entities: Collection[str]) -> str:
     """The same for an entity; where none is registered at all, how the first one is."""
     if not entities:
         return f"no entity {name!r}: {first_entity(name)}"
-    return unknown("entity", name, entities, "panorama entities")
+    return unknown("entity", name, entities, command("entities"))
 
 
 def first_entity(name: str = "NAME") -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.arguments import checked
+from panorama.commands import command
 from panorama.errors import UsageError, near
 from panorama.json_text import parsed_json
 from panorama.lines import composed, counted
@@ -176,7 +177,8 @@ def not_there(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | N
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return (
         f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library, "
-        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], frames)} See: panorama videos"
+        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], frames)}"
+        f" See: {command('videos')}"
     )
 
 

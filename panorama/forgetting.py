@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command, command_of
 from panorama.errors import NotYetErased
-from panorama.lines import counted, shell_line
+from panorama.lines import counted
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -39,10 +40,10 @@ class Seen:
         """What is to be known before it is forgotten: which stay can still be asked by its name."""
         lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} go with it"]
         if len(self.uncertain):
-            register = shell_line(["panorama", "register", self.name, "--track"])
+            register = command_of("register", self.name, "--track ID")
             lines.append(
                 f"{_of_uncertain(len(self.uncertain))}; see: {_asked(_uncertain_of(self.name))}. Where that"
-                f" shows it, say so first, {register} ID, and it goes, too"
+                f" shows it, say so first, {register}, and it goes, too"
             )
         return lines
 
@@ -56,7 +57,8 @@ class Seen:
         return [
             f"{_of_uncertain(len(self.uncertain))}; see{most}:"
             f" {_asked(f'SELECT * FROM tracks WHERE track_id IN ({ids})')}. Where that shows it, remove the"
-            " video (panorama remove VIDEO), or register the track (panorama register NAME --track ID) and"
+            f" video ({command('remove', 'VIDEO')}), or register the track"
+            f" ({command('register', 'NAME', '--track', 'ID')}) and"
             " forget that with its sightings"
         ]
 
@@ -94,4 +96,4 @@ def _of_uncertain(number: int) -> str:
 
 
 def _asked(sql: str) -> str:
-    return shell_line(["panorama", "query", sql, "--sheet", "uncertain.jpg"])
+    return command("query", sql, "--sheet", "uncertain.jpg")

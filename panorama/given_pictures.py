@@ -13,9 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
-from panorama.lines import counted, one_line, shell_word, some
+from panorama.lines import counted, one_line, some
 from panorama.margins import inside_margin
 from panorama.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
@@ -177,15 +178,18 @@ def _instead(folder: Path) -> str:
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     films = [p for p in files if p.suffix.lower() in _FILMS]
     others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
+    if albums := [p for p in sorted(folder.iterdir()) if p.is_dir() and images_in(p)]:
+        many = counted(len(albums), "subfolder has", "subfolders have")
+        album = command("register", "--album", str(folder))
+        return f", but {many}; an entity for each is registered by {album}{others}"
     if films:
         return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
     return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
 
 
 def _from_video(path: Path) -> str:
-    return (
-        "an example is cut out of a frame: "
-        f"panorama register NAME --video {shell_word(str(path))} --at SECONDS --box x1,y1,x2,y2"
+    return "an example is cut out of a frame: " + command(
+        "register", "NAME", "--video", str(path), "--at", "SECONDS", "--box", "x1,y1,x2,y2"
     )
 
 

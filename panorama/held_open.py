@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from panorama.commands import using
 from panorama.errors import LibraryClosed
 from panorama.store import Store
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 class HeldOpen:
     """What holds a library open; whatever a class made of it offers raises LibraryClosed once it is closed.
+
+    Commands that it advises name its library, where they must (see `panorama.commands`).
 
     Args:
         path: the library's directory.
@@ -105,6 +108,7 @@ def _while_open(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def asking(self: HeldOpen, *values: Any, **named: Any) -> Any:
         self._check_open()
-        return method(self, *values, **named)
+        with using(self._path):
+            return method(self, *values, **named)
 
     return asking

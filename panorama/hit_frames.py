@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
 from panorama.hits import Hit
 from panorama.track_boxes import TrackBoxes
@@ -46,7 +47,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
         VideoOpenError: its file is gone.
     """
     if video not in paths:
-        raise UnknownVideo(unknown("video", video, paths, "panorama videos"))
+        raise UnknownVideo(unknown("video", video, paths, command("videos")))
     if is_gone(Path(paths[video])):
         raise VideoOpenError(f"{video} is gone; if it was moved, index it where it is now")
     return paths[video]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from panorama.commands import DEFAULT_PATH, ENVIRONMENT
 from panorama.errors import LibraryNotFound, UsageError
 
-DEFAULT_PATH = "panorama-library"
-ENVIRONMENT = "PANORAMA_LIBRARY"
 LONGEST_BYTES = 489
 """SQLite opens no file with a path of more than 504, and the catalog's own name is 15 of them."""
 

@@ -28,18 +28,6 @@ def shell_line(words: Sequence[str]) -> str:
     return " ".join(map(shell_word, words))
 
 
-def command_of(verb: str, name: str, options: str = "", behind: str = "") -> str:
-    """The command line about an entity, as it is typed: a name that begins with a dash stands behind `--`.
-
-    Args:
-        options: with their values.
-        behind: what else is named, as pictures.
-    """
-    word = shell_word(name)
-    words = [options, "--", word, behind] if name.startswith("-") else [word, behind, options]
-    return " ".join(["panorama", verb, *filter(None, words)])
-
-
 SHOWN = 5
 """Of more names the first are told."""
 

@@ -12,15 +12,11 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 
+from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.lines import composed, counted, some
 from panorama.video import content_sample, file_state, is_gone
 
-GONE = (
-    "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
-    " take it out: `panorama remove --missing`"
-)
-"""What it means that the file of a video is missing, and what to do."""
 BELOW = ("**", "*")
 """What a folder's parts go on with to fit all files in it, however deep."""
 
@@ -41,7 +37,7 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
         video = os.fspath(given)
         name = composed(video) if composed(video) in names else by_uri.get(str(Path(video).resolve()))
         if name is None:
-            raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+            raise UnknownVideo(unknown("video", video, names, command("videos")))
         found[name] = None
     return list(found)
 
@@ -144,12 +140,12 @@ def _unmet(given: str, names: Sequence[str]) -> str:
     """The message for a name, folder or pattern that means no video."""
     if not glob.has_magic(given):
         folders = {f"{folder}/" for name in names for folder in PurePath(name).parents if folder.name}
-        return unknown("video", given, [*names, *sorted(folders)], "panorama videos")
+        return unknown("video", given, [*names, *sorted(folders)], command("videos"))
     deeper = f"**/{given}"
     if below := _of_several(deeper, names, names):
         many = counted(len(below), "video")
         return f"no video fits {given!r}: * stays within one folder; {deeper!r} means {many}"
-    return f"no video fits {given!r}.{near(given, names)} See: panorama videos"
+    return f"no video fits {given!r}.{near(given, names)} See: {command('videos')}"
 
 
 def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
@@ -175,9 +171,17 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
             pass
         like = near(str(video), by_name)
         raise VideoOpenError(
-            f"there is no file {video}, and no video of that name.{like} See: panorama videos"
+            f"there is no file {video}, and no video of that name.{like} See: {command('videos')}"
         )
     return Path(by_name[name])
+
+
+def what_gone_means() -> str:
+    """What it means that the file of a video is missing, and what to do."""
+    return (
+        "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
+        f" take it out: `{command('remove', '--missing')}`"
+    )
 
 
 def missing(videos: pa.Table) -> list[bool]:
@@ -277,7 +281,7 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
         folder for root in gone_by_root(videos) if asked & frozenset(root.gone) for folder in root.unmounted
     ]
     unmounted = f". Nothing is left in {some(empty)}: is its disk mounted?" if empty else ""
-    return (f"{many} missing now, {some(gone)}: {GONE}{unmounted}",)
+    return (f"{many} missing now, {some(gone)}: {what_gone_means()}{unmounted}",)
 
 
 def replaced(videos: pa.Table) -> list[bool]:

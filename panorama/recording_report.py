@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from panorama.commands import command
 from panorama.lines import counted, some
 from panorama.shared_cameras import telling_pattern
 
@@ -79,7 +80,7 @@ class RecordingReport:
             )
         told.extend(
             f"camera {camera!r} is {counted(len(folders), 'folder')}: {some([str(f) for f in folders])}; if"
-            f' they are cameras of their own: panorama clock --camera-from "{telling_pattern(folders)}"'
+            " they are cameras of their own: " + command("clock", "--camera-from", telling_pattern(folders))
             for camera, folders in self.shared
         )
         return told

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from panorama.commands import command
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -80,7 +81,7 @@ def given(
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
         if find or len(pictures) != 1:
-            raise UsageError(f"--box cuts one image and stands without --find; {len(pictures)} were given")
+            raise UsageError(f"box cuts one image and stands without find; {len(pictures)} were given")
         part = cut_box(pictures[0], box)
         return Given([part], rivals, told + margins_cut(rivals) + small_ones([part, *rivals]))
     if find:
@@ -95,7 +96,8 @@ def given_album(folder: Path) -> dict[str, Given]:
     """The same of an album, by the names of its subfolders.
 
     Raises:
-        BadImage: no such folder, one without pictures, or a picture that cannot serve.
+        UsageError: there is no such folder.
+        BadImage: one without pictures, or a picture that cannot serve.
     """
     album = {}
     for name, images, unlike in album_folders(folder):
@@ -116,7 +118,7 @@ def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str,
             "if that is another thing, say where it is: --box x1,y1,x2,y2"
         )
     more = len(found) - len(lines)
-    return (*lines, f"and of {more} more: panorama exemplars NAME") if more else tuple(lines)
+    return (*lines, f"and of {more} more: {command('exemplars', 'NAME')}") if more else tuple(lines)
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
@@ -149,7 +151,9 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
     """
     regions = proposer.propose([picture.rgb])[0]
     if not len(regions):
-        raise BadImage(f"nothing was found in {picture.source}; give --box x1,y1,x2,y2 or the whole picture")
+        raise BadImage(
+            f"nothing was found in {picture.source}; give its box x1,y1,x2,y2 or the whole picture"
+        )
     # Of several the surest: preferring large ones as well was seen to take the table for the mug on it.
     best = int(np.argmax(regions.scores))
     box = ",".join(str(round(float(c))) for c in regions.boxes_xyxy[best])
@@ -171,13 +175,15 @@ def video_picture(
         VideoError: the video cannot be read there.
     """
     if box is None:
-        raise UsageError("with --video, say where the entity is in the frame: --box x1,y1,x2,y2")
+        raise UsageError("of a video, say where the entity is in the frame by its box: x1,y1,x2,y2")
     with open_video(video) as reader:
         times = reader.times().seconds
         # Half a second of grace: the last frame is shown for a while, and players round.
         if not len(times) or not 0 <= seconds <= times[-1] + 0.5:
             end = f"{times[-1]:.3f}" if len(times) else "no frame"
-            raise UsageError(f"--at is between 0 and the last frame of {video} at {end} s, got {seconds:g}")
+            raise UsageError(
+                f"the time is between 0 and the last frame of {video} at {end} s, got {seconds:g}"
+            )
         frame = reader.frame_at(seconds)
         whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
     part = cut_box(whole, box)
@@ -232,10 +238,11 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
     """Entities of an album: name, images, look-alikes (from a subfolder `not`), one per subfolder.
 
     Raises:
-        BadImage: there is no such folder, no subfolder, or one without images.
+        UsageError: there is no such folder.
+        BadImage: no subfolder, or one without images.
     """
     if not folder.is_dir():
-        raise BadImage(f"no album at {folder}: expected a folder with one subfolder of images per entity")
+        raise UsageError(f"no album at {folder}: expected a folder with one subfolder of images per entity")
     found = []
     try:
         for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
@@ -308,5 +309,5 @@ def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
         return ()
     return (
         f"{counted(count, 'video is', 'videos are')} not searched, indexed with another model than "
-        f"{embedder.name}; run `panorama index` again, it embeds the stored crops",
+        f"{embedder.name}; run `{command('index')}` again, it embeds the stored crops",
     )

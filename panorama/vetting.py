@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command_of
 from panorama.errors import ModelError
-from panorama.lines import command_of, one_line
+from panorama.lines import one_line
 from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar, check_name
 

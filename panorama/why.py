@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command, command_of
 from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
-from panorama.lines import clock, command_of
+from panorama.lines import clock
 from panorama.query.decide import bands, cohort_level, normalise
 from panorama.query.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.scoring import Sought, denied_values
@@ -261,7 +262,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     tracks = _tracks_at(library, place)
     scored = matcher.match(MatchRequest((name,), tracks=np.array(tracks, np.int64), keep="all"))
     if not len(scored):
-        raise UsageError(f"no crop of the track {tracks[0]} was embedded; run `panorama index` again")
+        raise UsageError(f"no crop of the track {tracks[0]} was embedded; run `{command('index')}` again")
     # Several tracks may be there at once: the one that fits best is meant.
     row = int(np.lexsort((scored.track_id, -scored.score, -scored.band.astype(int)))[0])
     track_id, crop_id, decided = (int(c[row]) for c in (scored.track_id, scored.crop_id, scored.exit))

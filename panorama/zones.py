@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.arguments import checked
+from panorama.commands import command
 from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
@@ -161,14 +162,14 @@ class Zones:
         rows = self._videos().to_pylist()
         names = [row["video"] for row in rows]
         if video is not None and video not in names:
-            raise UnknownVideo(unknown("video", video, names, "panorama videos"))
+            raise UnknownVideo(unknown("video", video, names, command("videos")))
         chosen = [
             row
             for row in rows
             if video in (None, row["video"]) and (camera in (None, EVERY_CAMERA) or row["camera"] == camera)
         ]
         if not chosen:
-            raise UsageError(f"no video {video or ''} of {of_camera(camera or '')}; see panorama videos")
+            raise UsageError(f"no video {video or ''} of {of_camera(camera or '')}; see {command('videos')}")
         if len({row["camera"] for row in chosen}) > 1 and camera is None:
             cameras = ", ".join(repr(name) for name in self.cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
@@ -182,7 +183,7 @@ class Zones:
     def _check_camera(self, camera: str) -> None:
         cameras = self.cameras()
         if camera != EVERY_CAMERA and camera not in cameras:
-            raise UsageError(unknown("camera", camera, cameras, "panorama videos"))
+            raise UsageError(unknown("camera", camera, cameras, command("videos")))
 
     def _cameras_of(self, name: str, camera: str | None) -> list[str]:
         """The cameras whose shape is meant; the store refuses one that has none."""
@@ -256,7 +257,9 @@ def read_shapes(path: Path, camera: str) -> list[Zone]:
     try:
         return [_shape(shape, camera, float(width), float(height)) for shape in listed]
     except (ArithmeticError, KeyError, TypeError, ValueError) as exc:
-        raise UsageError(f"a shape of {path} is malformed: {exc!r}; see panorama zones export") from exc
+        raise UsageError(
+            f"a shape of {path} is malformed: {exc!r}; see {command('zones', 'export')}"
+        ) from exc
 
 
 def _shape(shape: dict[str, Any], camera: str, width: float, height: float) -> Zone:

@@ -201,3 +201,18 @@ def test_times_in_lists_are_looked_at_one_by_one_only_where_python_misreads_one(
         one = engine.query(f"SELECT IF(i = 4, {late}, {how}) AS v FROM range(5) t(i)").arrow().column(0)
         assert beyond.python_values(one.slice(0, 4)) != ["told 4"]
         assert beyond.python_values(one.slice(4)) == ["told 1"]
+
+
+@pytest.mark.parametrize("frame", ["df", "pl"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_S", "TIMESTAMP_NS", "DATE"])
+def test_infinity_is_no_date_in_data_frames(engine: Engine, kind: str, frame: str) -> None:
+    """pandas gave the year 294247, and polars ended the program when it printed what it had taken."""
+    pytest.importorskip({"df": "pandas", "pl": "polars"}[frame])
+    day = f"'2026-03-01'::{kind}"
+    assert len(getattr(engine.query(f"SELECT {day} AS at, NULL::{kind} AS none, [{day}] AS l"), frame)()) == 1
+    for value in ("infinity", "-infinity"):
+        for asked in (f"'{value}'::{kind}", f"[{{'a': {day}}}, {{'a': '{value}'::{kind}}}]"):
+            with pytest.raises(
+                QueryError, match="the column 'at' holds infinity, which data frames have not"
+            ):
+                getattr(engine.query(f"SELECT 1 AS n, {asked} AS at"), frame)()

@@ -116,7 +116,7 @@ def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
     assert run("register", "two", "red.png", "blue.png", "--box", "0,0,9,9").status == 2
     for box in ("40,30,72", "40,30,40,62", "100,0,200,50", "a,b,c,d"):
         done = run("register", "boxed2", "scene.png", "--box", box)
-        assert done.status == 1 and done.err.startswith("BadBox: ")
+        assert done.status == 2 and done.err.startswith("BadBox: ")
     for shares in ("0.25,0.25,0.45,1", "25%, 25%, 45%, 100%"):
         told = run("register", "boxed2", "scene.png", "--box", shares).err
         assert "in pixels of the 160x120 picture, of which that would be 40,30,72,120;" in told
@@ -236,7 +236,7 @@ def test_an_album_is_registered_whole_or_not_at_all(run, indexed):
     above = run("register", "--album", ".")
     assert above.status == 1 and "album holds no image; is album the album?" in above.err
     assert run("register", "--album", "album", "name").status == 2
-    assert run("register", "--album", "nosuch").status == 1
+    assert run("register", "--album", "nosuch").status == 2
 
 
 def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
@@ -246,6 +246,7 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
     write_picture(indexed / "blank.png", np.full((64, 64, 3), 90, np.uint8))
     write_picture(indexed / "tiny.png", thing_picture("red", 4))
     (indexed / "hollow").mkdir()
+    write_album(indexed / "kept", "red", "blue")
     (indexed / "films").mkdir()
     (indexed / "a $(x).webm").write_bytes(b"no picture")
     for name in ("b.mkv", "a.mp4", ".hidden.mp4"):
@@ -261,6 +262,7 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
         "tiny.png": "4x4 pixels",
         "nosuch.png": "no image at",
         "hollow": "holds no image",
+        "kept": "but 2 subfolders have; an entity for each is registered by panorama register --album kept",
     }
     whole = (indexed / "red.png").read_bytes()
     (indexed / "cut.png").write_bytes(whole[:33])

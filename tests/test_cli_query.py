@@ -173,7 +173,7 @@ def test_a_file_may_hold_several_statements(run, asked, tmp_path):
     (tmp_path / "wrong.sql").write_text("SELECT 1;\nSELECT nosuch FROM videos;\n")
     wrong = run("query", "-f", "wrong.sql")
     assert wrong.status == 1 and "line 2, column 8" in wrong.err
-    assert run("query", "-f", "nosuch.sql").status == 1
+    assert run("query", "-f", "nosuch.sql").status == 2
     assert run("query").status == 2
     assert run("query", "SELECT 1", "-f", "one.sql").status == 2
     assert run("query", "-f", "two.sql", "--out", "x.csv").status == 2
@@ -245,8 +245,8 @@ def test_an_error_names_the_file_that_it_is_in(run, asked, tmp_path, sql, said):
 def test_a_file_of_sql_that_is_not_there_or_no_text_is_told_in_words(run, asked, tmp_path):
     done = run("query", "-f", "nope.sql")
     assert (done.status, done.err) == (
-        1,
-        "QueryError: there is no file 'nope.sql'; after -f stand files of SQL\n",
+        2,
+        "UsageError: there is no file 'nope.sql'; after -f stand files of SQL\n",
     )
     (tmp_path / "x.sql").write_bytes(b"SELECT \xff")
     assert run("query", "-f", "x.sql").err == "QueryError: x.sql is no text in UTF-8, so no SQL\n"
@@ -344,7 +344,16 @@ def test_verify_says_same_or_not(run, asked):
         (1, ("query", "SELECT frames WHERE entity = 'nosuch'")),
         (1, ("query", "SELECT nosuch FROM videos")),
         (1, ("query", "SELECT tracks WHERE similarity('nosuch.png') > 0.5")),
-        (1, ("query", "-f", "nosuch.sql")),
+        (2, ("query", "-f", "nosuch.sql")),
+        (1, ("register", "red", "--video", "nosuch.mp4", "--at", "1", "--box", "1,1,9,9")),
+        (1, ("index", "v", "--model", "nosuch")),
+        (2, ("register", "--album", "nosuch")),
+        (2, ("register", "red", "album/red/one.png", "--box", "1,2,3")),
+        (2, ("register", "red", "album/red/one.png", "--box", "0,0,999,999")),
+        (2, ("register", "red", "--video", "v/gate/a.mp4", "--at", "1", "--box", "0,0,999,9")),
+        (2, ("register", "red", "album/red/one.png", "--category", "--instance")),
+        (2, ("zones", "import", "nosuch.json")),
+        (2, ("train", "--folders", "nosuch", "--out", "x")),
         (1, ("why", "red", "nosuch.mp4", "--at", "1")),
         (1, ("remove", "nosuch.mp4", "--yes")),
         (1, ("register", "red", "nosuch.png")),
@@ -364,4 +373,4 @@ def test_every_exit_status_is_the_one_that_the_page_tells(run, asked, status, wo
     """docs/getting-started.md, "When something is wrong"; a no, nobody and `train` are tested elsewhere."""
     done = run(*words)
     assert done.status == status, done.err
-    assert "nosuch" in done.err or "Error: " in done.err
+    assert any(word in done.err for word in ("nosuch", "Error: ", "BadBox: "))

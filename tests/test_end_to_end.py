@@ -377,6 +377,40 @@ def test_what_a_lost_data_file_held_comes_back_by_the_command_that_is_told(archi
     assert run("compact").status == 0
 
 
+def test_of_several_lost_data_files_one_command_makes_all_anew(archive, run):
+    """The command that was told made the first video anew, and ended with the error of the next."""
+    for number in (0, 1, 2):
+        run("index", f"v/{number}.mp4", "--model", "color-bands")
+    run("register", "red", "red.png")
+    expected = run("query", SQL, "--format", "json").out
+    crops, tracks = (archive / "panorama-library" / "data" / table for table in ("crops", "tracks"))
+    of_video = dict(zip(sorted(f"{n}.mp4" for n in (0, 1, 2)), sorted(crops.glob("*.parquet")), strict=True))
+    for path in list(of_video.values())[:2]:
+        path.unlink()
+    cut = max(tracks.glob("*.parquet"))
+    cut.write_bytes(cut.read_bytes()[:40])
+    shutil.rmtree(archive / "panorama-library" / "index")
+    assert [run(*w).status for w in (("videos",), ("entities",), ("register", "x", "red.png"))] == [0, 0, 0]
+    done = run("query", "SELECT count(*) FROM crops WHERE video = '2.mp4'")
+    assert done.status == 1 and "is missing, and 2 more are missing or cut off; " in done.err
+    command = shlex.split(done.err.partition(": panorama ")[2])
+    assert command[-3:] == [str(archive / "v" / f"{number}.mp4") for number in (0, 1, 2)]
+    again = run(*command)
+    assert (again.status, "3 indexed" in again.err) == (0, True), again.err
+    assert len(json.loads(run("query", SQL, "--format", "json").out)) == len(json.loads(expected))
+
+
+def test_what_compares_nothing_is_answered_without_a_file_of_vectors(archive, run):
+    for number in (0, 1):
+        run("index", f"v/{number}.mp4", "--model", "color-bands")
+    run("register", "red", "red.png")
+    for path in (archive / "panorama-library" / "data" / "embeddings").glob("*.parquet"):
+        path.unlink()
+    shutil.rmtree(archive / "panorama-library" / "index")
+    assert run("query", "SELECT tracks WHERE video = '1.mp4'").status == 0
+    assert run("query", SQL).err.startswith("LibraryDamaged: ")
+
+
 @pytest.mark.parametrize("damage", ["end", "footer", "rows"])
 def test_what_a_data_file_of_its_size_held_comes_back_by_what_is_told(archive, run, damage):
     """The command that was told skipped its video, or the file was a defect of the program."""

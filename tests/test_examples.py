@@ -158,15 +158,16 @@ def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_pro
         monkeypatch.setattr("panorama.library.load_embedder", lambda name: other)
         told = library.index("one.mp4", model="color-bands").warnings
         why = "it has no vectors of other-colors, and nothing is compared with it"
+        ours = f"panorama --library {tmp_path}/library exemplars"
         then = "register it again, or put it back from a backup and index again, or take it out"
         assert told == (
             f"{blue.picture}, registered for blue from {blue.source}, is missing: {why}; {then}: "
-            f"panorama exemplars blue --remove {blue.exemplar_id}",
+            f"{ours} blue --remove {blue.exemplar_id}",
             f"{green.picture}, registered for a green one from {green.source}, cannot be read: {why}; "
-            f"{then}: panorama exemplars 'a green one' --remove {green.exemplar_id}",
+            f"{then}: {ours} 'a green one' --remove {green.exemplar_id}",
         )
         monkeypatch.setattr("panorama.indexing.stored_crops.SHOWN_EXAMPLES", 1)
-        assert library.index("one.mp4").warnings == (told[0], "and 1 more: panorama exemplars NAME")
+        assert library.index("one.mp4").warnings == (told[0], f"and 1 more: {ours} NAME")
         library.register("blue", tmp_path / "blue.png")
         library.remove_exemplar(green.exemplar_id)
         assert library.index("one.mp4").warnings == ()

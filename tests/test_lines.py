@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import panorama
-from panorama.lines import cells, command_of, counted, padded, shell_line, shell_word
+from panorama.lines import cells, counted, padded, shell_line, shell_word
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,6 @@ def test_a_word_comes_out_of_a_shell_as_it_was(word: str) -> None:
 def test_what_zsh_expands_is_quoted_and_what_it_does_not_is_left() -> None:
     """`=ls` is the path of ls in zsh, and an error where there is no such command."""
     assert (shell_word("=ls"), shell_word("a=b"), shell_word("a/b.mp4")) == ("'=ls'", "a=b", "a/b.mp4")
-
-
-def test_a_name_that_begins_with_a_dash_stands_behind_the_options_of_its_command() -> None:
-    """It was taken for options, in most of the commands that messages advise."""
-    assert command_of("register", "a van", "--category") == "panorama register 'a van' --category"
-    assert command_of("register", "-x", "--category") == "panorama register --category -- -x"
-    assert command_of("register", "-x", behind="IMAGE...") == "panorama register -- -x IMAGE..."
 
 
 def test_words_are_quoted_in_one_place() -> None:

@@ -246,6 +246,41 @@ def test_text_that_is_no_time_is_refused_with_what_to_write(
         engine.query(f"SELECT frames WHERE entity = 'dog' AND {condition}")
 
 
+@pytest.mark.parametrize(
+    ("sql", "advised"),
+    [
+        ("SELECT moments WHERE start_clock >= '10:00'", ("start_clock::TIME", "time >= '10:00'")),
+        ("SELECT tracks WHERE end_clock IN ('10:00')", ("end_clock::TIME", "time >= '10:00'")),
+        ("SELECT frames WHERE entity = 'dog' AND clock >= '10:00'", ("clock::TIME", "time >= '10:00'")),
+        ("SELECT moments WHERE start_time > '10:00'", ("start_clock::TIME", "time >= '10:00'")),
+        ("SELECT count(*) FROM tracks WHERE start_clock BETWEEN '10:00' AND '11:00'", ("start_clock::TIME",)),
+        ("SELECT count(*) FROM sightings WHERE '10:00' < end_clock", ("end_clock::TIME",)),
+        ("SELECT count(*) FROM frames WHERE time > '10:00'", ("clock::TIME",)),
+    ],
+)
+def test_a_time_of_day_beside_a_date_with_a_time_is_told_what_it_is_compared_with(
+    engine: Engine, sql: str, advised: tuple[str, ...]
+) -> None:
+    """DuckDB's words advised a form with a zone, which is refused."""
+    with pytest.raises(QueryError) as refused:
+        engine.query(sql)
+    said = "and no number of seconds" if "time >" in sql else "and not a date with one"
+    told = f"'10:00' is a time of day, {said}: compare it with {', or with time: '.join(advised)}"
+    assert refused.value.args[0] == told
+    assert refused.value.position == sql.index("'10:00'")
+    head = sql[: sql.index("WHERE")]
+    for form in advised:  # what is advised is taken
+        condition = form if ">=" in form else f"{form} >= '10:00'"
+        engine.query(f"{head} WHERE {condition}")
+
+
+def test_text_that_is_no_date_with_a_time_is_told_one_without_a_zone(engine: Engine) -> None:
+    with pytest.raises(QueryError, match=r"^'noon' is no date with a time: write '2026-03-01 10:00'\n"):
+        engine.query("SELECT moments WHERE start_clock >= 'noon'")
+    with pytest.raises(QueryError, match="Could not convert string 'noon' to DOUBLE"):
+        engine.query("SELECT 'noon'::DOUBLE")
+
+
 def test_a_decimal_is_seconds_and_no_time_of_day(engine: Engine) -> None:
     """DuckDB gives 1.5 back as Decimal('1.5'), which was taken for the text '1.5'."""
     for target in ("moments", "frames"):

@@ -137,7 +137,7 @@ def test_a_camera_that_is_two_folders_is_told_with_what_tells_them_apart(
     (line,) = report.recording.lines()
     assert line == (
         f"camera 'cam1' is 2 folders: {tmp_path}/site1/cam1, {tmp_path}/site2/cam1; if they are cameras of"
-        ' their own: panorama clock --camera-from "{camera}/{camera}/*"'
+        " their own: panorama clock --camera-from '{camera}/{camera}/*'"
     )
     again = library.index([tmp_path / "site2/cam1"], model="color-bands").recording
     assert again is not None and not again.lines(), "told once"
@@ -155,7 +155,7 @@ def test_cameras_of_two_sites_with_days_between_are_told_apart_by_the_site(
         report = library.index([tmp_path / folder], model="color-bands").recording
     assert report is not None
     (line,) = report.lines()
-    assert line.endswith('--camera-from "{camera}/*/{camera}/*"')
+    assert line.endswith("--camera-from '{camera}/*/{camera}/*'")
     library.date(recording=RecordingRule(zone="UTC", camera_from="{camera}/*/{camera}/*"))
     cameras = sorted(camera for camera, _ in clocks(library).values())
     assert cameras == ["site1/cam1", "site1/cam1", "site2/cam1"]

@@ -115,7 +115,7 @@ def test_a_time_set_by_hand_stays_while_a_file_goes_on(run: Callable[..., Ran], 
     told = run("index", "v").err
     assert "2 indexed" in told and told.count("set by hand is forgotten") == 2
     again = (
-        'if it still holds: panorama clock live_20260301-0900.ts --at "2026-03-01 10:00:00" --timezone UTC'
+        "if it still holds: panorama clock live_20260301-0900.ts --at '2026-03-01 10:00:00' --timezone UTC"
     )
     assert again in told
     assert [clocks(run)[name][1:] for name in names] == [("09:00", "UTC", "name"), (None, None, None)]

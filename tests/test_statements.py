@@ -257,7 +257,8 @@ def test_an_entity_without_an_example_is_told_where_it_is_looked_for(library):
     """Its last one was taken away: nothing was found, and nothing said why."""
     library.query("CREATE ENTITY 'my red' FROM 'album/red.png'")
     library.query("CREATE ENTITY 'blue' FROM 'album/blue.png' NOT FROM 'album/green.png'")
-    told = "'{0}' has no example, so that nothing matches it; add one: panorama register {1} IMAGE..."
+    ours = f"panorama --library {library.path} register"
+    told = f"'{{0}}' has no example, so that nothing matches it; add one: {ours} {{1}} IMAGE..."
     red, blue = told.format("my red", "'my red'"), told.format("blue", "blue")
     asked = {
         "SELECT frames WHERE entity = 'my red'": (red,),
@@ -275,7 +276,7 @@ def test_an_entity_without_an_example_is_told_where_it_is_looked_for(library):
     for sql, remarks in asked.items():
         assert library.query(sql).warnings == remarks, sql
     assert len(library.query("SELECT frames WHERE entity = 'my red'")) == 0
-    with pytest.raises(EntityError, match="'my red' has no example; add one: panorama register 'my red' IM"):
+    with pytest.raises(EntityError, match=f"'my red' has no example; add one: {ours} 'my red' IM"):
         library.why("my red", "one.mp4", frame=20)
     with pytest.raises(EntityError, match="'blue' has no example, only what it is not; add one: "):
         library.why("blue", "one.mp4", frame=20)

@@ -48,10 +48,11 @@ def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_pro
         [told] = library.register("it's red", thing_picture("blue")).warnings
         wrong = library.exemplars("it's red")[-1]
         assert told.startswith("array 1 looks unlike the other examples of it's red")
+        ours = f"panorama --library {tmp_path}/library"
         quoted = """'it'"'"'s red'"""
         assert told.endswith(
-            f"panorama exemplars {quoted} --remove {wrong.exemplar_id}; "
-            f"if it's red is any of a kind: panorama register {quoted} --category"
+            f"{ours} exemplars {quoted} --remove {wrong.exemplar_id}; "
+            f"if it's red is any of a kind: {ours} register {quoted} --category"
         )
         library.set_category("it's red")
         assert library.register("it's red", reds[0]).warnings == ()  # of a category others may be unlike

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
+from panorama.commands import command
 from panorama.entities import Entity
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
 from panorama.forgetting import seen_of
@@ -66,9 +67,8 @@ def described(entity: Entity) -> str:
 @click.option("--known", is_flag=True, help="Add to an entity that there is; make none.")
 @click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that are gone, or others by now.")
 @click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
-@click.option(
-    "--category/--instance", default=None, help="Any of a kind (a species), or one individual (the default)."
-)
+@click.option("--category", is_flag=True, help="It is any of a kind (a species).")
+@click.option("--instance", is_flag=True, help="It is one individual (the default).")
 @click.pass_context
 def register_command(
     ctx: click.Context,
@@ -84,7 +84,8 @@ def register_command(
     known: bool,
     skip_gone: bool,
     album: str | None,
-    category: bool | None,
+    category: bool,
+    instance: bool,
 ) -> None:
     """Register an entity by example images (files, folders, globs); answers include old footage at once.
 
@@ -106,10 +107,11 @@ def register_command(
     """
     denied = ctx.meta[NOT_THIS]
     _check_together(ctx.params, denied)
+    of_a_kind = category if category or instance else None
     library = opened(ctx)
     there = {entity.name for entity in library.entities()}
     if album is not None:
-        for entity in library.register_album(album, category=category):
+        for entity in library.register_album(album, category=of_a_kind):
             _report(entity, there)
         return
     assert name is not None
@@ -117,14 +119,14 @@ def register_command(
         _check_known(library, name)
     if tracks or crops:
         entity = library.register_seen(
-            name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, category=category
+            name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, category=of_a_kind
         )
     elif video is not None and seconds is not None:
-        entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=category)
-    elif category is not None and not (images or unlike or box or find):
+        entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=of_a_kind)
+    elif of_a_kind is not None and not (images or unlike or box or find):
         entity = library.set_category(name, category)
     else:
-        entity = library.register(name, images, unlike=unlike, box=box, find=find, category=category)
+        entity = library.register(name, images, unlike=unlike, box=box, find=find, category=of_a_kind)
     _report(entity, there)
 
 
@@ -135,6 +137,8 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         given: the arguments by the names that they have there.
         denied: whether --not stands without an image.
     """
+    if given["category"] and given["instance"]:
+        raise click.UsageError("--category and --instance contradict each other: it is one of them")
     name, video = given["name"], given["video"]
     seen = given["tracks"] or given["crops"]
     pictures = given["images"] or given["unlike"] or given["find"]
@@ -143,9 +147,11 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
             raise click.UsageError("--album stands alone: the names are those of its subfolders")
         return
     if name is None:
-        raise click.UsageError("name the entity: panorama register NAME IMAGE...")
+        raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
     if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
-        raise click.UsageError(f"{name} is a file: name the entity first, panorama register NAME IMAGE...")
+        raise click.UsageError(
+            f"{name} is a file: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
+        )
     if (video is None) != (given["seconds"] is None):
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from panorama.cli.common import print_data, say
 from panorama.cli.progress import ProgressLine
+from panorama.commands import command
 from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
@@ -27,7 +28,7 @@ NUMBERED = (
     " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
 )
 COPIES = "a HEIC or AVIF beside another picture of its name is taken for the same picture, and passed over"
-NAMED = "or where a folder without videos is named itself, whatever they are called: panorama index"
+NAMED = "or where a folder without videos is named itself, whatever they are called:"
 BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 
@@ -154,7 +155,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
             say(f"  {COPIES}")
         if report.pictures or report.beside:
             say(f"  {NUMBERED}")
-            for what, folders in ((NAMED, report.pictures), (BESIDE, report.beside)):
+            for what, folders in ((f"{NAMED} {command('index')}", report.pictures), (BESIDE, report.beside)):
                 if folders:
                     more = f" (and {len(folders) - 1} more)" if folders[1:] else ""
                     say(f"  {what} {shell_word(folders[0])}{more}")

@@ -10,13 +10,15 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from panorama.cli.memory import want_of_memory
+from panorama.commands import command, using
 from panorama.errors import PanoramaError, paths_told, unknown
-from panorama.lines import one_line, shell_word
+from panorama.lines import one_line
 
 INTERRUPTED = 130
 FAILED = 1
@@ -119,6 +121,8 @@ def _shared_options() -> list[click.Option]:
     def keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         if value not in (None, False):
             ctx.find_root().ensure_object(dict)[str(option.name)] = value
+            if option.name == "library":
+                ctx.find_root().with_resource(using(str(value)))
 
     return [
         click.Option(["--library"], type=click.Path(), help=LIBRARY_HELP, callback=keep, expose_value=False),
@@ -142,6 +146,7 @@ def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
     ctx.ensure_object(dict)
     ctx.obj["library"] = library
     ctx.obj["debug"] = debug
+    ctx.with_resource(using(library))  # also for what is told between calls of the API
 
 
 def main() -> None:
@@ -196,8 +201,21 @@ def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
     takes_names = any(isinstance(taken, click.Argument) for taken in ctx.command.params)
     if not words or not takes_names:
         return None
+    with using(_library_of(ctx.meta[_WORDS])):
+        example = command(*ctx.command_path.split()[1:], "--", words[0])
     told = f"{exc.format_message().rstrip('.')}. A name that begins with a dash stands behind --, as in:"
-    return click.UsageError(one_line(f"{told} {ctx.command_path} -- {shell_word(words[0])}"), ctx)
+    return click.UsageError(one_line(f"{told} {example}"), ctx)
+
+
+def _library_of(words: Sequence[str]) -> str | None:
+    """The library that a command line names last: an option that there is not is met before it is taken."""
+    options = words[: words.index("--")] if "--" in words else words
+    found = None
+    for word, behind in zip(options, [*options[1:], None], strict=True):
+        name, sign, value = word.partition("=")
+        if name == "--library":
+            found = value if sign else behind
+    return found
 
 
 def _is_of(option: str, word: str) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from panorama.answering import entity_statement
-from panorama.errors import PanoramaError, QueryError, UnknownEntity
-from panorama.lines import shell_word
+from panorama.commands import command
+from panorama.errors import PanoramaError, QueryError, UnknownEntity, UsageError
 from panorama.query.dialect import tokenize
 from panorama.query.statements import ForgetEntity
 
@@ -45,7 +45,7 @@ def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Sta
     """The statements of a command line, in order.
 
     Raises:
-        UsageError: it gives none, or SQL beside files.
+        UsageError: it gives none, SQL beside files, or a file that is not there.
         QueryError: a file cannot be read, or a statement about entities is none; it names the file.
     """
     return [statement for text, path in _texts(words, files) for statement in _checked(text, path)]
@@ -60,12 +60,12 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
     """
     if not files and len(sql) != 1:
         raise click.UsageError(
-            'give the SQL as one argument, panorama query "SELECT ...", in files with -f,'
+            f'give the SQL as one argument, {command("query")} "SELECT ...", in files with -f,'
             " or as - on standard input"
         )
     if not files and sql != (STDIN,):
         if sql[0].endswith(".sql") and _is_file(sql[0]):
-            raise click.UsageError(f"{sql[0]} is a file: panorama query -f {shell_word(sql[0])}")
+            raise click.UsageError(f"{sql[0]} is a file: {command('query', '-f', sql[0])}")
         return [(sql[0], None)]
     named = (*files, *sql)
     unread = [word for word in sql if word != STDIN and not _is_file(word)]
@@ -94,7 +94,7 @@ def _read(name: str, called: str) -> str:
         # Editors of some systems begin a file with a mark that is no part of it.
         return data.decode("utf-8-sig")
     except FileNotFoundError as exc:
-        raise QueryError(f"there is no file {called!r}; after -f stand files of SQL") from exc
+        raise UsageError(f"there is no file {called!r}; after -f stand files of SQL") from exc
     except UnicodeDecodeError as exc:
         raise QueryError(f"{called} is no text in UTF-8, so no SQL") from exc
     except OSError as exc:

@@ -7,6 +7,7 @@ import json
 import click
 
 from panorama.cli.common import json_option, opened, print_data, say
+from panorama.commands import command
 from panorama.indexing.profile import remember
 from panorama.opening import open_library
 from panorama.tune import SAMPLE_SECONDS, tune
@@ -67,4 +68,4 @@ def tune_command(
     if not dry_run:
         with open_library(library.path, create=True) as kept:
             remember(kept, report.profile)
-        say("kept: `panorama index` uses it for new videos; --redo is for those that are indexed")
+        say(f"kept: `{command('index')}` uses it for new videos; --redo is for those that are indexed")

@@ -10,10 +10,11 @@ import click
 
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.recording import recording_options, recording_rule
+from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.library import Library
-from panorama.lines import counted, shell_line, some
-from panorama.listed_videos import GONE, Meant, gone_by_root, meant, missing, replaced
+from panorama.lines import counted, some
+from panorama.listed_videos import Meant, gone_by_root, meant, missing, replaced, what_gone_means
 from panorama.zones import orphan_remarks
 
 RECORDED_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
@@ -40,7 +41,7 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
             row["indexed_at"] = f"{when:%F %T}"
     print_rows(names, [list(row.values()) for row in rows], as_json)
     if any(gone):
-        say(f"{counted(sum(gone), 'file is', 'files are')} missing: {GONE}")
+        say(f"{counted(sum(gone), 'file is', 'files are')} missing: {what_gone_means()}")
     for row, changed in zip(rows, other, strict=True):
         if changed:
             say(f"the file of {row['video']} has changed since it was indexed; index it again")
@@ -161,7 +162,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
     panorama remove --missing
     """
     if not videos and not gone:
-        raise click.UsageError("name the videos: panorama remove VIDEO..., or --missing")
+        raise click.UsageError(f"name the videos: {command('remove', 'VIDEO...')}, or --missing")
     library = opened(ctx)
     found = _meant(videos, library)
     names = _missing(library, _names(found) if videos else None) if gone else _names(found)
@@ -172,7 +173,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
     for name in names[:SHOWN_NAMES]:
         say(f"  {name}")
     if len(names) > SHOWN_NAMES:
-        say(f"  and {len(names) - SHOWN_NAMES} more, which `panorama clock` lists")
+        say(f"  and {len(names) - SHOWN_NAMES} more, which `{command('clock')}` lists")
     if (gone or any(part.several for part in found)) and not yes:
         question = f"Take {counted(len(names), 'video')} out of the library?"
         if not confirmed(question, "nothing was taken out", "takes out"):
@@ -208,6 +209,6 @@ def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
         # Not by --yes: a job of the night would forget a disk that is not mounted.
         raise UsageError(
             f"no video that was indexed from {some(unmounted)} is there: is its disk mounted? Nothing was"
-            f" taken out. If its files are gone for good: panorama remove --missing {shell_line(unmounted)}"
+            " taken out. If its files are gone for good: " + command("remove", "--missing", *unmounted)
         )
     return names

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
+from panorama.commands import command
 from panorama.errors import VideoError
 from panorama.lines import shell_word
 from panorama.recording import (
@@ -225,6 +226,6 @@ def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
         at = shown_time(unix, zone).removesuffix(f" {zone}")
         told.append(
             f"{row.name}: the time that was set by hand is forgotten, the file holds something else now;"
-            f' if it still holds: panorama clock {shell_word(row.name)} --at "{at}" --timezone {zone}'
+            f" if it still holds: {command('clock', row.name, '--at', at, '--timezone', zone)}"
         )
     return tuple(told)

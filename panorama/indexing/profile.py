@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
@@ -69,7 +70,7 @@ class Profile:
             return f"default: {told}"
         return (
             f"{told}; {self.measured_speed:.1f}x real time on {self.cores} cores,"
-            f" {self.loss:.1%} of answers lost (panorama tune)"
+            f" {self.loss:.1%} of answers lost ({command('tune')})"
         )
 
 
@@ -97,7 +98,8 @@ def profile_in(kept: Mapping[str, Any]) -> Profile:
         return Profile(IngestSettings(**raw["settings"]), Work(**raw["work"]), **facts)
     except (TypeError, KeyError) as exc:
         raise UsageError(
-            f"the profile of this library does not fit this version ({exc}); forget it: panorama tune --reset"
+            f"the profile of this library does not fit this version ({exc}); forget it:"
+            f" {command('tune', '--reset')}"
         ) from exc
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command, command_of
 from panorama.crops import decode_picture
 from panorama.examples import embed_exemplars, views_of
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
-from panorama.lines import command_of, one_line
+from panorama.lines import one_line
 from panorama.models.base import Embedder
 from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.schema import segment_of
@@ -60,7 +61,7 @@ def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
     held = set(store.snapshot().album(embedder.hash, embedder.exits).exemplar_ids.tolist())
     told = [_unread(one, one.exemplar_id in held, embedder.name) for one in waiting[:SHOWN_EXAMPLES]]
     more = len(waiting) - len(told)
-    return (*told, f"and {more} more: panorama exemplars NAME") if more else tuple(told)
+    return (*told, f"and {more} more: {command('exemplars', 'NAME')}") if more else tuple(told)
 
 
 def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:

@@ -16,6 +16,9 @@ _MIDNIGHT = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
 _ENDLESS = (1 << 63) - 1
 """The instant that DuckDB calls infinity; of nanoseconds Python would be given one in the year 2262."""
 
+_LAST_DAY = (1 << 31) - 1
+"""Of dates the same."""
+
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
     """The values of a column, those that Python has no type for as DuckDB writes them."""
@@ -48,6 +51,22 @@ def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
 
 def _may_be_endless(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.unit == "ns"
+
+
+def is_endless(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds a day or an instant that DuckDB calls infinity, also within other values."""
+    return any(_has_end(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
+
+
+def _has_end(leaf: pa.Array) -> bool:
+    if pa.types.is_timestamp(leaf.type):
+        counted, last = leaf.cast(pa.int64()), _ENDLESS
+    elif pa.types.is_date32(leaf.type):
+        counted, last = leaf.cast(pa.int32()), _LAST_DAY
+    else:
+        return False
+    ends = pc.min_max(counted).as_py()
+    return ends["max"] is not None and max(ends["max"], -ends["min"]) == last
 
 
 def _leaves(array: pa.Array) -> Iterator[pa.Array]:

@@ -97,6 +97,11 @@ def clock_seconds(base: str, seconds: str) -> str:
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
 
 
+def is_daytime(text: str) -> bool:
+    """Whether text has the form of a time of day."""
+    return _DAYTIME.fullmatch(text) is not None
+
+
 def names_clock(node: exp.Expr) -> bool:
     """Whether some part of a predicate compares `time` with text, a date or a timestamp."""
     for part in node.find_all(*SIGNS, exp.Between, exp.In):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from panorama.commands import command
 from panorama.errors import QueryError
 from panorama.lines import counted
 from panorama.query.plain import plain_videos
@@ -90,5 +91,5 @@ def coarse_remark(segments: NDArray[np.int32], quick: NDArray[np.int32]) -> tupl
     was = "was" if count == 1 else "were"
     return (
         f"{count} of {counted(len(segments), 'video')} asked {was} looked at by keyframes alone (--quick), so"
-        " the answer is coarse there; look closer with: panorama index PATH",
+        f" the answer is coarse there; look closer with: {command('index', 'PATH')}",
     )

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from panorama.errors import QueryError
+from panorama.query.beyond import is_endless
 from panorama.query.kinds import OTHERWISE, Kind, kind_of
 
 GROUP_ROWS = 1 << 17
@@ -57,14 +58,22 @@ def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
     Raises:
         QueryError: a column holds what pandas has no type for.
     """
-    return _whole_or_named("pandas has", lambda part: part.to_pandas(), plain_table(table, types))
+    return _whole_or_named("pandas has", lambda part: part.to_pandas(), _with_ends(table, types))
 
 
 def to_polars(table: pa.Table, types: Sequence[str]) -> Any:
     """The same as a polars DataFrame."""
     import polars
 
-    return _whole_or_named("polars has", polars.from_arrow, plain_table(table, types))
+    return _whole_or_named("polars has", polars.from_arrow, _with_ends(table, types))
+
+
+def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """The plain table; QueryError where a date or time is infinity, which would be a year."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if is_endless(column):
+            raise _lacks(name, "infinity, which data frames have not as a date or a time")
+    return plain_table(table, types)
 
 
 def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:

@@ -9,6 +9,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, QueryTimeout, near
+from panorama.query.clock import is_daytime
 from panorama.query.dialect import meant_text, tokenize
 from panorama.query.extensions import TARGETS, lists_tables
 from panorama.query.plan import Query, columns_to_add
@@ -34,6 +35,11 @@ _NO_COLUMN = re.compile(
     r'|[\w ]+ "[^"]+" does not have a column named "(?P<of>[^"]+)"'
 )
 _OF_UNION = re.compile(r'Could not ORDER BY column "+([^"]+)"')
+_NO_INSTANT = re.compile(r'invalid timestamp field format: "([^"]*)", expected format is .*')
+_NO_SECONDS = re.compile(r"Could not convert string '([^']*)' to DOUBLE")
+_TIME_COLUMN = re.compile(r"\b(start_|end_|)(?:clock|time)\b(?!')", re.IGNORECASE)
+_BESIDE = 40
+"""Characters before a constant, or behind it, among which the column is that it is compared with."""
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = (
@@ -142,7 +148,7 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
-    message = _with_relations(message)
+    message = _with_clock(_with_relations(message), sql, position, bool(queries))
     hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
     hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
     if not hint:
@@ -157,6 +163,26 @@ def _with_relations(message: str) -> str:
     if found is None or (found["guess"] and not _INTERNAL.search(found["guess"])):
         return message
     return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
+
+
+def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool) -> str:
+    """Where text is no date with a time, or no seconds: what it is compared with, or how one is written.
+
+    Args:
+        position: of the text in the statement.
+    """
+    no_instant, no_seconds = _NO_INSTANT.match(message), _NO_SECONDS.match(message)
+    found = no_instant or no_seconds
+    if found is None or not is_daytime(text := found[1]):
+        return (
+            f"{no_instant[1]!r} is no date with a time: write '2026-03-01 10:00'" if no_instant else message
+        )
+    at = position or 0
+    named = _TIME_COLUMN.findall(sql[max(at - _BESIDE, 0) : at])[-1:]
+    named = named or _TIME_COLUMN.findall(sql[at : at + _BESIDE]) or ["start_"]
+    is_what = "and not a date with one" if no_instant else "and no number of seconds"
+    time = f", or with time: time >= {text!r}" if in_shorthand else ""
+    return f"{text!r} is a time of day, {is_what}: compare it with {named[0].lower()}clock::TIME{time}"
 
 
 def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:

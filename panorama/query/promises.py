@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command, command_of
 from panorama.errors import AccuracyError
-from panorama.lines import command_of, counted
+from panorama.lines import counted
 from panorama.query.decide import Calibration
 from panorama.query.terms import Contract
 
@@ -75,13 +76,13 @@ def promised(
     if len(evidence) != len(calibrations):
         raise AccuracyError(
             f"{contract} cannot be promised: the calibration that the model ships with was measured on other"
-            " footage. Run panorama calibrate, which measures on this library"
+            f" footage. Run {command('calibrate')}, which measures on this library"
         )
     measured_on = min(one.crops for one in evidence)
     if crops > GROWTH * measured_on:
         raise AccuracyError(
             f"{contract} cannot be promised: the library was calibrated with {measured_on} crops and holds"
-            f" {crops} now. Run panorama calibrate again"
+            f" {crops} now. Run {command('calibrate')} again"
         )
     exits = range(first_exit, len(calibrations) + 1)
     allowed = (1 - contract.at_least) / len(exits)

@@ -17,8 +17,9 @@ from typing import TypeGuard
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
+from panorama.commands import command, command_of
 from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
-from panorama.lines import command_of, counted
+from panorama.lines import counted
 from panorama.query.extensions import closing
 from panorama.query.plan import CLOCK_COLUMNS, Query
 from panorama.query.relations import SCHEMA
@@ -107,7 +108,7 @@ def _names_in_vain(
             found.append(no_entity(next(iter(listed)), entities))
             continue
         held = entities if column == "entity" else videos()
-        see = "panorama entities" if column == "entity" else "panorama videos"
+        see = command("entities" if column == "entity" else "videos")
         lacking = [name for name in listed if name not in held]
         near = held if len(held) <= NEAR_AMONG else ()
         found += [unknown(column, name, near, see) for name in lacking[:TOLD_NAMES]]
@@ -208,13 +209,13 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
     """
     named = any(remark.startswith("no video") for remark in run.warnings)
     if not videos and not named:
-        run.warnings.append("no video is indexed in this library; see: panorama index --help")
+        run.warnings.append("no video is indexed in this library; see: " + command("index", "--help"))
     if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
         lost = _lost_shapes(query.shapes, run)
         if not lost:
             said = " AND ".join(leaf.told or leaf.text for leaf in query.shared)
-            zones = ", panorama zones" if query.shapes else ""
-            told = f"none of {counted(videos, 'video')} satisfies {said}; see: panorama videos{zones}"
+            zones = f", {command('zones')}" if query.shapes else ""
+            told = f"none of {counted(videos, 'video')} satisfies {said}; see: {command('videos')}{zones}"
         run.warnings += lost or [told]
 
 
@@ -255,16 +256,16 @@ def check_clock(query: Query, run: Run) -> None:
     videos, known = asked
     if videos and not known:
         raise QueryError(
-            f"no wall-clock time is known of the {counted(videos, 'video')} asked; panorama clock"
-            " --time-from says where it comes from. Without quotes, time is seconds from the start of"
-            " the video",
+            f"no wall-clock time is known of the {counted(videos, 'video')} asked;"
+            f" {command('clock', '--time-from')} says where it comes from. Without quotes, time is seconds"
+            " from the start of the video",
             query.sql,
             query.clock_at,
         )
     if known < videos:
         run.warnings.append(
             f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
-            " can match; see: panorama clock"
+            f" can match; see: {command('clock')}"
         )
 
 

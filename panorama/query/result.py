@@ -98,7 +98,7 @@ class Result:
 
         Raises:
             MissingExtra: pandas is not installed.
-            QueryError: a column holds what pandas has no type for, as a year before Christ.
+            QueryError: a column holds what pandas has no type for, as a year before Christ or infinity.
         """
         try:
             import pandas  # noqa: F401
@@ -111,7 +111,7 @@ class Result:
 
         Raises:
             MissingExtra: polars is not installed.
-            QueryError: a column holds what polars has no type for, as an INTERVAL too long for a duration.
+            QueryError: a column holds what polars has no type for, as a long INTERVAL, or infinity.
         """
         try:
             import polars  # noqa: F401

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 
 from sqlglot import exp
 
+from panorama.commands import command
 from panorama.errors import QueryError, unknown
 from panorama.query.conditions import Leaf
 from panorama.query.relations import SCHEMA, quote_name, quote_number, quote_text
@@ -168,7 +169,7 @@ def _pair(call: Call, predicate: Predicate) -> str:
 def _check_shape(call: Call, name: str) -> None:
     shapes = call.shapes()
     if name not in shapes:
-        call.refuse(unknown("zone or line", name, sorted(shapes), "panorama zones"))
+        call.refuse(unknown("zone or line", name, sorted(shapes), command("zones")))
     if call.name == "inside" and shapes[name] == {"line"}:
         call.refuse(f"{name!r} is a line: things cross it, and are inside a zone")
 

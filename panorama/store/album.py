@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command, command_of
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
-from panorama.lines import command_of
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place, write_atomically
@@ -325,7 +325,7 @@ def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
         for exemplar in dict.fromkeys(exemplar_ids):
             row = tx.row(_EXEMPLAR, exemplar=exemplar)
             if row is None:
-                raise EntityError(f"no exemplar {exemplar}. See: panorama entities")
+                raise EntityError(f"no exemplar {exemplar}. See: {command('entities')}")
             tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
             pictures.append(picture_file(place.root, row.picture))
         tx.bump("album")

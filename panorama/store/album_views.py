@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.lines import command_of
+from panorama.commands import command_of
 from panorama.store.catalog import Transaction
 from panorama.store.decoded import Column
 

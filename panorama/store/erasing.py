@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
+from panorama.commands import command
 from panorama.errors import LibraryWriteError
 from panorama.store import album
 from panorama.store.layout import Place
@@ -29,7 +30,7 @@ def finish(place: Place, wait_seconds: float | None = None) -> None:
         album.remove_unlisted(place, pictures_in(place.album))
         place.catalog.scrub(wait_seconds)
     except LibraryWriteError as exc:
-        raise LibraryWriteError(f"{exc}, then: panorama compact") from exc
+        raise LibraryWriteError(f"{exc}, then: {command('compact')}") from exc
 
 
 def try_to_finish(place: Place) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
-from panorama.lines import shell_line, some
+from panorama.lines import counted, shell_line, some
 from panorama.store.catalog import Catalog, Transaction
 from panorama.store.own_names import check_data_files
 
@@ -75,10 +75,15 @@ def _told(path: Path) -> Iterator[None]:
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
     """Hashes of the videos some of whose rows are gone with a data file, or with a part of one."""
+    lost = _lost_files(tx, root)
+    return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
+
+
+def _lost_files(tx: Transaction, root: Path) -> list[str]:
+    """The data files that are missing or have another size than the catalog says."""
     listed = tx.tuples(_LISTED)
     check_data_files(root, [path for path, _ in listed])
-    lost = [path for path, size in listed if _size(root / path) != size]
-    return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
+    return [path for path, size in listed if _size(root / path) != size]
 
 
 def _size(path: Path) -> int | None:
@@ -96,7 +101,10 @@ def check_readable(paths: Iterable[str]) -> None:
 
 
 def damage(path: Path, wrong: str) -> PanoramaError:
-    """The error for a data file, `root/data/<table>/<name>`: its videos, and what makes their rows anew."""
+    """The error for a data file, `root/data/<table>/<name>`: its videos, and what makes their rows anew.
+
+    Other files that are lost are told with it: `index` reads them all, and would stop at the next.
+    """
     root = path.parents[2]
     listed = str(path.relative_to(root))
     catalog = Catalog(root, writable=False)
@@ -104,23 +112,31 @@ def damage(path: Path, wrong: str) -> PanoramaError:
         with catalog.read() as tx:
             size = tx.scalar(_IS_WANTED, path=listed)
             held = tx.rows(_HELD, path=listed)
+            others = [other for other in _lost_files(tx, root) if other != listed]
+            uris = {row.name: row.uri for other in others for row in tx.rows(_HELD, path=other)}
     finally:
         catalog.close()
     if size is None:  # erasing deletes files whoever reads them
         return PanoramaError(f"{path} was erased or replaced meanwhile; run the same command again")
     # Of very many, their folders: a command line has an end.
-    named = [row.uri for row in held]
+    uris |= {row.name: row.uri for row in held}
+    named = list(dict.fromkeys(uris[name] for name in sorted(uris)))
     if len(named) > SHOWN_VIDEOS:
         named = sorted({str(PurePath(uri).parent) for uri in named})
     redo = shell_line(["panorama", "--library", str(root), "index", *named])
     # `lost_contents` sees by its size what is lost.
     first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
+    data = f"{path}, a data file of {_videos([row.name for row in held])}, {wrong}"
+    if not others:
+        its = "its video" if len(held) == 1 else "its videos"
+        return LibraryDamaged(f"{data}; put it back from a backup, or {first} {its} anew: {redo}")
+    more = counted(len(others), "more is", "more are")
     return LibraryDamaged(
-        f"{path}, a data file of {_videos(held)}, {wrong}; put it back from a backup, or {first}"
-        f" {'its video' if len(held) == 1 else 'its videos'} anew: {redo}"
+        f"{data}, and {more} missing or cut off; put them back from a backup, or {first} the videos anew, of"
+        f" {_videos(sorted(uris))}: {redo}"
     )
 
 
-def _videos(held: Sequence[Any]) -> str:
-    shown = some([repr(row.name) for row in held], SHOWN_VIDEOS)
-    return f"{len(held)} videos: {shown}" if len(held) > SHOWN_VIDEOS else shown
+def _videos(names: Sequence[str]) -> str:
+    shown = some([repr(name) for name in names], SHOWN_VIDEOS)
+    return f"{len(names)} videos: {shown}" if len(names) > SHOWN_VIDEOS else shown

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store import index_files, sightings
 from panorama.store.catalog import Transaction, write_errors
@@ -122,7 +123,7 @@ def drop_dead(place: Place) -> None:
     except (LibraryDamaged, LibraryWriteError) as exc:
         raise LibraryWriteError(
             f"the videos are taken out, but files that also hold others keep their rows: {exc};"
-            " then: panorama compact"
+            f" then: {command('compact')}"
         ) from exc
 
 

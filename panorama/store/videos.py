@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from panorama.commands import command
 from panorama.errors import UnknownVideo, unknown
 from panorama.store.catalog import Transaction
 
@@ -320,7 +321,7 @@ def delete_video(tx: Transaction, name: str) -> None:
     """
     if not tx.run(_DELETE, name=name):
         names = [row.name for row in tx.rows(_NAMES)]
-        raise UnknownVideo(unknown("video", name, names, "panorama videos"))
+        raise UnknownVideo(unknown("video", name, names, command("videos")))
 
 
 def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:

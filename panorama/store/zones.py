@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from panorama.commands import command
 from panorama.errors import UsageError, unknown
-from panorama.lines import shell_line
 from panorama.store.catalog import Transaction
 from panorama.store.decoded import Column
 
@@ -156,8 +156,7 @@ def _read(row: Any, points: str) -> Zone:
 
 def _drop_it(row: Any) -> str:
     # Named also where it is of every camera: without, those of other cameras would go too.
-    words = ["panorama", "zones", "drop", f"--camera={row.camera}", "--", row.name]
-    return f"drop it: {shell_line(words)}"
+    return f"drop it: {command('zones', 'drop', f'--camera={row.camera}', '--', row.name)}"
 
 
 _POINTS = Column(
@@ -220,7 +219,7 @@ def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str
     others = ", ".join(known) or "none"
     return (
         f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
-        " to give it to another: panorama zones move --help"
+        f" to give it to another: {command('zones', 'move', '--help')}"
     )
 
 
@@ -231,4 +230,4 @@ def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:
         raise UsageError(
             f"no zone or line {name!r} of {of_camera(camera)}; there is one of {', '.join(elsewhere)}"
         )
-    raise UsageError(unknown("zone or line", name, sorted({held for _, held, _ in known}), "panorama zones"))
+    raise UsageError(unknown("zone or line", name, sorted({held for _, held, _ in known}), command("zones")))
