@@ -40,7 +40,6 @@ from panorama.store.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
-    from panorama.query.matches import Matcher
 
 PRECISION = 0.95
 MOST_EXAMPLES = 600
@@ -71,7 +70,8 @@ class ExitReport:
         examples: how many crops stood for an example.
         recurring: of how many of them the same thing is probably seen in other videos, too.
         same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
-        accepted: share of sure pairs that reach the border; false_accepted: of best strangers.
+        accepted: share of sure pairs that reach the border; false_accepted: of best strangers. Of strangers
+            None where every example recurs.
         evidence: all of them, for WITH PRECISION and WITH RECALL.
         doubts: why no border of this aim can be told from them, for people.
         warnings: remarks for people: that so few examples do not support what was aimed at.
@@ -83,9 +83,9 @@ class ExitReport:
     examples: int
     recurring: int
     same: float
-    stranger: float
+    stranger: float | None
     accepted: float
-    false_accepted: float
+    false_accepted: float | None
     evidence: Evidence
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[Ent
     return tuple(EntityChange(name, count, after[name]) for name, count in before.items())
 
 
-def _accepted(matcher: Matcher) -> dict[str, int]:
+def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
     """How many tracks of each registered entity are accepted."""
     found = matcher.match(MatchRequest())
     counts = np.bincount(found.entity_index[found.band == ACCEPTED], minlength=len(found.entities))
@@ -236,6 +236,8 @@ def _report(
     decides = calibration.high < 1
     # What an exit that only sends on would accept is told where it would begin to.
     threshold = calibration.normalised(calibration.high) if decides else calibration.centre
+    known = len(pairs.stranger) > 0
+    doubts = _drowned(pairs, precision) if decides and recall is None else ()
     return ExitReport(
         exit,
         calibration,
@@ -243,18 +245,19 @@ def _report(
         len(pairs.same),
         pairs.recurring,
         float(np.median(pairs.same)),
-        float(np.median(pairs.stranger)),
+        float(np.median(pairs.stranger)) if known else None,
         float((pairs.same >= threshold).mean()),
-        float((pairs.stranger >= threshold).mean()),
+        float((pairs.stranger >= threshold).mean()) if known else None,
         Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
-        _drowned(pairs, precision) if decides and recall is None else (),
-        _unsupported(pairs, precision, recall) if decides else (),
+        doubts,
+        _unsupported(pairs, precision, recall) if decides and not doubts else (),
     )
 
 
 def _drowned(pairs: _Pairs, precision: float) -> tuple[str, ...]:
     """A line where things that are seen again, and not strangers, would set the border of a precision."""
-    most = math.floor(1000 * (1 - pairs.recurring / len(pairs.stranger)) + ROUNDING) / 1000
+    share = pairs.recurring / max(len(pairs.stranger), 1)
+    most = math.floor(1000 * (1 - share) + ROUNDING) / 1000
     if precision <= most:
         return ()
     reach = f"a precision of {most:g} at most" if most >= 0.5 else "no precision"
@@ -314,20 +317,23 @@ def fit(
         rules: the calibration of this exit before, see `rules_for`. Pairs of single tracks say nothing
             about how tracks compare with each other: its rules about that stay, and an exit that accepts
             nothing goes on accepting nothing.
-        doubtful: how many of the best strangers may be none; the best of them do not count for what is
-            rejected.
+        stranger: (N,), may be empty.
+        doubtful: how many of the best strangers may be none; they do not count for what is rejected.
     """
-    descending = np.sort(stranger)[::-1]
-    may_err = math.floor((1 - precision) * len(stranger) + ROUNDING)
-    # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
-    border = float(descending[may_err]) + LEAST_STEP
     if recall is not None:
         border = float(np.quantile(same, 1 - recall, method="lower"))
+    elif len(stranger):
+        may_err = math.floor((1 - precision) * len(stranger) + ROUNDING)
+        border = float(np.sort(stranger)[::-1][may_err]) + LEAST_STEP
+    else:
+        # Whatever fits better was taken for the same thing, so no stranger is known to.
+        border = float(np.median(same))
+    # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
     high = max(border, 0.0)
-    surely = descending[doubtful:] if doubtful < len(stranger) else descending[-1:]
-    low = min(float(np.median(surely)), high)
+    surely = np.sort(stranger)[: max(len(stranger) - doubtful, 0)]
+    low = min(float(np.median(surely)) if len(surely) else 0.0, high)
     # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
-    spread = max(float(np.std(stranger)) + float(np.std(same)), 0.02) / 2
+    spread = max(sum(float(np.std(some)) for some in (stranger, same) if len(some)), 0.02) / 2
     curve = replace(rules, centre=high, slope=1 / spread, low=0.0, high=1.0)
     borders = curve.score(np.array([low, high]))
     return replace(curve, low=float(borders[0]), high=1.0 if rules.high >= 1 else float(borders[1]))
@@ -335,7 +341,7 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class _Crops:
-    """All crops of a library with what tells same from stranger, ordered by crop id, each (N,); boxes (N, 4)."""
+    """All crops of a library with what tells same from stranger, ordered by crop id: (N,), boxes (N, 4)."""
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
@@ -379,7 +385,7 @@ def _pairs(
             nearest = float(foreign.max(initial=-np.inf))
             recurring += nearest >= limit
             best += [nearest] if -np.inf < nearest < limit else []
-    if not best:
+    if not best and not recurring:
         raise UsageError("no two tracks are sure to be different things; index more footage")
     return _Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, len(crops.track_ids))
 

@@ -25,6 +25,11 @@ FACTS = ("precision", "device", "why")
 TOLD_ENTITIES = 20
 """Entities named with what bands change for them; of more, those that lose or gain the most tracks."""
 
+CALIBRATION_COLUMNS = (
+    *("exit", "low", "high", "border", "examples", "recurring"),
+    *("same", "stranger", "accepted", "false"),
+)
+
 NOT_TAKEN = 3
 """The exit status where bands were measured and not taken."""
 
@@ -100,22 +105,26 @@ def calibrate_command(
     if out is not None and found.taken:
         write_calibration(Path(out), [r.calibration for r in found.exits])
         say(f"written to {out}")
-    columns = ["exit", "low", "high", "border", "examples", "recurring", "same", "stranger", "accepted", "false"]
     rows = [
         [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)),
-         None if r.border is None else round(r.border, 3), r.examples, r.recurring,
-         *(round(x, 3) for x in (r.same, r.stranger, r.accepted, r.false_accepted))]
+         _rounded(r.border), r.examples, r.recurring,
+         *(_rounded(x) for x in (r.same, r.stranger, r.accepted, r.false_accepted))]
         for r in found.exits
     ]  # fmt: skip
-    print_rows(columns, rows, as_json)
+    print_rows(CALIBRATION_COLUMNS, rows, as_json)
     if not found.taken:
         ctx.exit(NOT_TAKEN)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _tell_changes(found: Calibrated) -> None:
     """Say what speaks against the bands, whether they are taken, and what they change for the entities."""
     now = "now" if found.taken else "it would be"
-    changed = sorted((c for c in found.changes if c.before != c.after), key=lambda c: -abs(c.after - c.before))
+    changed = [c for c in found.changes if c.before != c.after]
+    changed.sort(key=lambda c: -abs(c.after - c.before))
     for one in changed[:TOLD_ENTITIES]:
         say(f"{one.entity}: {counted(one.before, 'track')} accepted before, {now} {one.after}")
     if len(changed) > TOLD_ENTITIES:
@@ -127,4 +136,4 @@ def _tell_changes(found: Calibrated) -> None:
     for line in found.doubts:
         say(line)
     if not found.taken:
-        say("the bands stay as they were, and nothing is written; aim at less, or take these with --anyway")
+        say("the bands stay as they were, nothing is written; choose another aim, or take these by --anyway")
