@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,17 @@ import panorama
 from panorama.errors import VideoError
 from panorama.indexing.settings import IngestSettings
 from panorama.tune.sample import choose_stretches, decode_sample
-from panorama.video import decoding, faults, find_videos, open_video, probing
+from panorama.video import (
+    content_hash,
+    content_sample,
+    decoding,
+    faults,
+    file_state,
+    find_videos,
+    open_video,
+    pictures,
+    probing,
+)
 
 Run = Callable[..., Ran]
 NAMED = IngestSettings(samples_per_second=10.0)
@@ -203,6 +214,86 @@ def test_pictures_that_a_drive_did_not_give_are_not_lost_and_dead_links_are(
     assert held(library) == complete
     (file,) = library.index(folder, settings=IngestSettings(every=2)).files
     assert file.status == "indexed" and held(library) == complete
+
+
+def deleting(folder: Path, at: str, delete: Callable[[], None]) -> Callable[[Path], bytes]:
+    """`Path.read_bytes`, before which a folder loses something once a picture of it is to be read again.
+
+    The first picture is read when the folder is opened, all are while it is decoded.
+    """
+    read = Path.read_bytes
+
+    def read_and_delete(path: Path) -> bytes:
+        if path == folder / at and path.exists():
+            delete()
+        return read(path)
+
+    return read_and_delete
+
+
+def test_pictures_deleted_while_their_folder_is_read_are_lost_and_no_others(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A camera that makes room by its oldest picture: all the others failed with it, at every `index`."""
+    folder = tmp_path / "trap"
+    write_picture_folder(folder, 12, digits=2)
+    gone = [folder / "frame-00.png", folder / "frame-09.png"]
+
+    def make_room() -> None:
+        for path in gone:
+            path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(Path, "read_bytes", deleting(folder, "frame-05.png", make_room))
+    (file,) = library.index(folder).files
+    assert (file.status, file.frames) == ("indexed", 11)
+    assert "frame-09.png cannot be read as a picture" in str(file.damage)
+    assert "frame-00" not in str(file.damage), "it had been read"
+
+
+@pytest.mark.parametrize("left", ["nothing", "no picture", "a file", "links"])
+def test_pictures_that_went_with_their_drive_are_not_lost(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    folder, drive = tmp_path / "trap", tmp_path / "drive"
+    write_picture_folder(folder, 12, digits=2)
+    if left == "links":
+        folder.rename(drive)
+        folder.mkdir()
+        for path in drive.iterdir():
+            (folder / path.name).symlink_to(path)
+
+    def go() -> None:
+        shutil.rmtree(drive if left == "links" else folder)
+        if left == "no picture":
+            folder.mkdir()
+            (folder / "NOT-MOUNTED").touch()
+        if left == "a file":
+            folder.touch()
+
+    monkeypatch.setattr(Path, "read_bytes", deleting(folder, "frame-05.png", go))
+    (file,) = library.index(folder).files
+    assert (file.status, file.damage) == ("failed", None)
+    assert "if its drive is gone, try again when it is back" in str(file.note)
+    assert not held(library)
+
+
+@pytest.mark.parametrize("asked", [file_state, content_sample, content_hash])
+def test_a_picture_deleted_since_its_folder_was_listed_is_as_one_that_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Callable[[Path], object]
+) -> None:
+    write_picture_folder(tmp_path / "trap", 6, digits=2)
+    (tmp_path / "trap" / "frame-03.png").unlink()
+    without = asked(tmp_path / "trap")
+    entries = pictures._entries
+
+    def entries_and_one_more(folder: Path) -> list[os.DirEntry[str]]:
+        (folder / "frame-03.png").write_bytes(b"deleted")
+        listed = entries(folder)
+        (folder / "frame-03.png").unlink()
+        return listed
+
+    monkeypatch.setattr(pictures, "_entries", entries_and_one_more)
+    assert asked(tmp_path / "trap") == without
 
 
 def test_settings_are_not_judged_by_a_part_of_the_sample(drive: Drive, tmp_path: Path) -> None:

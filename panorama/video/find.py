@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import io
 import os
 import re
 import stat
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
 from panorama.errors import VideoError, VideoOpenError
 from panorama.picture_size import is_plain
@@ -22,6 +24,7 @@ from panorama.video.pictures import (
     picture_states,
     pictures_in,
     spread,
+    was_deleted,
 )
 
 VIDEO_SUFFIXES = frozenset(
@@ -391,19 +394,21 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
     read: list[bytes] = []
-    if path.is_dir():
+    is_folder = path.is_dir()
+    if is_folder:
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
     try:
-        for part in pictures_in(path) if path.is_dir() else [path]:
+        for part in pictures_in(path) if is_folder else [path]:
             if not left:
                 break
-            if path.is_dir():
-                read.append(os.fsencode(part.name))
-                leads_nowhere = part.is_symlink() and not part.exists()
-                digest.update(f"{part.name}\0{0 if leads_nowhere else part.stat().st_size}\0".encode())
-                if leads_nowhere:
-                    continue
-            with part.open("rb") as file:
+            file = _opened(part) if is_folder else part.open("rb")
+            if file is None:
+                continue
+            with file:
+                if is_folder:
+                    read.append(os.fsencode(part.name))
+                    digest.update(f"{part.name}\0{file.seek(0, os.SEEK_END)}\0".encode())
+                    file.seek(0)
                 while block := file.read(min(_BLOCK_BYTES, left)):
                     digest.update(block)
                     left -= len(block)
@@ -412,6 +417,18 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
     before = digest.hexdigest()
     digest.update(_read_by(path, sorted(read)))
     return digest.hexdigest(), before
+
+
+def _opened(picture: Path) -> BinaryIO | None:
+    """A picture of a folder, empty for a link that leads nowhere; None where it was deleted since."""
+    if picture.is_symlink() and not picture.exists():
+        return io.BytesIO()
+    try:
+        return picture.open("rb")
+    except FileNotFoundError as exc:
+        if was_deleted(picture, exc):
+            return None
+        raise
 
 
 def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:

@@ -66,7 +66,7 @@ def pictures_in(folder: Path) -> list[Path]:
 
     A link that leads to no file counts as a picture that cannot be read, so that it is told as one.
     """
-    return sorted((folder / name for name, _, _ in _states(folder)), key=lambda path: natural_key(path.name))
+    return sorted((folder / name for name in picture_names(folder)), key=lambda path: natural_key(path.name))
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
@@ -81,11 +81,14 @@ def picture_names(folder: Path) -> list[str]:
 
 def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
     for entry in _entries(folder):
-        if _is_file(entry):
-            state = entry.stat()
-            yield entry.name, state.st_size, state.st_mtime_ns
-        else:
+        if not _is_file(entry):
             yield entry.name, 0, 0
+            continue
+        try:
+            state = entry.stat()
+        except FileNotFoundError:
+            continue  # deleted since it was listed
+        yield entry.name, state.st_size, state.st_mtime_ns
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -220,9 +223,23 @@ class _Files:
         try:
             return ask(path)
         except OSError as exc:
-            if path not in self.dead:
+            if path not in self.dead and not was_deleted(path, exc):
                 self.faults.take(exc)
             return None
+
+
+def was_deleted(path: Path, exc: OSError) -> bool:
+    """Whether a picture is gone alone, as of a camera that deletes its oldest, and not with its drive.
+
+    With a drive goes the folder, or all that it lists; where the drive was that of a link, the link stays.
+    """
+    if not isinstance(exc, FileNotFoundError) or os.path.lexists(path):
+        return False
+    try:
+        with os.scandir(path.parent) as inside:
+            return any(_parted(entry.name)[1] in IMAGE_SUFFIXES for entry in inside)
+    except OSError:
+        return False
 
 
 class PictureFolderReader(VideoReader):
