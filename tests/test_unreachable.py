@@ -18,6 +18,8 @@ from fakes import ColoredThings
 
 import panorama
 from panorama.errors import VideoError
+from panorama.indexing.outcomes import Reason
+from panorama.indexing.profile import LOOKS
 from panorama.indexing.settings import IngestSettings
 from panorama.tune.sample import choose_stretches, decode_sample
 from panorama.video import (
@@ -188,6 +190,34 @@ def test_what_an_earlier_version_kept_of_such_a_file_is_indexed_anew_with_its_se
     hashes = [one.hash(ColoredThings().hash) for one in (IngestSettings(), NAMED)]
     assert [looks[segment] for segment in snapshot.videos.column("segment").to_pylist()] == hashes
     assert {file.status for file in library.index(tmp_path / "v").files} == {"skipped"}
+
+
+@pytest.mark.parametrize("again", ["unchanged", "touched", "copied"])
+def test_such_a_part_stays_where_nobody_can_say_with_what_it_was_indexed(
+    library: panorama.Library, drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    """It was decoded with the profile, though settings had been named for it; others of its kind stay."""
+    path = film(tmp_path / "v" / "a.mp4")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(faults.Faults, "take", lambda self, error: None)
+        drive.fail(at=40)
+        library.index(path, settings=NAMED)
+    drive.mend()
+    before = held(library)
+    assert "read error" in before[0][1]
+    library.put_setting(LOOKS, None)
+    monkeypatch.setattr("panorama.indexing.settings.CODE_VERSION", "next")
+    if again == "touched":
+        os.utime(path, (1, 1))
+    if again == "copied":
+        shutil.copy(path, tmp_path / "v" / "b.mp4")
+    files = library.index(tmp_path / "v").files
+    assert {file.status for file in files} == {"skipped"}
+    assert all("with other settings; --redo" in str(file.note) for file in files)
+    assert again != "unchanged" or files[0].reason == Reason.OTHER_SETTINGS
+    assert held(library)[0] == before[0]
+    library.index(path, redo=True)
+    assert held(library)[0] == (60, "None")
 
 
 def test_pictures_that_a_drive_did_not_give_are_not_lost_and_dead_links_are(

@@ -236,7 +236,8 @@ class Intake:
         if self._is_deeper(known):
             return True
         holds = self._kept.holds(known.settings_hash, self._settings_hash, _is_older(known, video))
-        return holds and not was_unreachable(known.decode_note)
+        completes = self._kept.completes(known.settings_hash, self._settings_hash)
+        return holds and not (completes and was_unreachable(known.decode_note))
 
     def _is_deeper(self, known: KnownFile) -> bool:
         """Whether a quick look is asked for, which replaces nothing, of what has more."""

@@ -111,7 +111,7 @@ class Kept:
         anew: settings with which is indexed anew what an earlier version indexed otherwise, by the hash that
             it has.
         partial: the same for what an earlier version indexed in part, since its drive did not answer, and
-            would otherwise stay.
+            would otherwise stay. Where nobody knows what a hash stands for, it does stay.
     """
 
     hashes: frozenset[str] = frozenset()
@@ -122,6 +122,10 @@ class Kept:
     def holds(self, settings_hash: str, own_hash: str, is_older: bool) -> bool:
         """Whether a video stays that was indexed with these settings, where an `index` has its own."""
         return settings_hash in self.hashes or (settings_hash == own_hash and (self.older or not is_older))
+
+    def completes(self, settings_hash: str, own_hash: str) -> bool:
+        """Whether a video that would stay does not, as it was indexed in part: with these it can be again."""
+        return settings_hash == own_hash or settings_hash in self.partial
 
 
 def check_depth(depth: int | None, embedder: Embedder) -> None:
