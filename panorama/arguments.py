@@ -158,14 +158,6 @@ KINDS: dict[str, Kind] = {
     "category": _flag("category"),
     "look_alike": _flag("look_alike"),
     "skip_gone": _flag("skip_gone"),
-    "track_ids": Kind(
-        "track_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
-        are_seen_ids,
-    ),
-    "Library.register_seen.crop_ids": Kind(
-        "crop_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
-        are_seen_ids,
-    ),
     "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
@@ -203,6 +195,14 @@ KINDS: dict[str, Kind] = {
 
 KINDS |= {
     "Library.use_model.name": MODEL,
+    "Library.register_seen.track_ids": Kind(
+        "track_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
+        are_seen_ids,
+    ),
+    "Library.register_seen.crop_ids": Kind(
+        "crop_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
+        are_seen_ids,
+    ),
     "Result.fetchmany.size": _counted("size, of rows,", least=0),
     "Result.write.form": Kind("a format is text: csv, json, parquet or table", is_text),
     "Result.to_table.rows": Kind(

@@ -38,7 +38,7 @@ Images = Any
 """One or several files, folders, globs or pictures in memory."""
 
 
-SHOWN = 3
+SHOWN_PICTURES = 3
 """Of so many pictures a remark on many tells the name."""
 
 MOST_BYTES = 1 << 30
@@ -264,7 +264,8 @@ def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
     if not cut:
         return ()
     what = counted(len(cut), "picture has a margin", "pictures have a margin")
-    return (f"{what} of one colour, which was cut off: {some(cut, SHOWN)}; another part: --box x1,y1,x2,y2",)
+    shown = some(cut, SHOWN_PICTURES)
+    return (f"{what} of one colour, which was cut off: {shown}; another part: --box x1,y1,x2,y2",)
 
 
 def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
@@ -272,7 +273,9 @@ def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
     small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
     if not small:
         return ()
-    parts = some([f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN)
+    parts = some(
+        [f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN_PICTURES
+    )
     return (
         f"so small that other things look like it and are taken for it: {parts}; "
         f"better is a picture in which it is at least {SMALL_SIDE} pixels long",

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
-from panorama.lines import counted, shell_line, some
+from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog import Catalog, Transaction
 from panorama.store.own_names import check_data_files
 
-SHOWN_VIDEOS = 5
 FEW_ROWS = 4096
 """Of a video or a few. One thread reads them: to wake others takes longer."""
 
@@ -121,7 +120,7 @@ def damage(path: Path, wrong: str) -> PanoramaError:
     # Of very many, their folders: a command line has an end.
     uris |= {row.name: row.uri for row in held}
     named = list(dict.fromkeys(uris[name] for name in sorted(uris)))
-    if len(named) > SHOWN_VIDEOS:
+    if len(named) > SHOWN:
         named = sorted({str(PurePath(uri).parent) for uri in named})
     redo = shell_line(["panorama", "--library", str(root), "index", *named])
     # `lost_contents` sees by its size what is lost.
@@ -138,5 +137,5 @@ def damage(path: Path, wrong: str) -> PanoramaError:
 
 
 def _videos(names: Sequence[str]) -> str:
-    shown = some([repr(name) for name in names], SHOWN_VIDEOS)
-    return f"{len(names)} videos: {shown}" if len(names) > SHOWN_VIDEOS else shown
+    shown = some([repr(name) for name in names])
+    return f"{len(names)} videos: {shown}" if len(names) > SHOWN else shown
