@@ -108,7 +108,7 @@ def train_recipe(
                 return _adapt(recipe, folders, out, options, say)
         with training_in(out, say):
             if kind == "proposer":
-                return _train_proposer(recipe, folders, out, options)
+                return _train_proposer(recipe, folders, out, options, say)
             from panorama.models.training.train import train
 
             return train(
@@ -184,7 +184,7 @@ def refuse_steps(options: TrainingOptions) -> None:
 
 
 def _train_proposer(
-    recipe: Path, data: Mapping[str, Path], out: Path, options: TrainingOptions
+    recipe: Path, data: Mapping[str, Path], out: Path, options: TrainingOptions, say: Callable[[str], None]
 ) -> dict[str, float]:
     from panorama.models.proposer import load_proposer
     from panorama.models.proposer_training.evaluate import report
@@ -200,7 +200,7 @@ def _train_proposer(
     if options.threads is not None and "training" in plan:  # one that is not there is told by `train`
         plan["training"]["threads"] = options.threads
     folder = next(iter(data.values()))
-    train(plan, folder, out, options.resume)
+    train(plan, folder, out, options.resume, say=say)
     model = out / "model"
     model.mkdir(exist_ok=True)
     shutil.copyfile(recipe, model / RECIPE)

@@ -18,6 +18,7 @@ from fakes import shapes_on_noise
 import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
+from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.compose import Sample, areas, compose, crop_to, flip
@@ -36,6 +37,7 @@ from panorama.models.proposer_training.loop import (
 from panorama.models.proposer_training.sources import Packed, Store, may_train_on, open_store, permitted
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
+from panorama.models.training.begun import read_metadata
 from panorama.training import TrainingOptions, train_recipe
 
 # Targets
@@ -211,6 +213,93 @@ def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe["store"] = {"seed": 0}
     with pytest.raises(ModelError, match="nothing to resume"):
         train(recipe, tmp_path, tmp_path / "out", resume=True)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the recipe's last step, without footage and without a process beside."""
+
+    def batches(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
+        return (tiny_batch(number) for number in range(first, last_step(recipe["training"])))
+
+    monkeypatch.setattr(loop, "_load", batches)
+    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+
+
+def short_recipe() -> dict[str, Any]:
+    """Of four steps, in two phases, the second of which begins when they are over."""
+    recipe = {**tiny_recipe(), "store": {"seed": 0}}
+    recipe["training"] |= {"cycles": [{"to_step": 4, "rate": 1.0, "fall": 2}]}
+    recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 2, "save_every": 2}
+    recipe["phase"].append({**recipe["phase"][0], "from_step": 4})
+    return recipe
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "value", "told"),
+    [
+        (("training",), "rate", 1e-3, r"rate in \[training\] = 0.002, and 0.001 is asked for now"),
+        (("training",), "seed", 3, r"seed in \[training\] = 0, and 3"),
+        (("store",), "seed", 3, r"seed in \[store\] = 0, and 3"),
+        (("network",), "pyramid", 24, r"pyramid in \[network\] = 16, and 24"),
+        (("phase", 0, "weights"), "hint", 0.5, r"hint in \[phase 1.weights\] = 1.0, and 0.5"),
+        (("phase", 1), "from_step", 2, r"from_step in \[phase 2\] = null, and 2"),
+    ],
+)
+def test_a_training_does_not_go_on_by_another_recipe(
+    small_batches: None, tmp_path: Path, where: tuple[str | int, ...], key: str, value: object, told: str
+) -> None:
+    """Shapes alone were compared: the weights were of two recipes, and recipe.toml told of the last."""
+    train(short_recipe(), tmp_path, tmp_path / "out")
+    before = (tmp_path / "out" / CHECKPOINT).read_bytes()
+    other = short_recipe()
+    table: Any = other
+    for name in where:
+        table = table[name]
+    table[key] = value
+    with pytest.raises(UsageError, match=told):
+        train(other, tmp_path, tmp_path / "out", resume=True)
+    assert (tmp_path / "out" / CHECKPOINT).read_bytes() == before
+
+
+def test_a_training_may_be_made_longer_with_phases_that_had_not_begun(
+    small_batches: None, tmp_path: Path
+) -> None:
+    train(short_recipe(), tmp_path, tmp_path / "out")
+    longer = short_recipe()
+    longer["training"]["cycles"].append({"to_step": 6, "rate": 0.5, "fall": 2})
+    longer["training"] |= {"threads": 2, "log_every": 1, "save_every": 1}
+    longer["phase"][1]["weights"] = {**longer["phase"][1]["weights"], "hint": 0.5}
+    longer["phase"].append({**longer["phase"][1], "from_step": 5})
+    assert train(longer, tmp_path, tmp_path / "out", resume=True).step == 6
+    with pytest.raises(UsageError, match=r"hint in \[phase 2.weights\] = 0.5, and 1.0"):
+        train(short_recipe(), tmp_path, tmp_path / "out", resume=True)
+
+
+def test_a_training_goes_on_with_the_model_that_it_began_with(
+    small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "begin_from", lambda run, name: name)
+    recipe = short_recipe()
+    train(recipe, tmp_path, tmp_path / "out", start_from="abc")
+    with pytest.raises(UsageError, match='the digest of --start = "abc", and "def" is asked for now'):
+        train(recipe, tmp_path, tmp_path / "out", resume=True, start_from="def")
+    for _ in range(2):  # need not be named again, and is not forgotten
+        recipe["training"]["cycles"][0]["to_step"] += 2
+        train(recipe, tmp_path, tmp_path / "out", resume=True)
+    made, _ = read_metadata(tmp_path / "out" / CHECKPOINT)
+    assert made is not None and made[loop.START] == "abc"
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_remark(
+    small_batches: None, tmp_path: Path
+) -> None:
+    recipe, said = short_recipe(), list[str]()
+    (tmp_path / "out").mkdir()
+    save_checkpoint(start(recipe), tmp_path / "out" / CHECKPOINT)
+    assert train(recipe, tmp_path, tmp_path / "out", resume=True, say=said.append).step == 4
+    (line,) = said
+    assert "does not say what its training was begun with" in line and "bank" not in line
 
 
 def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:

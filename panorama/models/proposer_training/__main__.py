@@ -18,6 +18,10 @@ from panorama.models.proposer_training.loop import train
 from panorama.models.weights import RECIPE, read_recipe
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Train by a recipe, write the model folder OUT/model and, if asked, judge it."""
     parser = argparse.ArgumentParser(
@@ -41,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     folder = asked.out / "model"
     try:
         if not asked.judge:
-            with training_in(asked.out, lambda line: print(line, file=sys.stderr)):
-                train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start)
+            with training_in(asked.out, _say):
+                train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start, _say)
             folder.mkdir(exist_ok=True)
             shutil.copyfile(recipe, folder / RECIPE)
             export_average(asked.out / CHECKPOINT, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -25,11 +26,14 @@ from panorama.models.proposer_training.parts import CLAMP, Translation, alone, d
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS, Teacher
+from panorama.models.training.begun import UNKNOWN, facts_of, metadata, read_metadata, refuse_another
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 from panorama.models.weights import open_model
 
 LOG = "log.jsonl"
-
+FREE = ("cycles", "threads", "log_every", "save_every")
+"""Of [training]: a training may be made longer, run and saved in another way."""
+START = "the digest of --start"
 
 PLAN: dict[str, tuple[str, ...]] = {
     "network": ("widths", "depths", "pyramid"),
@@ -244,14 +248,30 @@ def _modules(run: Run) -> list[tuple[str, nn.Module]]:
     return [(name, getattr(run, name)) for name in ("net", "average", "hints", "translation")]
 
 
-def save_checkpoint(run: Run, path: Path) -> None:
-    """Everything needed to go on, as safetensors, written beside and renamed."""
+def facts_at(recipe: Mapping[str, Any], step: int, start_digest: str) -> dict[str, Any]:
+    """What weights depend on after so many steps: no phase that had not begun is among it."""
+    facts = {START: start_digest, **facts_of(recipe["training"], "training", without=FREE)}
+    for table in ("network", "store"):
+        facts |= facts_of(recipe[table], table)
+    for number, phase in enumerate(recipe["phase"], 1):
+        if phase["from_step"] < step:
+            facts |= facts_of(phase, f"phase {number}")
+    return facts
+
+
+def save_checkpoint(run: Run, path: Path, begun: Mapping[str, Any] | None = None) -> None:
+    """Everything needed to go on, as safetensors, written beside and renamed.
+
+    Args:
+        begun: as of `facts_at`; None leaves out with what it was begun.
+    """
     tensors = {"step": torch.tensor(run.step)}
     for name, module in _modules(run):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
     tensors |= state_tensors(run.optimisers)
     beside = path.with_suffix(".partial")
-    save_file({name: value.clone() for name, value in tensors.items()}, beside)
+    facts = None if begun is None else metadata(begun, {})
+    save_file({name: value.clone() for name, value in tensors.items()}, beside, facts)
     beside.replace(path)
 
 
@@ -276,8 +296,32 @@ def load_checkpoint(run: Run, path: Path) -> None:
     run.step = int(tensors["step"])
 
 
-def begin_from(run: Run, name: str) -> None:
-    """Give a fresh run the weights of a proposer of the same shape.
+def _go_on(
+    run: Run, path: Path, recipe: Mapping[str, Any], start_digest: str, say: Callable[[str], None]
+) -> str:
+    """Restore a checkpoint of the same training; the digest of the model that it began with.
+
+    Args:
+        start_digest: of the model that is named now, "" where none is: nobody has to name it again.
+
+    Raises:
+        UsageError: it was begun with something else.
+        ModelError: it belongs to a network of another shape.
+    """
+    made, _ = read_metadata(path)
+    if made is None:
+        say(UNKNOWN.format(path=path))
+    else:
+        start_digest = start_digest or made[START]
+        with safe_open(path, framework="numpy") as tensors:
+            step = int(tensors.get_tensor("step"))
+        refuse_another(made, facts_at(recipe, step, start_digest), str(path))
+    load_checkpoint(run, path)
+    return start_digest
+
+
+def begin_from(run: Run, name: str) -> str:
+    """Give a fresh run the weights of a proposer of the same shape; the digest of that one.
 
     Raises:
         ModelError: there is no such proposer, or its network is of another shape.
@@ -290,10 +334,16 @@ def begin_from(run: Run, name: str) -> None:
     except RuntimeError as exc:
         raise ModelError(f"{folder.path} is of another network than the recipe's: {exc}") from exc
     run.average.load_state_dict(run.net.state_dict())
+    return folder.sha256()[:12]
 
 
 def train(
-    recipe: dict[str, Any], data: Path, out: Path, resume: bool = False, start_from: str | None = None
+    recipe: dict[str, Any],
+    data: Path,
+    out: Path,
+    resume: bool = False,
+    start_from: str | None = None,
+    say: Callable[[str], None] = print,
 ) -> Run:
     """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
 
@@ -302,6 +352,7 @@ def train(
 
     Raises:
         ModelError: the recipe or the data folder is incomplete, or `resume` finds nothing to resume.
+        UsageError: what lies in `out` was begun with another recipe or model.
     """
     check_plan(recipe, "the recipe")
     training = recipe["training"]
@@ -310,10 +361,9 @@ def train(
     if resume and not (out / CHECKPOINT).is_file():
         raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
     run = start(recipe)
-    if start_from is not None:
-        begin_from(run, start_from)
+    start_digest = "" if start_from is None else begin_from(run, start_from)
     if resume:
-        load_checkpoint(run, out / CHECKPOINT)
+        start_digest = _go_on(run, out / CHECKPOINT, recipe, start_digest, say)
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()
     began, first = time.perf_counter(), run.step
@@ -336,7 +386,7 @@ def train(
             )
             sums = {}
         if run.step % training["save_every"] == 0 or run.step == last_step(training):
-            save_checkpoint(run, out / CHECKPOINT)
+            save_checkpoint(run, out / CHECKPOINT, facts_at(recipe, run.step, start_digest))
     return run
 
 

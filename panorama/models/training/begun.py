@@ -22,7 +22,7 @@ BEGUN, BEFORE = "begun_with", "before"
 
 UNKNOWN = (
     "{path} does not say what its training was begun with, as those of earlier versions: it goes on with the"
-    " recipe as it is now, which cannot be compared; a bank/ of the same time is to be deleted and made again"
+    " recipe as it is now, which cannot be compared"
 )
 
 

@@ -150,7 +150,8 @@ def _refuse_another(checkpoint: Path, begun: Mapping[str, Any], say: Callable[[s
         return  # said by `Run.resume`
     made, _ = read_metadata(checkpoint)
     if made is None:
-        say(UNKNOWN.format(path=checkpoint))
+        bank = "a bank/ of the same time is to be deleted and made again"
+        say(f"{UNKNOWN.format(path=checkpoint)}; {bank}")
     else:
         refuse_another(made, begun, str(checkpoint))
 
