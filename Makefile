@@ -7,12 +7,13 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST_ARGS ?=
 
-.PHONY: help install demo test lint format wheel clean
+.PHONY: help install demo test test-oldest lint format wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo     index the sample archive, register from pictures, ask the questions in queries/'
 	@echo 'make test     run the tests, ruff and mypy among them; PYTEST_ARGS="-k store" picks some'
+	@echo 'make test-oldest   run with the oldest packages that pyproject.toml allows; downloads them'
 	@echo 'make lint     ruff and mypy'
 	@echo 'make format   let ruff rewrite the code'
 	@echo 'make wheel    build dist/*.whl'
@@ -40,6 +41,9 @@ lint: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-oldest: $(STAMP)
+	@$(BIN)/python tests/oldest.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

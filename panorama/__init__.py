@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from panorama.errors import PanoramaError
+from panorama.systems import check_system
 
 if TYPE_CHECKING:
     from panorama.answering import Verdict
@@ -31,6 +32,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     # Loaded on first use: `import panorama.errors` must not wait for torch and DuckDB.
     if name in _LAZY:
+        check_system()
         module, inside = _LAZY[name]
         return getattr(importlib.import_module(f"panorama.{module}"), inside)
     raise AttributeError(f"module 'panorama' has no attribute {name!r}")

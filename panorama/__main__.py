@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import signal
@@ -21,6 +22,7 @@ def main() -> None:
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)
+    _check_system()
     _lighten()
     from panorama import ahead
 
@@ -37,6 +39,17 @@ def main() -> None:
     # The library is closed and what was said is written. To take torch apart, module by module, would cost as
     # much again as half of its import.
     os._exit(status)
+
+
+def _check_system() -> None:
+    """Leave with one line where Panorama cannot run: what tells of errors cannot be loaded there either."""
+    from panorama.errors import UnsupportedSystem
+    from panorama.systems import check_system
+
+    try:
+        check_system()
+    except UnsupportedSystem as exc:
+        sys.exit(f"{type(exc).__name__}: {exc}")
 
 
 def _lighten() -> None:
@@ -86,7 +99,10 @@ class _Remarks(io.FileIO):
 def _wrapped(stream: Any, kind: type[io.FileIO]) -> io.TextIOWrapper:
     """The stream anew: what PYTHONUNBUFFERED makes forgets the rest of a write that a pipe took in part."""
     raw = io.BufferedWriter(kind(stream.fileno(), "w", closefd=False))
-    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
+    is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+    # A terminal of another encoding lacks characters of most names: they are told by number, not an error.
+    errors = stream.errors if is_utf8 or stream.errors != "strict" else "backslashreplace"
+    return io.TextIOWrapper(raw, stream.encoding, errors, line_buffering=True)
 
 
 def _leave(_: int, __: FrameType | None) -> None:

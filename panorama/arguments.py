@@ -224,6 +224,7 @@ KINDS |= {
     "calibrate.precision": _number("a precision to aim at is a number between 0.5 and 1"),
     "calibrate.slack": _number("slack is a number between 0 and 0.5"),
     "calibrate.recall": _number("a recall to aim at is a number between 0.5 and 1"),
+    "calibrate.anyway": _flag("anyway"),
     "score_entities.truths": Kind(
         "a truth is an entity's name -> Truth of panorama.evaluate, as"
         " {'cat': Truth({'gate/a.mp4': [(0, 119)]}, {})}; read_truth(Path('truth.json')) reads a file",

@@ -57,6 +57,11 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
     return "the model's" if _shipped(embedder) else f"none; run {command('calibrate')}"
 
 
+def has_bands(embedder: Embedder, settings: Mapping[str, Any]) -> bool:
+    """Whether `calibrations_for` finds any; ModelError where the model ships with malformed ones."""
+    return bool(settings.get(SETTING + measured_with(embedder))) or _shipped(embedder) is not None
+
+
 def rules_for(embedder: Embedder) -> tuple[Calibration, ...]:
     """What the model ships with, whatever a library has, or PLAIN for every exit where it ships with none.
 

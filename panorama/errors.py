@@ -28,6 +28,14 @@ class UsageError(PanoramaError):
     exit_status = 2
 
 
+class UnsupportedSystem(PanoramaError):
+    """Panorama does not run on this system."""
+
+
+class OutOfMemory(PanoramaError):
+    """There is less memory than a command needs; from Python it is the MemoryError that it is."""
+
+
 class LibraryNotFound(PanoramaError):
     """There is no library at the path given."""
 
@@ -48,8 +56,19 @@ class LibraryDiskFull(LibraryWriteError):
     """Not even the few kB that readers and writers share fit on the library's disk."""
 
 
+class NotYetErased(LibraryWriteError):
+    """An entity is forgotten, but bytes of it are still on the disk; `panorama compact` erases them.
+
+    Attributes:
+        seen: the tracks that were matched to it, as `Library.forget` returns them.
+    """
+
+    exit_status = 3
+    seen: Any = None
+
+
 class LibraryDamaged(PanoramaError):
-    """The catalog, or a data file that it lists, is missing or cannot be read."""
+    """The catalog, or a data file that it lists, is missing, cannot be read, or leads out of the library."""
 
 
 class ClosedPath(PanoramaError, PermissionError):

@@ -244,6 +244,10 @@ class Frames:
                 out[self.start[video] : self.start[video] + self.count[video]] = False
         return out
 
+    def videos(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The videos of which a mask over all frames marks any."""
+        return tuple(v for v, start in self.start.items() if mask[start : start + self.count[v]].any())
+
     def places(self, videos: Sequence[str], frames: Sequence[int]) -> NDArray[np.intp]:
         """Where frames of videos stand in the row."""
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)

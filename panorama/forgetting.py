@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.commands import command, command_of
+from panorama.errors import NotYetErased
 from panorama.lines import counted
 
 if TYPE_CHECKING:
     from panorama.library import Library
+    from panorama.store import Store
 
 SHOWN_TRACKS = 20
 """Of more tracks that stay, those that are most alike are named."""
@@ -59,6 +61,17 @@ class Seen:
             f" ({command('register', 'NAME', '--track', 'ID')}) and"
             " forget that with its sightings"
         ]
+
+
+def forget(library: Library, store: Store, name: str, with_sightings: bool) -> Seen | None:
+    """Erase an entity, see `Library.forget`; with its sightings, the tracks that were matched to it."""
+    seen = seen_of(library, name) if with_sightings else None
+    try:
+        store.forget_entity(name, None if seen is None else seen.accepted)
+    except NotYetErased as exc:
+        exc.seen = seen  # nobody can ask for them by its name any more
+        raise
+    return seen
 
 
 def seen_of(library: Library, name: str) -> Seen:

@@ -37,7 +37,7 @@ class Silence:
 
     Attributes:
         pairs: how many entities were asked for.
-        silent: share of them for which nothing at all was accepted; None where none was asked for.
+        silent: share of them for which nothing that counts was accepted; None where none was asked for.
     """
 
     pairs: int
@@ -47,16 +47,21 @@ class Silence:
 def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
     """Each entity of the truth, asked for in the library without the videos that it can be seen in.
 
-    One that can be seen in all of them is not asked for: where there is nothing, silence says nothing.
+    Nor without those of which the truth leaves out every frame; of the others a track counts if a frame of it
+    is not left out. One for which no such frame remains is not asked for: where there is nothing, silence
+    says nothing.
     """
-    segments = segments_of(library)
+    segments, frames, tracks = segments_of(library), Frames(library), Spans(library)
     silent = []
     for name, truth in truths.items():
-        own = np.array([segments[v] for v in truth.own if v in segments], np.int64)
-        if set(own.tolist()) == set(segments.values()):
+        judged = frames.absent(truth) & ~frames.mask(truth.ignore)
+        own = {segments[video] for video in truth.own if video in segments}
+        asked = {segments[video] for video in frames.videos(judged)} - own
+        if not asked:
             continue
-        matcher = matcher_of(library, without=own)
-        silent.append(not accepted(matcher, name).size)
+        hidden = np.array(sorted(set(segments.values()) - asked), np.int64)
+        found = tracks.frames(frames, accepted(matcher_of(library, without=hidden), name))
+        silent.append(not (found & judged).any())
     return Silence(len(silent), _mean(silent))
 
 

@@ -9,23 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama import registering
 from panorama.arguments import File, Ids, SeenIds, checked
-from panorama.crops import decode_picture
 from panorama.entities import Entity
 from panorama.errors import UnknownEntity, UsageError, no_entity
-from panorama.forgetting import Seen, seen_of
+from panorama.forgetting import Seen, forget
 from panorama.given_pictures import Image, Images, one_picture
-from panorama.held_open import HeldOpen
+from panorama.library_contents import LibraryContents
 from panorama.library_models import LibraryModels
 from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
 from panorama.seen_pictures import seen_pictures
-from panorama.store import Change, Exemplar, LibraryInfo, Reviewed, Snapshot, Store, check_name
+from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @checked
-class Library(HeldOpen):
+class Library(LibraryContents):
     """Everything Panorama knows of some footage; made by `panorama.open`.
 
     Models are loaded when first needed. Open it in as many processes as you like; several threads may query
@@ -186,18 +184,6 @@ class Library(HeldOpen):
         self._store.remove_videos(chosen)
         return chosen
 
-    def compact(self) -> int:
-        """Merge many small data files into few large ones; how many were replaced."""
-        return self._store.compact()
-
-    def info(self) -> LibraryInfo:
-        """Counts, bytes by kind, models."""
-        return self._store.info()
-
-    def videos(self) -> pa.Table:
-        """The videos, one row each, in order of name."""
-        return self.snapshot().videos
-
     def register(
         self,
         name: str,
@@ -236,7 +222,7 @@ class Library(HeldOpen):
         """Add the part of a video's frame inside a box as an example, or as a look-alike; see `register`.
 
         Args:
-            video: a file, or the name of a video of the library.
+            video: a file, or the name of a video of the library; the track at an example's place is accepted.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None
@@ -248,6 +234,8 @@ class Library(HeldOpen):
         look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
+
+        The tracks themselves are accepted, or kept out; of one track the last word counts.
 
         Args:
             look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what
@@ -338,10 +326,12 @@ class Library(HeldOpen):
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
-        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns."""
-        seen = seen_of(self, name) if with_sightings else None
-        self._store.forget_entity(name, None if seen is None else seen.accepted)
-        return seen
+        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns.
+
+        Raises:
+            NotYetErased: all is done, but bytes of it stay: another process reads, or there is no room.
+        """
+        return forget(self, self._store, name, with_sightings)
 
     @property
     def zones(self) -> Zones:
@@ -449,36 +439,6 @@ class Library(HeldOpen):
         """What matches the album against the newest snapshot, for those who measure it."""
         return self._answering.matcher()
 
-    def setting(self, key: str) -> Any:
-        """A JSON value that is kept in the library, None where there is none."""
-        return self._store.setting(key)
-
-    def put_setting(self, key: str, value: Any) -> None:
-        """Keep a JSON value in the library, a calibration for example; None removes it."""
-        self._store.put_setting(key, value)
-
-    def change_settings(self, change: Change) -> None:
-        """Keep, at once, the JSON values by key that a function makes of all that are kept; None removes."""
-        self._store.change_settings(change)
-
-    def check_writable(self) -> None:
-        """LibraryWriteError where the library can only be read; told before long work, not after it."""
-        self._store.check_writable()
-
-    def crop(self, crop_id: int) -> NDArray[np.uint8]:
-        """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
-        for jpeg in self.stored_crops([crop_id]).values():
-            return decode_picture(jpeg)
-        raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
-
-    def stored_crops(self, crop_ids: Ids) -> dict[int, bytes]:
-        """Stored crops as JPEG files, by id; ids that are not there are left out."""
-        ids = np.array(list(crop_ids), np.int64)
-        batches = self._store.read_crops(crop_ids=ids) if len(ids) else ()
-        return {
-            int(c): jpeg for batch in batches for c, jpeg in zip(batch.crop_ids, batch.jpegs, strict=True)
-        }
-
     def vectors_of(self, crop_ids: Ids, exit: int) -> NDArray[np.float32]:
         """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).
 
@@ -486,10 +446,6 @@ class Library(HeldOpen):
             UsageError: the model has no such exit, or the library no such crop.
         """
         return self._answering.vectors_of(np.asarray(crop_ids, np.int64), exit)
-
-    def snapshot(self) -> Snapshot:
-        """One consistent view of what the library holds now."""
-        return self._store.snapshot()
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

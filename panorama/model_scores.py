@@ -19,6 +19,7 @@ from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.models.proposals import Recall, proposal_recall
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
+from panorama.models.training.copies import came_before
 from panorama.models.training.seen import SeenInTraining
 from panorama.models.training.split import LEARN
 
@@ -71,7 +72,8 @@ def judged_pictures(embedder: Embedder, data: Path) -> Judged:
 
     Of sources that the shipped training used, only those of held-out classes; of any other source all, or,
     where a column `held` says so, those that are held out. What shows no class (column `identity`) does not
-    count, nor do classes that the embedder was fine-tuned on.
+    count, nor do classes that the embedder was fine-tuned on. Each picture counts once, under the class that
+    it is listed in first.
 
     Raises:
         UsageError: the table is missing or has no such class.
@@ -90,9 +92,14 @@ def judged_pictures(embedder: Embedder, data: Path) -> Judged:
         files[source, label].append(file)
     learned = {of for of, some in files.items() if seen.has_learned(*of, some)}
     remarks = _remarks(embedder.name, seen, learned)
-    left = [(file, _called(*of)) for file, *of in rows if tuple(of) not in learned]
-    if not left:
+    unseen = [(file, _called(*of)) for file, *of in rows if tuple(of) not in learned]
+    if not unseen:
         raise UsageError(f"{data / LABELS} has no class for {embedder.name} to be judged by; {remarks[0]}")
+    again = came_before([file for file, _ in unseen])
+    left = [judged for judged, repeated in zip(unseen, again, strict=True) if not repeated]
+    if copies := sum(again):
+        told = counted(copies, "row")
+        remarks = (*remarks, f"left out: {told} of {LABELS} with a picture of a row before, or a copy of it")
     return Judged(tuple(f for f, _ in left), tuple(label for _, label in left), not seen.unknown, remarks)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from panorama.query.kinship import Places
 from panorama.query.passes import VectorSource
+from panorama.query.said import Said
 from panorama.query.scoring import Exemplars, Vectors
 from panorama.source import PickedVectors
 from panorama.store.schema import segment_of
@@ -68,6 +69,9 @@ class Partly:
 
     def album(self, exit: int) -> Exemplars:
         return self.source.album(exit) if self.strangers is None else self.strangers[exit]
+
+    def said(self, name: str) -> Said:
+        return self.source.said(name) if self.strangers is None else Said.none()
 
     def stored(self, exit: int) -> Vectors:
         if exit not in self._tables:

@@ -41,7 +41,11 @@ _PNM = re.compile(
 
 
 def upright_size(path: Path) -> tuple[int, int] | None:
-    """Width and height of a picture file, turned as it says that it was taken; None as for `told_size`."""
+    """Width and height of a picture file, turned as it says that it was taken; None as for `told_size`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(HEAD_BYTES)
@@ -51,7 +55,7 @@ def upright_size(path: Path) -> tuple[int, int] | None:
                 size = told_size(data)
         of_boxes = data[4:8] == b"ftyp"  # whose EXIF only repeats it
         turn = box_orientation(data) if of_boxes else exif_orientation(exif_of(data))
-    except (OSError, struct.error):
+    except struct.error:
         return None
     return size[::-1] if size is not None and turn in (5, 6, 7, 8) else size
 

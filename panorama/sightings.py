@@ -1,8 +1,9 @@
 """What matching found enters; it leaves again, in any later query, as long as nothing that changes it has.
 
-The key of an entity holds its exemplars, the model with its cohort, the calibration, the exit that matching
-begins at, and the code that decides. Beside the matches lie the segments that they were found in: where some
-have been added since, only those are looked at; where one has gone or changed, everything is.
+The key of an entity holds its exemplars, the places that they were cut from in what is there now, the model
+with its cohort, the calibration, the exit that matching begins at, and the code that decides. Beside the
+matches lie the segments that they were found in: where some have been added since, only those are looked at;
+where one has gone or changed, everything is.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ DECIDING = (
     "panorama.query.passes",
     "panorama.query.cost",
     "panorama.query.scoring",
+    "panorama.query.said",
     "panorama.query.decide",
     "panorama.query.category",
     "panorama.query.kinship",
     "panorama.query.matches",
     "panorama.query.whole",
+    "panorama.regions",
     "panorama.source",
     "panorama.store.ascending",
     "panorama.store.vectors",
@@ -46,6 +49,7 @@ DECIDING = (
     "panorama.store.inverted_codes",
     "panorama.store.inverted_training",
     "panorama.store.places",
+    "panorama.store.seen_tracks",
     "panorama.store.ends",
     "panorama.store.scenes",
     "panorama.store.sites",
@@ -53,7 +57,7 @@ DECIDING = (
 )
 """Modules that decide which tracks are found, from stored rows to bands.
 
-Not among them are those whose results the key holds: calibration, views of examples, models.
+Not among them are those whose results the key holds: calibration, views and places of examples, models.
 """
 
 
@@ -130,12 +134,15 @@ class CatalogSightings:
         if name in self._keys:
             return self._keys[name]
         digest = hashlib.sha256(self._basis.encode())
+        exemplars = []
         for exit in range(1, self._embedder.exits + 1):
             album = self._snapshot.album(self._embedder.hash, exit)
             mine = album.entity_index == album.entities.index(name)
             for column in (album.exemplar_ids, album.negative, album.denied, album.vectors):
                 digest.update(np.ascontiguousarray(column[mine]).tobytes() + b"\0")
+            exemplars.append(album.exemplar_ids[mine])
             digest.update(b"category" if name in album.categories else b"")
+        digest.update(self._snapshot.seen.of(np.concatenate(exemplars)).as_bytes())
         return self._keys.setdefault(name, digest.hexdigest())
 
     def recall(self, name: str) -> Recalled | None:

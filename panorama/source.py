@@ -23,10 +23,12 @@ from panorama.query.matching import AlbumMatcher
 from panorama.query.on_terms import match_on_terms
 from panorama.query.passes import first_exit
 from panorama.query.promises import Evidence
+from panorama.query.said import Said
 from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces
 from panorama.store.schema import LOCAL_BITS, segment_of
+from panorama.store.seen_tracks import NO_TRACK, tracks_at
 from panorama.store.sorted_rows import BOX, SPAN
 from panorama.store.vector_table import VectorTable, read_crop_ids
 from panorama.store.vectors import VectorIndex
@@ -83,6 +85,7 @@ class SnapshotVectors:
         self._embedder = embedder
         self._indexes: dict[int, VectorIndex] = {}
         self._fresh: dict[int, PickedVectors] = {}
+        self._said: dict[str, Said] = {}
 
     def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
         """Make or renew what queries read, so that none has to wait for it; `wait` is called between pieces.
@@ -99,6 +102,22 @@ class SnapshotVectors:
 
     def album(self, exit: int) -> Album:
         return self._snapshot.album(self._embedder.hash, exit)
+
+    def said(self, name: str) -> Said:
+        if name not in self._said:
+            self._said[name] = self._find_said(name)
+        return self._said[name]
+
+    def _find_said(self, name: str) -> Said:
+        album = self.album(self._embedder.exits)
+        mine = album.entity_index == album.entities.index(name)
+        seen = self._snapshot.seen.of(album.exemplar_ids[mine])
+        if not len(seen):
+            return Said.none()
+        tracks = tracks_at(self._kept.places(self._snapshot), seen)
+        there = tracks != NO_TRACK
+        examples, denied = (album.exemplar_ids[mine & kind] for kind in (~album.negative, album.denied))
+        return Said.of(seen.exemplar_ids[there], tracks[there], examples, denied)
 
     def _index(self, exit: int) -> VectorIndex:
         if exit not in self._indexes:

@@ -163,6 +163,8 @@ def are_ids(value: Any) -> bool:
 
 def are_seen_ids(value: Any) -> bool:
     """Ids, or text that names what was seen, side by side; what the text may be is told where it is read."""
+    if hasattr(value, "__array__"):
+        value = np.asarray(value)
     return are_ids(value) or (is_row(value) and all(is_text(one) or is_id(one) for one in value))
 
 

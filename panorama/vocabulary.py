@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
+from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
 from panorama.given_pictures import passed_over, picture_files
 from panorama.query.by_example import ELSEWHERE
 from panorama.query.decide import least_similarity
@@ -92,11 +92,22 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
                 return _told("was not there", name)
             return _told("dropped", name)
         case ForgetEntity(name, with_sightings):
-            seen = library.forget(name, with_sightings=with_sightings)
-            return _told("forgot", "", () if seen is None else tuple(seen.after()))
+            return _forget(library, name, with_sightings)
         case DescribeEntity(name):
             return describe(library, name)
     raise QueryError(f"no way to execute {type(statement).__name__}")
+
+
+def _forget(library: Library, name: str, with_sightings: bool) -> Result:
+    """It is forgotten also where bytes are left; statements after it are carried out."""
+    left: tuple[str, ...] = ()
+    try:
+        seen = library.forget(name, with_sightings=with_sightings)
+    except NotYetErased as exc:
+        seen, left = exc.seen, (str(exc),)
+    told = _told("forgot", "", (*left, *(() if seen is None else seen.after())))
+    told.complete = not left
+    return told
 
 
 def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:

@@ -136,6 +136,7 @@ class Why:
         look_alike: the nearest registered look-alike of the entity, None where there is none.
         unlike: the same as `own` of the look-alikes, None without one; its lead over `own` is lost twice.
         denied: what was said not to be the entity, of which the track could be a picture, None otherwise.
+        pointed_at: the example that was cut from this very track, by which it is accepted; None for none.
         best_score: of the entity's best track at the exit that decided, of each without the examples that
             were cut from it; tracks of a category are not compared with it.
         alone: the track's score before it was compared with others.
@@ -164,6 +165,7 @@ class Why:
     look_alike: Likeness | None
     unlike: float | None
     denied: Likeness | None
+    pointed_at: Likeness | None
     best_score: float
     alone: float
     beside: Beside | None
@@ -195,7 +197,7 @@ class Why:
         """Everything but the pictures, for JSON."""
         found = asdict(self)
         del found["crop"]
-        for name in ("exemplar", "runner_up", "look_alike", "denied"):
+        for name in ("exemplar", "runner_up", "look_alike", "denied", "pointed_at"):
             if found[name] is not None:
                 del found[name]["picture"]
         return {**found, "reason": self.reason}
@@ -205,13 +207,19 @@ def _border_text(why: Why) -> str:
     last = why.steps[-1]
     where = f"at exit {why.exit} of {why.exits}"
     border = max(last.high, last.floor)
+    if why.pointed_at is not None and why.alone < border:
+        return (
+            f"Accepted {where}: an example was cut from this track, {why.pointed_at.source}; its score is"
+            f" {last.score:.3f}. By itself it scores {why.alone:.3f} and would be accepted from {border:.3f}."
+        )
     if why.band == "accepted" and why.alone < border:
         return (
             f"Accepted {where}: it continues, in time and place, a track of its shot that was accepted; its"
             f" score is {last.score:.3f}."
         )
     if why.band == "accepted":
-        return f"Accepted {where}: score {last.score:.3f}, accepted from {border:.3f}."
+        said = "" if why.pointed_at is None else f" An example was cut from it, {why.pointed_at.source}."
+        return f"Accepted {where}: score {last.score:.3f}, accepted from {border:.3f}.{said}"
     if why.band == "rejected":
         return f"Rejected {where}: score {last.score:.3f} is below {last.low:.3f}."
     if why.alone < last.high:
@@ -270,7 +278,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         matcher.embedder.exits, steps,
         account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.own(crop_id),
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
-        account.denied(), account.best_score(), account.alone(), beside, len(tracks),
+        account.denied(), account.pointed_at(), account.best_score(), account.alone(), beside, len(tracks),
         matcher.embedder.name, matcher.embedder.hash, library.crop(crop_id),
     )  # fmt: skip
 
@@ -316,7 +324,7 @@ class _Account:
         self._track = np.array([track_id], np.int64)
         self._album = matcher.source.album(exit)
         self._cohort = matcher.embedder.cohort()[exit - 1]
-        self._sought = Sought.of(self._album, name, self._cohort)
+        self._sought = Sought.of(self._album, name, self._cohort, matcher.source.said(name))
         crops = matcher.source.deepen(crop_ids, exit)
         self._crop_ids = crops.crop_ids
         self._vectors = np.asarray(crops.vectors)  # (crops, dim)
@@ -395,13 +403,25 @@ class _Account:
         return float(near.max()) if len(near) else None
 
     def denied(self) -> Likeness | None:
-        """What was denied and keeps the track out; of several what comes nearest."""
+        """What was denied and keeps the track out; of several what was cut from it, or comes nearest."""
         sought = self._sought
+        if sought.said.accepts(self._track).any():
+            return None
+        if sought.said.denies(self._track).any():
+            return self._last_said()
         near = denied_values(sought, self._vectors)  # (D, crops)
         if not len(near) or near.max() == -np.inf:
             return None
         row, column = np.unravel_index(int(near.argmax()), near.shape)
         return self._likeness(int(sought.denied_ids[row]), int(column))
+
+    def pointed_at(self) -> Likeness | None:
+        """The example that was cut from the track, if that was the last word on it."""
+        return self._last_said() if self._sought.said.accepts(self._track).any() else None
+
+    def _last_said(self) -> Likeness | None:
+        exemplar_id = self._sought.said.last_of(int(self._track[0]))
+        return self._nearest(np.flatnonzero(self._album.exemplar_ids == exemplar_id))
 
     def _near(self, crop_id: int) -> NDArray[np.float32]:
         sought = self._sought

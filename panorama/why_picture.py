@@ -55,7 +55,9 @@ def write_why(why: Why, out: Path) -> tuple[str, ...]:
         one for one in (why.exemplar, why.runner_up, why.denied or why.look_alike) if one is not None
     ]
     entities = [why.entity, *(one.entity for one in likenesses)]
-    return lettering_remarks([*entities, why.video, *(Path(one.source).name for one in likenesses)])
+    shown = [one.source for one in (*likenesses, why.pointed_at) if one is not None]
+    videos = [why.video, *([why.beside.video] if why.beside is not None else [])]
+    return lettering_remarks([*entities, *videos, *(Path(source).name for source in shown)])
 
 
 def draw_why(why: Why) -> Rgb:

@@ -193,7 +193,8 @@ class Zones:
         """The cameras whose shape is meant; the store refuses one that has none."""
         if camera is not None:
             return [camera]
-        return [zone.camera for zone in self if zone.name == name] or [EVERY_CAMERA]
+        found = [where for where, held in self._store.zone_names() if held == name]
+        return found or [EVERY_CAMERA]
 
     def _size_of(self, camera: str) -> tuple[int, int]:
         videos = self._videos().select(["camera", "width", "height"]).to_pylist()

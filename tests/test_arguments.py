@@ -29,6 +29,7 @@ from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
 from panorama.query.relations import Limits
 from panorama.recording import RecordingRule
+from panorama.seen_pictures import picture_digest
 from panorama.training import TrainingOptions, train_recipe
 from panorama.tune import tune
 from panorama.zones import Zones
@@ -228,6 +229,10 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
     wanted = library.vectors_of(ids, 1)
     for column in (np.array(ids), np.array(ids, object), pandas.Series(ids), polars.Series(ids)):
         np.testing.assert_array_equal(library.vectors_of(column, 1), wanted)
+    seen = [f"{ids[0]}:{picture_digest(library.stored_crops(ids)[ids[0]])}", str(ids[1])]
+    for column in (np.array(seen), pandas.Series(seen), polars.Series(seen)):
+        assert library.register_seen("seen", crop_ids=column).exemplars == 2
+        library.drop("seen")
     dated = {"start": "2026-03-01 10:00:00", "zone": "UTC"}
     (entry,) = (e for e in os.scandir() if e.name == "a.mp4")
     for videos in (np.array(["a.mp4"]), pandas.Series(["a.mp4"]), (v for v in ["a.mp4"]), entry, [entry]):

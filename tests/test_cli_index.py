@@ -74,7 +74,9 @@ def test_a_partly_decodable_file_is_listed_with_status_0(run, tmp_path):
     assert "read, with losses or assumptions:\n  cut.mkv: partly damaged" in done.err
     again = index(run, "cut.mkv")
     assert again.status == 0
-    assert "1 skipped" in again.err and "read, with losses or assumptions:\n  cut.mkv" in again.err
+    assert "1 skipped" in again.err and "cut.mkv" not in again.err
+    assert "\nindexed earlier with losses or assumptions: 1 file, which -v lists\n" in again.err
+    assert "read, with losses or assumptions:\n  cut.mkv: partly" in index(run, "cut.mkv", "-v").err
     row = run("videos", "--json").json[0]
     assert 0 < row["frames"] < 200 and "partly damaged" in row["decode_note"]
 
@@ -259,7 +261,7 @@ def test_speed_is_told_of_all_files_together(run, tmp_path):
     assert found and float(found[1]) > 0 and float(found[3]) > 0
 
 
-def test_unchanged_files_are_counted_and_others_told_each(run, tmp_path):
+def test_files_that_stay_as_they_are_are_counted_and_others_told_each(run, tmp_path):
     """A cron job that indexes an archive every night wrote a line for each of its thousands of files."""
     for name, color in (("a", "red"), ("b", "blue"), ("c", "green")):
         write_film(tmp_path / "v" / f"{name}.mp4", [Thing(color, 5, 35)])
@@ -268,15 +270,24 @@ def test_unchanged_files_are_counted_and_others_told_each(run, tmp_path):
     assert index(run, "v").err == again
     assert index(run, "v", "-v").err.count("skipped  ") == 3
     assert len(index(run, "v", "--json").out.splitlines()) == 3
-    # What there is to say of one is said.
     index(run, "v/b.mp4", "--fps", "9")
     shutil.copy(tmp_path / "v" / "a.mp4", tmp_path / "v" / "d.mp4")
     told = index(run, "v").err
-    assert told.startswith(
-        "skipped  b.mp4: unchanged since it was indexed with other settings; --redo indexes it with those of"
-        " now\nskipped  d.mp4: the same content is indexed already\n0 indexed, 4 skipped, 0 failed\n"
-        "unchanged since they were indexed: 2 files"
+    assert told == (
+        "skipped  d.mp4: the same content is indexed already\n0 indexed, 4 skipped, 0 failed\n"
+        "unchanged since they were indexed: 2 files, which -v lists\n"
+        "unchanged since they were indexed with other settings: 1 file, which -v lists; --redo indexes them"
+        " with those of now\n"
     )
+    assert (
+        "skipped  b.mp4: unchanged since it was indexed with other settings; --redo indexes it with those of"
+        " now\n"
+    ) in index(run, "v", "-v").err
+    reasons = {row["video"]: row["reason"] for row in index(run, "v", "--json").json_lines}
+    same = dict.fromkeys(("a.mp4", "c.mp4", "d.mp4"), "unchanged")
+    assert reasons == {**same, "b.mp4": "other_settings"}
+    quick = index(run, "v", "--quick").err
+    assert quick.endswith("indexed already, and --quick replaces nothing: 4 files, which -v lists\n")
     (tmp_path / "v" / "c.mp4").write_bytes(b"no film")
     assert "failed   " in index(run, "v").err
 
@@ -287,12 +298,25 @@ def test_a_file_that_was_indexed_without_its_folder_is_told_to_keep_its_name(run
     write_film(tmp_path / "archive" / "gate" / "b.mp4", [Thing("blue", 5, 35)])
     index(run, "archive/gate/a.mp4")
     told = index(run, "archive").err
+    assert "1 file keeps its name, which -v lists: a.mp4 is not called gate/a.mp4\n" in told
+    told = index(run, "archive", "-v").err
     assert "a.mp4: unchanged since it was indexed; it keeps that name, and is not called gate/a.mp4\n" in told
     assert videos(run) == ["a.mp4", "gate/b.mp4"]
-    assert "keeps that name" not in index(run, "archive/gate").err  # gate/b.mp4 says more than b.mp4
+    assert "its name" not in index(run, "archive/gate").err  # gate/b.mp4 says more than b.mp4
     run("remove", "a.mp4")
     index(run, "archive")  # as the documentation says
     assert videos(run) == ["gate/a.mp4", "gate/b.mp4"]
+
+
+def test_what_settings_a_known_content_has_is_told_at_once(run, tmp_path):
+    """Of a file whose time alone had changed, as after an upgrade, --redo was named one `index` later."""
+    film = write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4", "--fps", "9")
+    os.utime(film, (0, 0))
+    assert index(run, "a.mp4").err.startswith(
+        "skipped  a.mp4: the same content is indexed already with other settings; --redo indexes it with"
+        " those of now\n"
+    )
 
 
 def test_a_renamed_file_keeps_its_segment_and_a_copy_gets_a_row(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -189,6 +190,31 @@ def test_a_truth_of_which_the_library_has_no_video_is_refused(
     done = run("evaluate", "--truth", "truth.json")
     assert "silent in videos without the entity: 0 of 0 ent" in done.out
     assert "silent with its own clips taken out: - of 0 ent" in done.out
+
+
+def test_silence_is_not_asked_of_frames_that_the_truth_leaves_out(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """The van was accepted where nobody could say whether it is there, and so was loud with its clips out."""
+    for name, things in {"a": [Thing("red", 0, 20)], "b": [Thing("red", 0, 10)], "c": []}.items():
+        write_film(tmp_path / f"{name}.mp4", things, frames=20)
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("index", ".", "--model", "color-bands")
+    run("register", "van", "red.png")
+
+    def told(**ignored: list[list[int]]) -> str:
+        ignore = {f"{name}.mp4": spans for name, spans in ignored.items()}
+        truth = {"van": {"visible": {"a.mp4": [[0, 19]]}, "ignore": ignore}}
+        (tmp_path / "truth.json").write_text(json.dumps(truth))
+        done = run("evaluate", "--truth", "truth.json")
+        assert done.status == 0
+        (line,) = [line for line in done.out.splitlines() if "taken out: " in line]
+        return line.split("taken out: ")[1]
+
+    assert told() == "0.000 of 1 entities"
+    assert told(b=[[0, 19]]) == told(b=[[0, 14]]) == told(b=[[0, 19]], a=[[0, 5]]) == "1.000 of 1 entities"
+    assert told(b=[[0, 4]]) == "0.000 of 1 entities"
+    assert told(b=[[0, 19]], c=[[0, 19]]) == "- of 0 entities"
 
 
 @pytest.mark.parametrize("spans", ["[0, 119]", "[[50, 20]]", "[[0]]", "[[0, 1.5]]", "[[-3, 4]]", '["0-9"]'])

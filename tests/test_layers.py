@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "lines": frozenset(),
     "commands": frozenset({"lines"}),
     "errors": frozenset({"commands"}),
+    "systems": frozenset({"errors"}),
     "json_text": frozenset(),
     "values": frozenset(),
     "arguments": frozenset({"errors", "values"}),
@@ -170,6 +171,7 @@ BESIDE_DECIDING = {
     "lines",
     "crops",  # makes what the model sees, and so vectors, which are kept
     "models.base",  # the key holds the model's hash and its cohort
+    "store.seen",  # and the places that examples were cut from
     "query.ledger",  # counts
     "query.nearest",  # similarity to a picture is not cached
     "query.stopping",
@@ -181,6 +183,7 @@ BESIDE_DECIDING = {
     "store.layout",
     "store.locks",
     "store.lost",
+    "store.own_names",
     "store.schema",
     "store.segments",
     "store.snapshot",

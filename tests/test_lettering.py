@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import panorama
 from panorama.lettering import draw_text, drawable, lettering_remarks, text_width
 from panorama.sheet import TILE_WIDTH, beside
 from panorama.store import Zone
+from panorama.why_picture import write_why
 from panorama.zones import draw_shapes
 
 BLUE_CAR, RED_CAR, GATE = "سيارة زرقاء", "سيارة حمراء", "שער"
@@ -106,3 +109,13 @@ def test_a_sheet_of_the_library_has_it_among_its_warnings(asked):
         answer = library.query("SELECT moments WHERE entity = ?", [GATE])
         (told,) = library.sheet(answer, asked / "s.png").warnings
         assert told.endswith(f"{GATE} as <5e9 e2 e8>")
+
+
+def test_the_picture_of_why_tells_of_names_in_its_sentence_too(asked):
+    """The example that was cut from the track need not be the one that it fits best."""
+    with panorama.open(next(asked.glob("*panorama*"))) as library:
+        why = library.why("red", "gate/a.mp4", seconds=1)
+        assert write_why(why, asked / "why.png") == ()
+        pointed_at = replace(why.exemplar, source=f"v/{GATE}.mp4")
+        (told,) = write_why(replace(why, pointed_at=pointed_at), asked / "why.png")
+        assert f"{GATE}.mp4 as <5e9 e2 e8>.mp4" in told

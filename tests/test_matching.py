@@ -15,6 +15,7 @@ from panorama.query.decide import Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher
+from panorama.query.said import Said
 from panorama.query.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
 from panorama.query.whole import Recalled, Whole
 
@@ -76,6 +77,7 @@ class FakeSource:
     one_scene: tuple[int, ...] = ()
     one_site: tuple[int, ...] = ()
     linked: tuple[int, ...] = ()  # videos that go on one with the next
+    told: Said = field(default_factory=Said.none)
 
     def album(self, exit: int) -> FakeAlbum:
         count = len(self.negative)
@@ -95,6 +97,9 @@ class FakeSource:
 
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.arange(len(self.owners)), self.owners
+
+    def said(self, name: str) -> Said:
+        return self.told
 
     def counts(self) -> tuple[int, list[int]]:
         return len(self.owners), [len(self.stored(exit).crop_ids) for exit in (1, 2)]

@@ -89,6 +89,25 @@ def test_a_column_says_what_is_held_out_and_two_columns_are_enough(tmp_path: Pat
     assert len(stranger_pictures(judged, count=3)) == 3
 
 
+def test_each_picture_judges_once_whatever_the_table_and_its_copies_say(tmp_path: Path) -> None:
+    """A file that was listed twice, or lay there as a copy, found itself: R@1 was 1.000."""
+    rows = [(f"images/{i}.png", f"animal{i // 2}") for i in range(8)]
+    data = labelled(tmp_path, rows, "file,class")
+    once = judged_pictures(ColorEmbedder(), data)
+    assert once.remarks == ()
+    copied = [(f"images/copy-of-{i}.png", label) for i, (_, label) in enumerate(rows)]
+    for (file, _), (copy, _) in zip(rows, copied, strict=True):
+        shutil.copyfile(data / file, data / copy)
+    more = [*rows, ("images/../images/0.png", "animal0"), *copied, ("images/1.png", "another")]
+    with (data / LABELS).open("w", newline="") as lines:
+        csv.writer(lines).writerows([("file", "class"), *more])
+    judged = judged_pictures(ColorEmbedder(), data)
+    assert (judged.files, judged.labels) == (once.files, once.labels)
+    assert judged.remarks == (
+        "left out: 10 rows of images/labels.csv with a picture of a row before, or a copy of it",
+    )
+
+
 def test_classes_that_a_model_was_fine_tuned_on_are_left_out_and_told(tmp_path: Path) -> None:
     """They were told as unseen: the model that knew them best looked best."""
     rows = [(f"images/{label}-{i}.png", "grocery", label, "class") for label in KEPT[:6] for i in range(2)]

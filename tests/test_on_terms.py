@@ -18,7 +18,7 @@ from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.on_terms import match_on_terms
-from panorama.query.promises import Evidence, allowed_errors, evidence_for, promised
+from panorama.query.promises import Evidence, allowed_errors, evidence_for, nothing_found, promised
 from panorama.query.terms import Budget, Contract
 
 PRECISE = Contract("precision", 0.9)
@@ -200,12 +200,30 @@ def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empt
     sure = [Evidence((same,) * 200, (0.1,) * 200, 200) for same in (0.2, 0.99)]
     assert accepted(match_on_terms(matcher, replace(request), sure))
     source.crop_vectors[1][:] = np.array(unit(0.5, 0.87, 0), np.float32)  # unlike the example, all of them
-    with pytest.raises(AccuracyError, match=r"of 'thing': its best track scores 0\.491, and 1\.000 is"):
+    with pytest.raises(
+        AccuracyError, match=r"best of the tracks that came to exit 2 scores 0\.491, and 1\.000 is"
+    ):
         match_on_terms(many_tracks_of(source), replace(request), sure)
     # A precision is kept by an answer that holds nothing.
     precise = MatchRequest(("thing",), contract=Contract("precision", 0.5))
     strangers = Evidence((0.99,) * 200, (0.98,) * 200, 200)
     assert not accepted(match_on_terms(many_tracks_of(source), precise, [strangers] * 2))
+
+
+def test_a_refused_recall_tells_the_border_of_the_exit_that_tracks_fell_at() -> None:
+    """The best of what came deepest was told as the best track; the thing's own may have fallen before."""
+    kept = [replace(calibration(), low=low, high=high) for low, high in ((0.3, 0.9), (0.6, 0.6))]
+    recall = Contract("recall", 0.5)
+
+    def told(**best: float) -> str:
+        of = {int(name[1:]): kept[0].normalised(score) for name, score in best.items()}
+        return str(nothing_found(recall, "thing", of, kept)).split(": ")[1]
+
+    assert told(e1=0.2).startswith("its best track scores 0.200, and 0.300 is where the promise is kept")
+    assert told(e2=0.2).startswith("its best track scores 0.200, and 0.600 is")
+    assert told(e1=0.8, e2=0.1).startswith(
+        "the best of the tracks that came to exit 2 scores 0.100, and 0.600"
+    )
 
 
 def test_a_recall_in_a_part_where_the_thing_is_not_is_kept_by_an_empty_answer() -> None:

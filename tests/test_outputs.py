@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,6 +156,66 @@ def test_the_python_api_refuses_the_same(library: Path) -> None:
         with pytest.raises(UsageError, match="own files"):
             opened.clips(rows, library / "panorama-library" / "index")
     assert video.read_bytes() == before
+
+
+def piped(write: Callable[[str], object]) -> bytes:
+    """What a pipe is given that a shell names by a link, as /dev/stdout and >(...) are."""
+    reader, writer = os.pipe()
+    given: list[bytes] = []
+
+    def read() -> None:
+        with os.fdopen(reader, "rb") as end:
+            given.append(end.read())
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    try:
+        write(f"/dev/fd/{writer}")
+    finally:
+        os.close(writer)
+        reading.join()
+    return given[0]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
+def test_rows_go_into_a_pipe_as_into_a_file(run, library: Path, form: str) -> None:
+    """The pipe was looked for as a file named pipe:[95145]."""
+
+    def query(out: str) -> None:
+        done = run("query", "SELECT video FROM videos", "--format", form, "--out", out)
+        assert done.status == 0 and "2 rows written to" in done.err, done.err
+
+    query("plain")
+    assert piped(query) == (library / "plain").read_bytes() != b""
+
+
+def test_shapes_calibrations_and_rows_of_python_go_into_a_pipe(run, library: Path) -> None:
+    assert json.loads(piped(lambda out: run("zones", "export", out)))["shapes"]
+    assert json.loads(piped(lambda out: write_calibration(Path(out), []))) == {"exits": []}
+    with open_library(library / "panorama-library") as opened:
+        rows = opened.query("SELECT video FROM videos ORDER BY video")
+        assert piped(lambda out: rows.write(out, "csv")).split() == [b"video", b"gate/a.mp4", b"yard/b.mp4"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "sheet", "page", "why", "shown"])
+def test_parquet_pictures_and_pages_go_into_a_pipe_by_a_link(run, library: Path, kind: str) -> None:
+    link = library / RIGHT[kind]
+
+    def write(out: str) -> None:
+        link.symlink_to(out)
+        done = run(*OUTPUTS[kind](link))
+        assert done.status == 0, done.err
+
+    given = piped(write)
+    assert len(given) > 1000 and link.is_symlink()
+
+
+def test_a_reader_that_leaves_early_is_no_error_of_the_file(run, library: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run("query", "SELECT video FROM videos", "--format", "csv", "--out", f"/dev/fd/{writer}")
+    os.close(writer)
+    assert done.status == 141 and done.err == ""
 
 
 def test_the_names_of_other_kinds_hold_all_that_is_indexed() -> None:

@@ -268,7 +268,7 @@ def alike_things(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, color in enumerate([*COLORS, *COLORS]):
         for view in range(3):
             side = 40 if number < len(COLORS) else 60
-            picture = thing_picture(color, side)
+            picture = thing_picture(color, side + view)
             picture = picture if number < len(COLORS) else np.ascontiguousarray(picture[:, :, ::-1] // 3)
             write_picture(folder / f"thing{number}" / f"{view}.png", picture)
     return folder

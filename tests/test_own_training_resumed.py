@@ -25,7 +25,9 @@ def things(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("things") / "things"
     for number, color in enumerate([*COLORS, *COLORS][:8]):
         for view in range(3):
-            write_picture(folder / f"thing{number}" / f"{view}.png", thing_picture(color, 30 + 8 * number))
+            write_picture(
+                folder / f"thing{number}" / f"{view}.png", thing_picture(color, 30 + 8 * number + view)
+            )
     return folder
 
 

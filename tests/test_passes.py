@@ -20,6 +20,7 @@ from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
 from panorama.query.kinship import Places
 from panorama.query.matches import Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
+from panorama.query.said import Said
 from panorama.query.scoring import DENIED, SAME_PICTURE, TrackRows
 from panorama.store import Album
 from panorama.store.vector_cache import prints_of
@@ -57,6 +58,9 @@ class Library:
 
     def stored(self, exit: int) -> VectorTable:
         return self.index.table
+
+    def said(self, name: str) -> Said:
+        return Said.none()
 
     def counts(self) -> tuple[int, list[int]]:
         return len(self.index.table), [len(self.index.table)]

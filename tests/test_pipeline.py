@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -174,6 +177,61 @@ def test_an_error_of_a_stage_that_joins_reaches_the_caller_and_closes_those_befo
     with pytest.raises(LookupError, match="no more"):
         list(Line(range(9), [Stage("a", doubled), Stage("b", holding), Stage("c", broken, joins=True)]))
     assert closed == ["holding"] and threading.active_count() == before
+
+
+def test_an_error_before_a_stage_begins_reaches_the_caller_and_ends_all_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ended the stage's thread, and all others waited for ever."""
+
+    def refused() -> None:
+        raise OverflowError("signed integer is greater than maximum")
+
+    monkeypatch.setattr(pipeline, "lower_priority", refused)
+    before, met = threading.active_count(), []
+
+    def consume() -> None:
+        try:
+            list(Line(range(9), [Stage("a", doubled), Stage("b", doubled)]))
+        except OverflowError as exc:
+            met.append(str(exc))
+
+    consumer = threading.Thread(target=consume, daemon=True)
+    consumer.start()
+    consumer.join(PATIENCE)
+    assert met == ["signed integer is greater than maximum"] and threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("platform", "alone", "reniced"), [("linux", False, [0]), ("darwin", False, []), ("darwin", True, [0])]
+)
+def test_only_linux_gives_threads_a_priority_of_their_own(
+    platform: str, alone: bool, reniced: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread's number may be that of another process, which was given the priority instead."""
+    told: list[int] = []
+    monkeypatch.setattr(pipeline.sys, "platform", platform)
+    monkeypatch.setattr(pipeline.os, "setpriority", lambda kind, who, niceness: told.append(who))
+    monkeypatch.setattr(pipeline.os, "sched_setscheduler", lambda *_: None)
+    monkeypatch.setattr(pipeline, "AUTOGROUP", Path("/nowhere/autogroup"))
+    pipeline.lower_priority(alone)
+    assert told == reniced
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+def test_the_priority_of_a_thread_is_lowered_and_of_no_other() -> None:
+    seen: list[int] = []
+
+    def lowered() -> None:
+        pipeline.lower_priority()
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    thread = threading.Thread(target=lowered)
+    thread.start()
+    thread.join()
+    assert seen == [pipeline.NICENESS] or before > pipeline.NICENESS
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_an_error_of_the_source_reaches_the_caller() -> None:

@@ -257,7 +257,7 @@ def test_utc_is_kept_as_any_zone_that_was_named(
 def test_without_data_of_zones_clocks_run_in_utc(
     run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In small containers and on Windows nothing could be indexed with a time: there was no zone 'UTC'."""
+    """In small containers nothing could be indexed with a time: there was no zone 'UTC'."""
     made_at(tmp_path / "here.mp4", 12, "2026-03-01T09:15:00Z")
     made_at(tmp_path / "berlin.mp4", 14, "2026-03-01T09:15:00Z")
     run("index", "berlin.mp4", "--model", "color-bands", *METADATA)

@@ -145,7 +145,7 @@ def test_a_sweep_removes_what_dead_writers_left(store):
     (store.path / "data/crops/.tmp-s00000099.parquet").write_bytes(b"half")
     (store.path / "data/boxes/w0123.parquet").write_bytes(b"whole but not listed")
     (store.path / "album/7").mkdir()
-    (store.path / "album/7/stray.jpg").write_bytes(b"not registered")
+    (store.path / "album/7" / f"{'5' * 32}.jpg").write_bytes(b"not registered")
     (store.path / "locks/writer-w0123.lock").write_bytes(b"")
     store.add_exemplars("cat", [exemplar()])
     swept = store.sweep()

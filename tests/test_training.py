@@ -20,7 +20,7 @@ from panorama.models.interrupts import CHECKPOINT
 from panorama.models.registry import load_embedder
 from panorama.models.training.__main__ import main, parse_data
 from panorama.models.training.bank import BankPlan, Basis, build_bank, read_shards, shard_rows
-from panorama.models.training.heldout import held_out_pictures
+from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training, to_input
 from panorama.models.training.losses import LossWeights, identity, imitation, relation
 from panorama.models.training.optimise import orthogonal, rate_at
@@ -94,7 +94,7 @@ def write_labelled(folder: Path, classes: list[str], each: int = 5) -> None:
         table.writerow(["file", "source", "class", "identity"])
         for name in classes:
             for i in range(each):
-                cv2.imwrite(str(folder / f"{name}-{i}.jpg"), solid(hash_of(name)))
+                cv2.imwrite(str(folder / f"{name}-{i}.jpg"), solid(hash_of(name)) // 2 + 9 * i)
                 table.writerow([f"{name}-{i}.jpg", "zoo", name, "class"])
 
 
@@ -111,6 +111,19 @@ def test_no_picture_of_a_held_out_class_reaches_training(tmp_path: Path) -> None
     assert seen and judged
     assert not seen & judged
     assert seen | judged == set(classes)
+
+
+def test_a_copy_of_a_judged_picture_does_not_judge(tmp_path: Path) -> None:
+    """Each copy found its original, and retrieval came out as if nothing were left to learn."""
+    write_labelled(tmp_path, [f"animal{i}" for i in range(12)], each=1)
+    table = {"name": "zoo", "kind": "folders", "data": "here", "labels": True}
+    for path in sorted(tmp_path.glob("*.jpg")):
+        for name in ("one.jpg", "copy-of-one.jpg"):
+            (folder := tmp_path / path.stem).mkdir(exist_ok=True)
+            (folder / name).write_bytes(path.read_bytes())
+    held = held_out_pictures([table], {"here": tmp_path})
+    assert len(held.paths) == len(set(held.labels)) == held.copies > 2
+    assert make_measure(held, MEAN, STD, 64) is None  # nothing has another one to find
 
 
 def test_a_judged_clip_in_the_recipe_is_refused(tmp_path: Path) -> None:

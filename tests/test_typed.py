@@ -34,7 +34,7 @@ with panorama.open("library") as library:
     vectors = library.vectors_of([1, 2], 3) + library.vectors_of(np.array(some), 3)
     library.register_seen("cat", track_ids=np.array(some), crop_ids=[1])
     entity: panorama.Entity = library.entity("cat")
-    for exit in calibrate(library, recall=0.9):
+    for exit in calibrate(library, recall=0.9, anyway=True).exits:
         print(exit.exit, exit.warnings)
     reset_calibration(library)
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from fakes import thing_picture, write_picture
-from test_page import Page
+from page_samples import Page
 
 from panorama.query.undecided import NOT_REJECTED, UNCERTAIN, told_on_page, uncertain_told
 

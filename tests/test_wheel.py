@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from oldest import DRAW
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("panorama", "queries", "embeddings", "data")
@@ -124,16 +125,7 @@ print(panorama.__file__, panorama.content.content_dir("queries"), embedder_names
     *places, model = installed.run("-c", where).stdout.splitlines()
     assert len(places) == 2 and all(Path(place).is_relative_to(installed.site) for place in places)
 
-    draw = """
-import sys
-from pathlib import Path
-from panorama.cli.demo import renderer
-render = renderer()
-(scene,) = [s for s in render.QUICK_SCENES if s().video == "gate/evening.mp4"]
-render.shoot(scene(), Path("archive/evening.mp4"), "2026-03-02 16:40:00")
-render._render_album(Path(), "striped-cat")
-"""
-    installed.run("-c", draw)
+    installed.run("-c", DRAW)
     installed.run("-m", "panorama", "index", "archive", "--fps", "3", "--model", model)
     installed.run("-m", "panorama", "register", "cat", "album/striped-cat")
     sql = "SELECT moments WHERE entity = 'cat' AND score >= 0 ORDER BY score DESC"

@@ -24,13 +24,14 @@ from panorama.indexing.parcels import BATCH_BYTES, Batch, Job, Parcel, batched
 from panorama.indexing.pipeline import NICENESS
 from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
-from panorama.models.late import LateEmbedder
+from panorama.models.late import Late, LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.precision import why_no_int8
 from panorama.models.registry import late_embedder, late_proposer
 from panorama.worker.channel import receive, send
 from panorama.worker.client import EmbedderBeside, ModelProcess, ProposerBeside, beside
-from panorama.worker.server import PROPOSER
+from panorama.worker.flag import Flag
+from panorama.worker.server import PROPOSER, Request, _answered, _Served
 from panorama.worker.starting import start_ahead
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,6 +163,12 @@ def test_what_a_model_raises_is_raised_here(models: tuple[Proposer, Embedder]) -
     with pytest.raises(ValueError, match="has exits 1 to 3, got 9"):
         models[1].embed(pictures((40, 40)), 9)
     assert models[1].embed(pictures((40, 40)), 1).shape[0] == 1, "the process goes on"
+
+
+def test_a_step_that_is_not_there_is_an_error_and_no_hang() -> None:
+    """The thread of its model ended, and who asked waited for ever."""
+    answer = _answered(Request(7, PROPOSER, "dance"), _Served(Late(ColorEmbedder), Flag()))
+    assert (answer.number, answer.value) == (7, None) and "dance" in str(answer.error)
 
 
 def library_of(film: Path, folder: Path, code: str = "", **variables: str) -> str:

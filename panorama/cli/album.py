@@ -11,7 +11,7 @@ import click
 from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
 from panorama.commands import command
 from panorama.entities import Entity
-from panorama.errors import UnknownEntity, first_entity
+from panorama.errors import NotYetErased, UnknownEntity, first_entity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted
@@ -257,7 +257,8 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
     """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays.
 
     With its sightings go the stored crops of tracks that are matched to it for sure. Those that are uncertain
-    stay; how many they are is said, and how to see them.
+    stay; how many they are is said, and how to see them. Where another program reads the library, or the disk
+    is full, bytes of it may be left: that is said, with exit status 3, and panorama compact erases them.
     """
     library = opened(ctx)
     library.entity(name)
@@ -266,10 +267,15 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
             say(line)
         if not confirmed(f"Erase {name} for good?", "nothing was erased", "erases"):
             ctx.exit(1)
-    seen = library.forget(name, with_sightings=with_sightings)
-    if seen is None:
-        say(f"forgot {name}")
-        return
-    say(f"forgot {name}, and the stored pictures of {counted(len(seen.accepted), 'track')}")
-    for line in seen.after():
+    left = None
+    try:
+        seen = library.forget(name, with_sightings=with_sightings)
+    except NotYetErased as exc:
+        seen, left = exc.seen, exc
+    crops = "" if seen is None else f", and the stored pictures of {counted(len(seen.accepted), 'track')}"
+    say(f"forgot {name}{crops}")
+    for line in () if seen is None else seen.after():
         say(line)
+    if left is not None:
+        say(str(left))
+        ctx.exit(left.exit_status)

@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 
 from panorama.answer_pictures import AnswerPictures
-from panorama.cli.common import confirmed, opened, say, size, uris_of
-from panorama.cli.limits import Left, kept, written
+from panorama.cli.common import confirmed, opened, print_data, say, size, uris_of
+from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
-from panorama.errors import LibraryWriteError, UnknownEntity
+from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
 from panorama.forgetting import seen_of
 from panorama.library import Library
 from panorama.lines import counted, one_line
@@ -106,9 +106,13 @@ def query_command(
         wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    with closing(answers(library, asked, limits)) as results:
+    is_left = False
+    with memory_told(limits), closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
             written(left, partial(wanted.write, library, result, asked, number))
+            is_left |= asked[number].erases is not None and not result.complete
+    if is_left:
+        ctx.exit(NotYetErased.exit_status)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -222,12 +226,12 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         say(f"{counted(len(result), 'row')} written to {out}")
     elif form == "csv":
         for piece in result.pieces("csv"):
-            click.echo(piece, nl=False)
+            print_data(piece, nl=False)
     elif form == "json":
         for piece in result.pieces("json"):
             # In strings line ends are escaped: those that are left stand between rows.
-            click.echo(piece.replace("\n", "") if one_line else piece, nl=False)
-        click.echo()
+            print_data(piece.replace("\n", "") if one_line else piece, nl=False)
+        print_data("")
     else:
         click.echo(result.to_table())
 
@@ -278,6 +282,6 @@ def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -
     """Say whether two pictures show the same entity: score, band and the exit that decided."""
     verdict = opened(ctx).verify(first, second)
     if as_json:
-        click.echo(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))
+        print_data(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))
     else:
         click.echo(f"{verdict.band}  score {verdict.score:.3f}  decided at exit {verdict.exit}")

@@ -88,11 +88,16 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def print_data(text: str, nl: bool = True) -> None:
+    """CSV or JSON on stdout: for programs, so in UTF-8 as in files, whatever a terminal is set to."""
+    click.echo(text.encode(), nl=nl)
+
+
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     """Rows on stdout: an array of objects, or aligned columns."""
     if as_json:
         objects = [dict(zip(columns, row, strict=True)) for row in rows]
-        click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
+        print_data(json.dumps(objects, indent=1, ensure_ascii=False))
         return
     text = [[one_line(str(cell)) if cell is not None else "" for cell in row] for row in rows]
     widths = [max([cells(name), *(cells(row[i]) for row in text)]) for i, name in enumerate(columns)]

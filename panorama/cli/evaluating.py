@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from panorama.cli.common import json_option, opened, print_rows, say
+from panorama.cli.common import json_option, opened, print_data, print_rows, say
 from panorama.errors import UsageError
 from panorama.evaluate import read_truth, score_entities, unjudged
 from panorama.library import Library
@@ -49,7 +49,7 @@ def evaluate_command(
         report.update(_answers(library, Path(truth)))
     if data is not None:
         report.update(_models(library, Path(data), range(seed, seed + seeds)))
-    click.echo(json.dumps(report, indent=1)) if as_json else _print(report)
+    print_data(json.dumps(report, indent=1)) if as_json else _print(report)
 
 
 def _answers(library: Library, path: Path) -> dict[str, Any]:

@@ -7,20 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
-from panorama.cli.common import say
+from panorama.cli.common import print_data, say
 from panorama.cli.progress import ProgressLine
 from panorama.commands import command
 from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
-    OWN_CLIP,
     SKIPPED,
-    UNCHANGED,
     FileOutcome,
     Hooks,
     IndexReport,
+    Reason,
 )
 from panorama.lines import counted, shell_word
 from panorama.video import COPY_SUFFIXES, DEFAULT_RATE, VIDEO_SUFFIXES
@@ -35,6 +32,21 @@ NAMED = "or where a folder without videos is named itself, whatever they are cal
 BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 
+COUNTED = {
+    Reason.UNCHANGED: ("unchanged since they were indexed", ""),
+    Reason.OTHER_SETTINGS: (
+        "unchanged since they were indexed with other settings",
+        "; --redo indexes them with those of now",
+    ),
+    Reason.EARLIER_VERSION: (
+        "unchanged since they were indexed by an earlier version",
+        "; --redo indexes them with this one",
+    ),
+    Reason.DEEPER: ("indexed already, and --quick replaces nothing", ""),
+}
+"""What is told of skipped files by their number alone, before and behind it: an archive that is indexed every
+night has thousands of them, among which what is new would not be seen."""
+
 
 class JsonLines:
     """Outcomes on stdout where they are asked for; who reads them may leave before the work is done."""
@@ -47,7 +59,7 @@ class JsonLines:
         if not self._wanted or self.reader_gone is not None:
             return
         try:
-            click.echo(json.dumps(outcome.as_dict(), ensure_ascii=False))
+            print_data(json.dumps(outcome.as_dict(), ensure_ascii=False))
         except BrokenPipeError as exc:
             self.reader_gone = exc
 
@@ -77,8 +89,7 @@ class IndexTold:
     def _file(self, outcome: FileOutcome) -> None:
         self._kept += outcome.status != FAILED
         self._json(outcome)
-        # An archive that is indexed every night has thousands of them.
-        if self._verbose or outcome.status != SKIPPED or outcome.note not in (UNCHANGED, OWN_CLIP):
+        if self._verbose or outcome.reason in (None, Reason.KNOWN_CONTENT):
             self._line.done(outcome)
 
     def _wait(self, what: str) -> None:
@@ -116,9 +127,8 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     counts = {status: len(report.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
     counts[FAILED] += len(nothing)
     say(", ".join(f"{count} {status}" for status, count in counts.items()))
-    unchanged = sum(file.note == UNCHANGED for file in report.of(SKIPPED))
-    if unchanged and not verbose:
-        say(f"unchanged since they were indexed: {counted(unchanged, 'file')}, which -v lists")
+    for text in () if verbose else _kept(report):
+        say(text)
     if report.of(INDEXED):
         # Files are worked on side by side: only all of them together have a speed.
         frames = sum(file.frames for file in report.of(INDEXED))
@@ -149,16 +159,38 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
                 if folders:
                     more = f" (and {len(folders) - 1} more)" if folders[1:] else ""
                     say(f"  {what} {shell_word(folders[0])}{more}")
-    damaged = [f for f in report.files if f.damage]
-    reserved = "read, with losses or assumptions"
-    for title, files in ((reserved, damaged), ("gave no segment", report.of(FAILED))):
-        if files:
-            say(f"{title}:")
-            for file in files:
-                note = str(file.damage or file.note)
-                say(f"  {note}" if file.path in note else f"  {file.path}: {note}")
+    for text in _reserved(report, verbose):
+        say(text)
     for path, note in nothing:
         say(f"  {path}: {note}")
+
+
+def _kept(report: IndexReport) -> Iterator[str]:
+    """How many files stay as they are, by what keeps them so."""
+    reasons = Counter(file.reason for file in report.of(SKIPPED))
+    for reason, (what, otherwise) in COUNTED.items():
+        if reasons[reason]:
+            yield f"{what}: {counted(reasons[reason], 'file')}, which -v lists{otherwise}"
+    named = [file for file in report.of(SKIPPED) if file.found_as]
+    if named:
+        many = counted(len(named), "file keeps its name", "files keep their names")
+        more = ", ..." if named[1:] else ""
+        yield f"{many}, which -v lists: {named[0].video} is not called {named[0].found_as}{more}"
+
+
+def _reserved(report: IndexReport, verbose: bool) -> Iterator[str]:
+    """What was lost or assumed of files, and which gave nothing; of those of earlier runs their number."""
+    damaged = [file for file in report.files if file.damage]
+    told = [file for file in damaged if verbose or file.status == INDEXED]
+    for title, files in (("read, with losses or assumptions", told), ("gave no segment", report.of(FAILED))):
+        if files:
+            yield f"{title}:"
+        for file in files:
+            note = str(file.damage or file.note)
+            yield f"  {note}" if file.path in note else f"  {file.path}: {note}"
+        if files is told and len(damaged) > len(told):
+            earlier = counted(len(damaged) - len(told), "file")
+            yield f"indexed earlier with losses or assumptions: {earlier}, which -v lists"
 
 
 def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:

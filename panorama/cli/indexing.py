@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from panorama.arguments import MOST_ZOOM
-from panorama.cli.common import json_option, opened, say, size
+from panorama.cli.common import json_option, opened, print_data, say, size
 from panorama.cli.index_report import IndexTold
 from panorama.cli.recording import recording_options, recording_rule
 from panorama.errors import ModelError
@@ -151,7 +151,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "profile": profile.as_dict() if as_json else profile.line(),
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        print_data(json.dumps(facts, indent=1))
         return
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
     facts["total"] = size(sum(info.bytes.values()))

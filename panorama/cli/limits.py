@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from panorama.cli.memory import soft_bound, want_of_memory
 from panorama.errors import QueryTimeout
 from panorama.query.relations import Limits
 
@@ -67,6 +69,24 @@ def kept(limits: Limits) -> Iterator[Left]:
         if main:
             signal.set_wakeup_fd(before)
         os.close(writing)
+
+
+@contextmanager
+def memory_told(limits: Limits) -> Iterator[None]:
+    """Within it, want of memory is told as the limit that the command was given, where that is the nearest.
+
+    Raises:
+        QueryTimeout: more was needed.
+    """
+    try:
+        yield
+    except Exception as exc:
+        own, system = soft_bound(resource.RLIMIT_DATA), soft_bound(resource.RLIMIT_AS)
+        is_nearest = limits.memory is not None and own is not None and (system is None or own < system)
+        if not is_nearest or want_of_memory(exc) is None:
+            raise
+        told = f"the query needs more memory than its limit of {limits.memory}; raise --memory"
+        raise QueryTimeout(told) from exc
 
 
 class _OverError(BaseException):
@@ -146,8 +166,6 @@ def _bound_memory(count: int) -> None:
     status = Path("/proc/self/status")
     if not status.exists():
         return
-    import resource
-
     found = re.search(r"VmData:\s+(\d+) kB", status.read_text())
     held = int(found[1]) * 1024 if found else 0
     bound = held + count + _SLACK_BYTES + _THREAD_BYTES * (os.cpu_count() or 1)

@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
+from panorama.cli.memory import want_of_memory
 from panorama.commands import command, using
-from panorama.errors import PanoramaError, QueryTimeout, paths_told, unknown
+from panorama.errors import PanoramaError, paths_told, unknown
 from panorama.lines import one_line
 
 INTERRUPTED = 130
@@ -174,10 +175,6 @@ def run(state: dict[str, Any]) -> int:
         status = exc.exit_code
     except PanoramaError as exc:
         status = _report(exc, exc.exit_status, state)
-    except MemoryError as exc:
-        limit = QueryTimeout("there is not enough memory for this; raise --memory where it is given")
-        limit.__cause__ = exc
-        status = _report(limit, FAILED, state)
     except (BrokenPipeError, ReaderGoneError):
         _drop_output()
         status = UNREAD
@@ -241,6 +238,7 @@ def _drop_output() -> None:
 
 
 def _report(exc: Exception, status: int, state: dict[str, Any]) -> int:
+    exc = want_of_memory(exc) or exc
     if state.get("debug"):
         traceback.print_exception(exc)
         return status

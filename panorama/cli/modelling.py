@@ -9,16 +9,29 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from panorama.calibrate import PRECISION, calibrate, reset_calibration
+from panorama.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
 from panorama.calibration import check_calibration, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say, uris_of
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
+from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.models.registry import embedder_names, late_embedder, late_proposer
 
 FACTS = ("precision", "device", "why")
 """What `models` tells of a network."""
+
+
+TOLD_ENTITIES = 20
+"""Entities named with what bands change for them; of more, those that lose or gain the most tracks."""
+
+CALIBRATION_COLUMNS = (
+    *("exit", "low", "high", "border", "examples", "recurring"),
+    *("same", "stranger", "accepted", "false"),
+)
+
+NOT_TAKEN = 3
+"""The exit status where bands were measured and not taken."""
 
 
 @click.command("models")
@@ -50,6 +63,7 @@ def models_command(as_json: bool) -> None:
 )
 @click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write it here as well, as models ship it.")
+@click.option("--anyway", is_flag=True, help="Take the bands, whatever speaks against them.")
 @click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
 @json_option
 @click.pass_context
@@ -59,15 +73,20 @@ def calibrate_command(
     recall: float | None,
     slack: float,
     out: str | None,
+    anyway: bool,
     reset: bool,
     as_json: bool,
 ) -> None:
-    """Set the bands of accept, uncertain and reject from the library's own tracks."""
+    """Set the bands of accept, uncertain and reject from the library's own tracks.
+
+    They are not taken, and the exit status is 3, where things that are seen again would set them, or where
+    most of what is accepted of the registered entities would be lost.
+    """
     library = opened(ctx)
     if reset:
         given = [
             name
-            for name in ("precision", "recall", "slack", "out")
+            for name in ("precision", "recall", "slack", "out", "anyway")
             if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
         ]
         if given:
@@ -79,16 +98,42 @@ def calibrate_command(
         raise click.UsageError("one target sets the border: --precision or --recall")
     if out is not None:
         check_calibration(Path(out), uris_of(library))
-    reports = calibrate(library, precision, slack, recall)
-    for line in dict.fromkeys(line for r in reports for line in r.warnings):
+    found = calibrate(library, precision, slack, recall, anyway)
+    for line in dict.fromkeys(line for r in found.exits for line in r.warnings):
         say(line)
-    if out is not None:
-        write_calibration(Path(out), [r.calibration for r in reports])
+    _tell_changes(found)
+    if out is not None and found.taken:
+        write_calibration(Path(out), [r.calibration for r in found.exits])
         say(f"written to {out}")
-    columns = ["exit", "low", "high", "examples", "recurrences", "same", "stranger", "accepted", "false"]
     rows = [
-        [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)), r.examples, r.recurrences,
-         *(round(x, 3) for x in (r.same, r.stranger, r.accepted, r.false_accepted))]
-        for r in reports
+        [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)),
+         _rounded(r.border), r.examples, r.recurring,
+         *(_rounded(x) for x in (r.same, r.stranger, r.accepted, r.false_accepted))]
+        for r in found.exits
     ]  # fmt: skip
-    print_rows(columns, rows, as_json)
+    print_rows(CALIBRATION_COLUMNS, rows, as_json)
+    if not found.taken:
+        ctx.exit(NOT_TAKEN)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _tell_changes(found: Calibrated) -> None:
+    """Say what speaks against the bands, whether they are taken, and what they change for the entities."""
+    now = "now" if found.taken else "it would be"
+    changed = [c for c in found.changes if c.before != c.after]
+    changed.sort(key=lambda c: -abs(c.after - c.before))
+    for one in changed[:TOLD_ENTITIES]:
+        say(f"{one.entity}: {counted(one.before, 'track')} accepted before, {now} {one.after}")
+    if len(changed) > TOLD_ENTITIES:
+        say(f"and so on, for {counted(len(changed) - TOLD_ENTITIES, 'more entity', 'more entities')}")
+    if found.changes:
+        before, after = (sum(getattr(c, when) for c in found.changes) for when in ("before", "after"))
+        entities = counted(len(found.changes), "registered entity", "registered entities")
+        say(f"of {entities} {counted(before, 'track')} accepted before, {now} {after}")
+    for line in found.doubts:
+        say(line)
+    if not found.taken:
+        say("the bands stay as they were, nothing is written; choose another aim, or take these by --anyway")

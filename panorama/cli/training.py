@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import opened, say
+from panorama.cli.common import opened, print_data, say
 from panorama.content import DEFAULT_EMBEDDER
 from panorama.opening import open_library
 
@@ -86,7 +86,7 @@ def train_command(
             scratch=lambda folder: open_library(folder, create=True),
             say=say,
         )
-    click.echo(json.dumps(result, indent=1))
+    print_data(json.dumps(result, indent=1))
     if "model" in result and result["model"] is None:
         ctx.exit(NO_HELP)
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from panorama.cli.common import json_option, opened, say
+from panorama.cli.common import json_option, opened, print_data, say
 from panorama.commands import command
 from panorama.indexing.profile import remember
 from panorama.opening import open_library
@@ -61,7 +61,7 @@ def tune_command(
         library.check_writable()  # now, not after the minutes that trying takes
     report = tune(library, list(paths), seconds=seconds, most_loss=loss, least_speed=speed, tell=say)
     if as_json:
-        click.echo(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
+        print_data(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
     else:
         for line in report.lines():
             click.echo(line)

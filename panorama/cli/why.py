@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
+from panorama.cli.common import Seconds, json_option, opened, print_data, print_rows, say, uris_of
 from panorama.lines import clock, one_line
 from panorama.picture_files import check_picture
 from panorama.why import Why
@@ -56,7 +56,7 @@ def why_command(
         for line in write_why(why, Path(out)):
             say(line)
     if as_json:
-        click.echo(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
+        print_data(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
         print_why(why)
     if out is not None:

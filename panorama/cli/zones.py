@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_rows, say, uris_of
+from panorama.cli.common import Seconds, json_option, opened, print_data, print_rows, say, uris_of
 from panorama.lettering import lettering_remarks
 from panorama.lines import some
 from panorama.store import EVERY_CAMERA, Zone
@@ -136,7 +136,7 @@ def export_command(ctx: click.Context, file: str | None) -> None:
     library = opened(ctx)
     text = json.dumps(library.zones.to_json(), indent=1, ensure_ascii=False)
     if file is None:
-        click.echo(text)
+        print_data(text)
         return
     check_output(Path(file), JSON, what="a file of shapes", videos=uris_of(library))
     with whole_file(Path(file)) as partial:

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panorama.errors import VideoError
-from panorama.indexing.outcomes import KNOWN_CONTENT, OWN_CLIP, SKIPPED, UNCHANGED, FileOutcome, failed
+from panorama.indexing.outcomes import (
+    KNOWN_CONTENT,
+    OWN_CLIP,
+    SKIPPED,
+    UNCHANGED,
+    FileOutcome,
+    Reason,
+    failed,
+)
 from panorama.indexing.parcels import DEFECTS, Job
 from panorama.indexing.renames import row_of
 from panorama.indexing.settings import Kept
@@ -24,6 +32,7 @@ from panorama.video import (
     goes_on,
     open_video,
 )
+from panorama.video.faults import was_unreachable
 from panorama.video.own_clips import is_own_clip
 
 
@@ -43,11 +52,13 @@ class Copy:
 
     Attributes:
         held: whether the library held it when it was asked.
+        note: what is told of it.
     """
 
     ticket: Ticket
     settings_hash: str
     held: bool
+    note: str = KNOWN_CONTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,8 @@ class Intake:
 
     Args:
         kept: which videos stay as they are.
-        anew: who indexes a video anew that an earlier version indexed, by the settings that it has.
+        anew: who indexes a video anew that an earlier version indexed otherwise, or in part, by the settings
+            that it has.
 
     Attributes:
         moved: paths whose rows have just followed their files there; set before the first file.
@@ -122,12 +134,12 @@ class Intake:
         known = self._store.known_file(uri)
         sample = content_sample(video.path)
         if known is not None and self._is_unchanged(known, state, sample):
-            if (note := self._stays(known, video, uri)) is not None:
-                return FileOutcome(str(video.path), known.name, SKIPPED, note=note, damage=known.decode_note)
+            if self._keeps(known, video):
+                return self._kept_as_it_is(known, video, uri)
             if (other := self._other(known)) is not None:
                 return other
         if known is None and not video.named and is_own_clip(video.path):
-            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP)
+            return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP, reason=Reason.OWN_CLIP)
         row = row_of(video, state, sample, content_hash(video.path))
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, video, known)
@@ -146,7 +158,8 @@ class Intake:
         held, reader = self._held(content, video), None
         try:
             if held is not None:
-                return Copy(ticket, held, held=True)
+                _, note = self._why_kept(held, video, KNOWN_CONTENT)
+                return Copy(ticket, held.settings_hash, held=True, note=note)
             reader = open_video(video.path, threads=self._indexer.work.threads.decode)
         finally:
             if reader is None:
@@ -160,23 +173,34 @@ class Intake:
         same = known.content_sample in (None, sample)
         return same and known.has_state(state) and known.content_hash not in self._lost
 
-    def _stays(self, known: KnownFile, video: FoundVideo, uri: str) -> str | None:
-        """Why the rows of a file that has not changed stay as they are; None where they do not."""
-        older = _is_older(known, video)
-        deeper = self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
-        if not deeper and not self._kept.holds(known.settings_hash, self._settings_hash, older):
-            return None
-        note = KNOWN_CONTENT if uri in self.moved else UNCHANGED
-        if deeper:
-            note = "indexed already; --quick replaces nothing"
-        elif known.settings_hash != self._settings_hash:
-            note = f"{note} with other settings; --redo indexes it with those of now"
-        elif older:
-            note = f"{note} by an earlier version; --redo indexes it with this one"
+    def _kept_as_it_is(self, known: KnownFile, video: FoundVideo, uri: str) -> FileOutcome:
+        """What becomes of a file that has not changed."""
+        reason, note = self._why_kept(known, video, KNOWN_CONTENT if uri in self.moved else UNCHANGED)
+        found_as = ""
         if composed(video.name).endswith(f"/{known.name}"):
             # Questions about the folder, as video LIKE 'gate/%', would miss it.
-            note = f"{note}; it keeps that name, and is not called {composed(video.name)}"
-        return note
+            found_as = composed(video.name)
+            note = f"{note}; it keeps that name, and is not called {found_as}"
+        return FileOutcome(
+            str(video.path),
+            known.name,
+            SKIPPED,
+            note=note,
+            damage=known.decode_note,
+            reason=Reason.KNOWN_CONTENT if uri in self.moved else reason,
+            found_as=found_as,
+        )
+
+    def _why_kept(self, known: KnownFile, video: FoundVideo, what: str) -> tuple[Reason, str]:
+        """Why rows stay as they are, and that in words: what is the same, and what would make them anew."""
+        if self._is_deeper(known):
+            return Reason.DEEPER, "indexed already; --quick replaces nothing"
+        if known.settings_hash != self._settings_hash:
+            note = f"{what} with other settings; --redo indexes it with those of now"
+            return Reason.OTHER_SETTINGS, note
+        if _is_older(known, video):
+            return Reason.EARLIER_VERSION, f"{what} by an earlier version; --redo indexes it with this one"
+        return Reason.UNCHANGED, what
 
     def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
         """The row of a file that holds something else, whose time holds where that is more of the same."""
@@ -191,23 +215,32 @@ class Intake:
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
         """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
-        other = self._indexer if known is None else self._anew.get(known.settings_hash, self._indexer)
+        if known is None:
+            return None
+        anew = known.settings_hash in self._kept.anew or was_unreachable(known.decode_note)
+        other = self._anew.get(known.settings_hash) if anew else None
         return None if other is self._indexer else other
 
-    def _held(self, content: str, video: FoundVideo) -> str | None:
-        """The settings under which the library holds a content, where there is nothing to do about it."""
+    def _held(self, content: str, video: FoundVideo) -> KnownFile | None:
+        """What the library knows of a content that it holds, where there is nothing to do about it."""
         if content in self._lost:
             # Another process may have made its rows anew since, or have erased the file that was missed.
             self._lost = self._store.lost_contents()
         if content in self._lost:
             return None
         known = self._store.known_content(content)
-        if known is None:
-            return None
-        stays = self._indexer.settings.keyframes_only  # a quick look replaces nothing
-        older = _is_older(known, video)
-        stays = stays or self._kept.holds(known.settings_hash, self._settings_hash, older)
-        return known.settings_hash if stays else None
+        return known if known is not None and self._keeps(known, video) else None
+
+    def _keeps(self, known: KnownFile, video: FoundVideo) -> bool:
+        """Whether the rows of a content that the library holds stay as they are."""
+        if self._is_deeper(known):
+            return True
+        holds = self._kept.holds(known.settings_hash, self._settings_hash, _is_older(known, video))
+        return holds and not was_unreachable(known.decode_note)
+
+    def _is_deeper(self, known: KnownFile) -> bool:
+        """Whether a quick look is asked for, which replaces nothing, of what has more."""
+        return self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
 
 
 def _is_older(known: KnownFile, video: FoundVideo) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
@@ -30,6 +31,17 @@ KNOWN_CONTENT = "the same content is indexed already"
 OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
+class Reason(StrEnum):
+    """Why a file was skipped; of `KNOWN_CONTENT` it is news, of the others it will be so next time, too."""
+
+    UNCHANGED = "unchanged"
+    OTHER_SETTINGS = "other_settings"
+    EARLIER_VERSION = "earlier_version"
+    DEEPER = "deeper"
+    KNOWN_CONTENT = "known_content"
+    OWN_CLIP = "own_clip"
+
+
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
     """What became of one file.
@@ -47,6 +59,8 @@ class FileOutcome:
         unchanged: sampled frames that the change gate passed over.
         networks: by stage, the model and the format and device it runs in, and why not in a faster one.
         note: what was lost, or why it failed or was skipped.
+        reason: why it was skipped, None where it was not.
+        found_as: its name by the folder that was named now, where it keeps another; '' where it does not.
         damage: what of a file that the library holds was not decoded or had to be assumed, None: nothing.
     """
 
@@ -67,6 +81,8 @@ class FileOutcome:
     networks: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     note: str | None = None
     damage: str | None = None
+    reason: Reason | None = None
+    found_as: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; times are rounded to milliseconds."""

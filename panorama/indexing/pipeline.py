@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -183,8 +184,8 @@ class Line:
         """The stages of one thread."""
         places, out = self._groups[number], self._queues[number]
         meter = self.meters[places[-1]]
-        lower_priority()
         try:
+            lower_priority()
             taken = self._waited(self._source, self.meters[0]) if number == 0 else self._taken(number)
             with contextlib.closing(self._chained(places, taken)) as results:
                 for item in results:
@@ -260,11 +261,13 @@ def lower_priority(alone: bool = False) -> None:
         alone: this process has a session of its own. Linux may give each session the same share of a core,
             and heed niceness within a session only.
     """
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+    # 0 is who calls: on Linux this thread, elsewhere all of its process, which is a user's unless `alone`.
+    if sys.platform == "linux" or alone:
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     # Who wakes up does not take the core from who works on it: stages wake each other all the time.
     with contextlib.suppress(OSError, AttributeError):
-        os.sched_setscheduler(threading.get_native_id(), os.SCHED_BATCH, os.sched_param(0))
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     if alone:
         with contextlib.suppress(OSError):
             AUTOGROUP.write_text(str(NICENESS))

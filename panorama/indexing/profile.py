@@ -189,7 +189,8 @@ def prepare(
             stays.add(look)  # of before it was kept what a hash stands for: it may have been named
         else:
             anew[look] = settings_then if settings_then in former else settings
-    return indexer, Kept(frozenset(stays), anew=anew)
+    partial = {look: looks[look] for look in stays & looks.keys()}
+    return indexer, Kept(frozenset(stays), anew=anew, partial=partial)
 
 
 def _note_looks(

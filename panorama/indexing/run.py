@@ -13,12 +13,11 @@ from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
-    KNOWN_CONTENT,
-    OWN_CLIP,
     SKIPPED,
     FileOutcome,
     Hooks,
     IndexReport,
+    Reason,
     failed,
     forgotten,
 )
@@ -86,7 +85,7 @@ def index_paths(
 
 def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
     """One line about the clips of Panorama's own that were found in folders: hits are no footage."""
-    clips = [outcome.path for outcome in outcomes if outcome.note == OWN_CLIP]
+    clips = [outcome.path for outcome in outcomes if outcome.reason is Reason.OWN_CLIP]
     if not clips:
         return ()
     which = f"{clips[0]}{', ...' if clips[1:] else ''}"
@@ -131,9 +130,10 @@ class _Run:
         self._gate = gate
         self._claims = claims
         self._indexer = indexer
-        by = {settings: indexer.looking(settings) for settings in kept.anew.values()}
+        others = {**kept.partial, **kept.anew}
+        by = {settings: indexer.looking(settings) for settings in others.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
-        self._intake = Intake(store, claims, kept, self._anew, indexer)
+        self._intake = Intake(store, claims, kept, {look: by[of] for look, of in others.items()}, indexer)
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
@@ -214,7 +214,7 @@ class _Run:
         if name is None:
             note = f"{path} has the same content as a file before it, which gave nothing"
             return FileOutcome(path, "", FAILED, note=note)
-        return FileOutcome(path, name, SKIPPED, note=KNOWN_CONTENT)
+        return FileOutcome(path, name, SKIPPED, note=copy.note, reason=Reason.KNOWN_CONTENT)
 
     def _write(self, parcel: Parcel) -> None:
         job, ticket = parcel.job, parcel.job.note

@@ -110,11 +110,14 @@ class Kept:
         older: whether what an earlier version indexed stays, which kept less of it.
         anew: settings with which is indexed anew what an earlier version indexed otherwise, by the hash that
             it has.
+        partial: the same for what an earlier version indexed in part, since its drive did not answer, and
+            would otherwise stay.
     """
 
     hashes: frozenset[str] = frozenset()
     older: bool = True
     anew: Mapping[str, IngestSettings] = field(default_factory=dict)
+    partial: Mapping[str, IngestSettings] = field(default_factory=dict)
 
     def holds(self, settings_hash: str, own_hash: str, is_older: bool) -> bool:
         """Whether a video stays that was indexed with these settings, where an `index` has its own."""

@@ -199,6 +199,7 @@ class Indexer:
                     if parcel.last:
                         samplers[job].end()
                         parcel.ends = samplers[job].ends()
+                        job.reader.check_reached()  # it was looked into again since it was decoded
                     parcel.cuts = samplers[job].cuts()
                 parcel.frames = []
                 if parcel.last:
@@ -317,6 +318,8 @@ class _Decoder:
             self.over = True
         if not self._keyframes_only:
             parcel.rows = [(frame.index, frame.pts, frame.time_seconds) for frame in parcel.frames]
+        # Before the next pass finds the drive back and less of the file than there is.
+        reader.check_reached()
         progress.frames += len(parcel.rows)
         if parcel.frames:
             progress.time_seconds = parcel.frames[-1].time_seconds

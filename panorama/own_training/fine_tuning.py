@@ -205,9 +205,10 @@ def _gathered(
                 say(f"failed: {file.note}")
             say(f"indexed {counted(len(report.files) - len(failed), 'video')} into {out / LIBRARY}")
             parts.append(from_library(made, out))
-    pictures, copies = without_copies(parts)
-    if copies:
-        say(f"left out: {counted(copies, 'copy', 'copies')} of pictures that show another thing")
+    pictures, others, same = without_copies(parts)
+    for copies, what in ((others, "that show another thing"), (same, "of the same thing")):
+        if copies:
+            say(f"left out: {counted(copies, 'copy', 'copies')} of pictures {what}")
     return pictures
 
 

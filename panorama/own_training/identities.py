@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from panorama.errors import MissingExtra, UsageError
+from panorama.models.training.moments import at_once
 from panorama.query.decide import Calibration, cohort_level, normalise
 
 NOISE = -1
@@ -51,9 +52,7 @@ class Tracks:
 
     def together(self) -> NDArray[np.bool_]:
         """(T, T): in one video at one time, so surely two things."""
-        same_video = self.videos[:, None] == self.videos[None]
-        overlap = (self.starts[:, None] < self.ends[None]) & (self.starts[None] < self.ends[:, None])
-        out = np.asarray(same_video & overlap)
+        out = at_once(self.videos, self.starts, self.ends)
         np.fill_diagonal(out, False)
         return out
 

@@ -6,7 +6,6 @@ OUT/crops/query/    those that a query named
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage, UsageError
 from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
+from panorama.models.training.copies import digest
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 from panorama.own_training.split import Picture
 from panorama.pixels import PICTURE_SUFFIXES
@@ -152,26 +152,31 @@ def from_library(
     return pictures
 
 
-def without_copies(parts: Sequence[Sequence[Picture]]) -> tuple[list[Picture], int]:
-    """The pictures of several sources, and how many were left out as copies of what shows another thing.
+def without_copies(parts: Sequence[Sequence[Picture]]) -> tuple[list[Picture], int, int]:
+    """The pictures of several sources; how many copies of another thing's, and of the same's, were left out.
 
     A copy in another folder, or under another name, counts as another thing: it would be learned from while
-    it judges, and be wrong where it is found. Crops of one library are told apart by their tracks and stay.
-    Things of two sources are never taken for one, whatever their names are.
+    it judges, and be wrong where it is found. One of the same thing would be found by itself. Crops of one
+    library are told apart by their tracks and stay. Things of two sources are never taken for one, whatever
+    their names are.
     """
     shown: dict[bytes, tuple[int, str]] = {}
-    pictures = []
+    pictures, same = [], 0
     for number, part in enumerate(parts):
         for picture in part:
             thing = (number, "" if picture.track else picture.identity)
-            if shown.setdefault(_digest(Path(picture.file)), thing) == thing:
+            content = _digest(Path(picture.file))
+            if content not in shown or (picture.track and shown[content] == thing):
                 pictures.append(_of_source(number, picture))
-    return pictures, sum(map(len, parts)) - len(pictures)
+            else:
+                same += shown[content] == thing
+            shown.setdefault(content, thing)
+    return pictures, sum(map(len, parts)) - len(pictures) - same, same
 
 
 def _digest(path: Path) -> bytes:
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return digest(path)
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror}; remove it from the training data") from exc
 

@@ -1,6 +1,6 @@
 """Pictures with what they show enter; a table leaves that splits them for training, validation and test.
 
-    OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end
+    OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end, guessed
 
 Some are learned from, some choose how much of what was learned is taken, some judge the result. A thing is in
 one of the parts whole, and so is a video where there are enough of them: what is seen in a judging video
@@ -14,7 +14,7 @@ There the tracks count, which hold together by motion: see `together` in `panora
 from __future__ import annotations
 
 import csv
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,10 @@ import numpy as np
 
 from panorama.errors import UsageError
 from panorama.lines import counted
-from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+from panorama.models.training.split import CHOOSE, GUESSED, JUDGE, LEARN
 
 TABLE = "pictures.csv"
+COLUMNS = ("file", "source", "class", "identity", "held", "moment", "clip", "start", "end", GUESSED)
 SOURCE = "own"
 HELD_SHARE = 0.25
 """To judge by, and as much again to choose by."""
@@ -104,9 +105,9 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
         if min(_counts(pictures, parts)) >= 2:
             return parts
     shuffled = [things[i] for i in rng.permutation(len(things))]
-    share = max(2, round(HELD_SHARE * len(things)))
-    # What can be found again judges and chooses; the rest can only teach.
+    # What can be found again judges and chooses, where it is little half of it each; the rest can only teach.
     again = _found_again(pictures)
+    share = max(2, min(round(HELD_SHARE * len(things)), len(again) // 2))
     order = sorted(shuffled, key=lambda thing: thing not in again)
     part_of = dict.fromkeys(order, LEARN) | dict.fromkeys(order[share : 2 * share], CHOOSE)
     part_of |= dict.fromkeys(order[:share], JUDGE)
@@ -142,9 +143,21 @@ def _by_clip(pictures: Sequence[Picture], judging: set[str], choosing: set[str])
 
 def _found_again(pictures: Sequence[Picture]) -> set[str]:
     """Things with two pictures that have to find each other: of two moments, or guessed and of one track."""
-    seen = {(p.judged, p.file if p.guessed or not p.track else p.track): p.thing for p in pictures}
-    counts = Counter(judged for judged, _ in seen)
-    return {thing for (judged, _), thing in seen.items() if counts[judged] >= 2}
+    seen: dict[str, list[Picture]] = defaultdict(list)
+    for picture in pictures:
+        seen[picture.judged].append(picture)
+    return {some[0].thing for some in seen.values() if _twice(some)}
+
+
+def _twice(pictures: Sequence[Picture]) -> bool:
+    """Whether pictures of one judged thing have to find each other; a whole and its part are one moment."""
+    if pictures[0].guessed:
+        return len({p.file for p in pictures}) >= 2
+    tracks = {p.track or p.file: p for p in pictures}.values()
+    if len(tracks) < 2 or len({p.clip for p in tracks}) > 1:
+        return len(tracks) >= 2
+    # Spans that all overlap one another have a moment in common.
+    return max(p.start_seconds for p in tracks) >= min(p.end_seconds for p in tracks)
 
 
 def _counts(pictures: Sequence[Picture], parts: Sequence[str]) -> tuple[int, int, int]:
@@ -164,7 +177,7 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
     rows = [_row(p, part) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
     with (out / TABLE).open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines)
-        writer.writerow(["file", "source", "class", "identity", "held", "moment", "clip", "start", "end"])
+        writer.writerow(COLUMNS)
         writer.writerows(rows)
 
     def things(part: str, name: Callable[[Picture], str]) -> int:
@@ -183,7 +196,7 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
 
 
 def _row(p: Picture, part: str) -> tuple[str, ...]:
-    """A line of the table; of a guessed thing that is held back, the track with its time."""
-    if part == LEARN or not p.guessed:
-        return p.file, SOURCE, p.identity, "class", part, p.track, "", "", ""
-    return p.file, SOURCE, p.track, "class", part, p.track, p.clip, f"{p.start_seconds}", f"{p.end_seconds}"
+    """A line of the table; what was guessed is judged by its track, and only teaches under its name."""
+    shown = p.identity if part == LEARN else p.judged
+    times = (f"{p.start_seconds}", f"{p.end_seconds}") if p.clip else ("", "")
+    return p.file, SOURCE, shown, "class", part, p.track, p.clip, *times, str(int(p.guessed))

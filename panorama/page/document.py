@@ -33,8 +33,8 @@ MOST = 200
 PAGE_SUFFIXES = (".html", ".htm")
 
 EFFECT = (
-    "A yes makes the small picture an example of the entity; most is gained where it was uncertain. "
-    "A no keeps out the track, and what could be a picture of it."
+    "A yes puts the track in the answer and makes the small picture an example of the entity; most is gained "
+    "where it was uncertain. A no keeps out the track, and what could be a picture of it."
 )
 """What marks do, by decisions 64 and 65."""
 

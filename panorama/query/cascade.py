@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from panorama.query.decide import Calibration, bands
 from panorama.query.kinship import SceneBests, Whereabouts, settle
 from panorama.query.ledger import note_bands, timed
-from panorama.query.matches import Matches
+from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches
 from panorama.query.scoring import Scored
 
 IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
@@ -55,6 +55,7 @@ class Cascade:
         self.top: dict[int, float] = {}
         self.scenes = SceneBests.none()
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
+        self._said = scored.said
         self.band, self.score, self._unaided = self._decided(scored, exit)
 
     def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
@@ -76,11 +77,17 @@ class Cascade:
         self.top[exit] = float(scored.unaided.max(initial=0.0))
         best = self.best.setdefault(exit, self.top[exit])
         decided = bands(scored.normalised, calibration, best)
+        if exit == len(self._calibrations):
+            decided[scored.said] = ACCEPTED
+        else:  # it is seen as deep as others are, so that its value is on their scale
+            decided[scored.said] = np.maximum(decided[scored.said], UNCERTAIN)
         note_bands(exit, decided)
         return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
     def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
         """Compare the tracks of each scene with each other; nothing that is rejected is accepted.
+
+        What somebody said is the entity was not rejected, and is accepted.
 
         Args:
             known: what the entity's other tracks are in some scenes, where these are only some of its tracks.
@@ -88,7 +95,9 @@ class Cascade:
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
-        settled = settle(self.track_ids, self.score, self.band, deepest, where, best, self._unaided, known)
+        settled = settle(
+            self.track_ids, self.score, self.band, deepest, where, best, self._unaided, known, self._said
+        )
         self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:

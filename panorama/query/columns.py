@@ -84,7 +84,8 @@ def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:
     """
 
     def write(part: pa.Table) -> None:
-        with pyarrow.parquet.ParquetWriter(path, part.schema) as writer:
+        # Opened here: pyarrow itself seeks in what it opens, which a pipe cannot.
+        with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, part.schema) as writer:
             for start in range(0, max(len(part), 1), GROUP_ROWS):
                 writer.write_table(part.slice(start, GROUP_ROWS))
 

@@ -14,11 +14,14 @@ videos that show the same; a video without cuts is one shot.
    Poses, partial boxes and broken tracks of the thing itself are found so, which no threshold could tell
    from strangers.
 
-What is carried by the second rule gets a score above `high`, what stands back by the first one a score below
-it: the band always follows from the score. How likely an uncertain track is right depends less on its own
-value than on how far it stays behind the best one, in the library and in the scene; its score is lowered
-accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever exit
-decided.
+A track that somebody said is the entity is accepted by that, and what continues it is carried. How well it
+looks like the thing is not known better by it: it raises no best track beyond what it is by itself.
+
+What is carried by the second rule, or was said, gets a score above `high`, what stands back by the first one
+a score below it: the band always follows from the score. How likely an uncertain track is right depends less
+on its own value than on how far it stays behind the best one, in the library and in the scene; its score is
+lowered accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever
+exit decided.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ SAME_PLACE = 0.5
 """Two boxes are at the same place if they share so much of the smaller one."""
 
 CARRIED_GAIN = 0.05
-"""A carried track's score is `high` and this share of its own score: carried tracks keep their order."""
+"""The score of a track that is carried, or that was said, is at least `high` and this share of its own.
+
+So they keep their order.
+"""
 
 PAIRS = 1 << 16
 """Pairs of tracks compared at once: so many that the work is in numpy, so few that they fit a cache."""
@@ -206,6 +212,7 @@ def settle(
     best: float | None = None,
     unaided: NDArray[np.float64] | None = None,
     known: SceneBests | None = None,
+    said: NDArray[np.bool_] | None = None,
 ) -> Settled:
     """Scores and bands after both rules.
 
@@ -217,10 +224,14 @@ def settle(
         best: the value of the entity's best track, where these are only some of its tracks.
         unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
         known: of scenes, what the entity's other tracks are there, where these are only some of its tracks.
+        said: (T,) which of them somebody said are the entity; none where it is not given.
     """
     score, band = score.copy(), band.copy()
+    said = np.zeros(len(band), np.bool_) if said is None else said
+    band[said] = ACCEPTED
+    raised = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)
     if calibration.near_in_video <= 0 or not (band > REJECTED).any():
-        return Settled(score, band, SceneBests.none())
+        return Settled(np.where(said, raised, score), band, SceneBests.none())
     value = calibration.values(score)
     measure = value if unaided is None else calibration.values(unaided)
     scenes, scene = np.unique(where.scenes(track_ids), return_inverse=True)
@@ -231,11 +242,12 @@ def settle(
     here = SceneBests(scenes, bests, seen)
     tops = here.with_others(known or SceneBests.none()).on_sites(where, scenes)
     counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
-    sure, carried = _near_best(track_ids, value, counts[scene], band, shot, calibration, where)
+    sure = said | ((band == ACCEPTED) & (value >= calibration.near_in_video * counts[scene]))
+    waiting = np.isin(shot, shot[sure]) & ~sure & (band != REJECTED)
+    waiting &= value >= calibration.carried * counts[scene]
+    carried = _carried(track_ids, shot, sure, waiting, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
-    score[carried] = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)[
-        carried
-    ]
+    score = np.where(carried | said, raised, score)
     band[carried] = ACCEPTED
     waits = band == UNCERTAIN
     shown = seen | (np.bincount(scene[band == ACCEPTED], minlength=len(scenes)) > 0)
@@ -263,22 +275,6 @@ def standing(
     held = np.where(score >= calibration.high, calibration.low + (border - calibration.low) * score, score)
     share = np.clip(of_best, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
     return np.asarray(calibration.low + (held - calibration.low) * share)
-
-
-def _near_best(
-    track_ids: NDArray[np.int64],
-    value: NDArray[np.float64],
-    best: NDArray[np.float64],
-    band: NDArray[np.uint8],
-    shot: NDArray[np.intp],
-    calibration: Calibration,
-    where: Whereabouts,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which tracks (T,) are near the best (T,) that counts for them, and which continue one that is."""
-    sure = (band == ACCEPTED) & (value >= calibration.near_in_video * best)
-    with_sure = np.isin(shot, shot[sure])
-    waiting = with_sure & ~sure & (band != REJECTED) & (value >= calibration.carried * best)
-    return sure, _carried(track_ids, shot, sure, waiting, where)
 
 
 def _carried(

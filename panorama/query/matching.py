@@ -158,6 +158,17 @@ class AlbumMatcher:
         self.prepare([name])
         return self._wholes[name].best
 
+    def accepts(self, name: str) -> bool:
+        """Whether a track of the library is accepted by its looks, not only because somebody said so."""
+        found = self.match(MatchRequest((name,)))
+        accepted = np.sort(found.track_id[found.band == ACCEPTED])
+        said = self.source.said(name).accepts(accepted)
+        if not said.all() or not len(said):
+            return bool(len(said))
+        looked = self.second_look(name, self.embedder.exits, accepted)
+        deepest = self.rules(name)[-1]
+        return looked is not None and bool((looked.normalised >= deepest.normalised(deepest.high)).any())
+
     def second_look(self, name: str, exit: int, track_ids: NDArray[np.int64]) -> Scored | None:
         """Those of the tracks that still have crops, at an exit."""
         return self._passes.second({name: track_ids}, exit).get(name)

@@ -19,6 +19,7 @@ from panorama.query.decide import Calibration
 from panorama.query.kinship import Whereabouts
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
+from panorama.query.said import Said
 from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
 from panorama.store.schema import segment_of
 
@@ -28,6 +29,10 @@ class VectorSource(Whereabouts, Protocol):
 
     def album(self, exit: int) -> Exemplars:
         """The exemplars at an exit."""
+        ...
+
+    def said(self, name: str) -> Said:
+        """Of which tracks somebody said that they are an entity, or are not."""
         ...
 
     def stored(self, exit: int) -> Vectors:
@@ -140,7 +145,7 @@ class Passes:
 
     def sought(self, name: str, exit: int) -> Sought:
         """An entity's exemplars at an exit; one that only sends on denies nothing, for it accepts nothing."""
-        found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1])
+        found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1], self._source.said(name))
         return found.without_denied() if passed_by(self._calibrations, exit) else found
 
     def first(
@@ -149,7 +154,8 @@ class Passes:
         """Tracks in scope, for each entity that has exemplars.
 
         Args:
-            least: tracks of a lower score may be missing; None: none may.
+            least: tracks of a lower score may be missing, but not those that somebody said are the entity;
+                None: none may.
         """
         table = self._source.stored(exit)
         sought = {name: self.sought(name, exit) for name in names}
@@ -225,7 +231,10 @@ class Passes:
         for name in chosen:
             width = len(sought[name].positive)
             reached = np.concatenate([*near[at : at + width], np.zeros(0, np.intp)])
-            found[name] = groups.of_rows(reached, owners)
+            # An index finds what looks like the examples: what was pointed at may not.
+            said = groups.of_ids(sought[name].said.accepted)
+            said = said if scope is None else np.intersect1d(said, scope.tracks)
+            found[name] = np.union1d(groups.of_rows(reached, owners), said)
             at += width
         return found
 

@@ -126,8 +126,12 @@ def nothing_found(
     told = "no track comes near it"
     if best:
         exit = max(best)
-        scores = kept[exit - 1].score(np.array([best[exit], kept[exit - 1].normalised(kept[exit - 1].high)]))
-        told = f"its best track scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
+        last = kept[exit - 1]
+        border = last.high if exit == len(kept) else last.low
+        scores = last.score(np.array([best[exit], last.normalised(border)]))
+        # What is like the thing may have fallen before, where the promise may lose some, too.
+        which = "its best track" if len(best) == 1 else f"the best of the tracks that came to exit {exit}"
+        told = f"{which} scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
     example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
     return AccuracyError(
         f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"

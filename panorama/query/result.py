@@ -33,7 +33,8 @@ class Result:
         uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
         warnings: what else the asker should know.
         seconds: how long it took.
-        complete: False where WITHIN n SECONDS ended the search before everything was looked at.
+        complete: False where WITHIN n SECONDS ended the search before everything was looked at, and where
+            bytes of what was forgotten are still on the disk.
         types: DuckDB's names of the column types.
         sql: the statement, as it was asked.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from panorama.query.decide import (
     normalise,
     pool,
 )
+from panorama.query.said import Said
 from panorama.store.ascending import rows_in
 
 SCAN_ROWS = 16_384
@@ -32,6 +33,7 @@ SCAN_ROWS = 16_384
 SAME_PICTURE = 0.85
 """From this normalised value on, an exemplar is taken for a picture of the very track that a crop is of.
 
+Of what was cut out in this library it is known, however little it looks like it: see `said`.
 What is cut from a track reaches it, also with a box that is a twentieth off, and nineteen of twenty with one
 that is a tenth off; of other tracks of the same thing one in thirty does.
 """
@@ -194,6 +196,7 @@ class Sought:
         level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
         denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
         denied_level: (D,) how alike strangers get to each of these.
+        said: of which tracks somebody said that they are the entity, or are not, whatever they look like.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -205,9 +208,10 @@ class Sought:
     denied: NDArray[np.float32]
     denied_ids: NDArray[np.int64]
     denied_level: NDArray[np.float32]
+    said: Said = field(default_factory=Said.none)
 
     @classmethod
-    def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32]) -> Sought:
+    def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32], said: Said | None = None) -> Sought:
         """An entity's exemplars against the cohort (N, dim) of their exit."""
         mine = album.entity_index == album.entities.index(name)
         good = np.flatnonzero(mine & ~album.negative)
@@ -227,12 +231,17 @@ class Sought:
         no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
         denied = album.vectors[no]
         no_ids, no_level = album.exemplar_ids[no], cohort_level(denied, cohort)
-        return cls(ids, positive, nearest, nearest_level, negative, level, denied, no_ids, no_level)
+        said = said or Said.none()
+        return cls(ids, positive, nearest, nearest_level, negative, level, denied, no_ids, no_level, said)
 
     def without_denied(self) -> Sought:
         """The same where nothing was denied."""
         return replace(
-            self, denied=self.denied[:0], denied_ids=self.denied_ids[:0], denied_level=self.level[:0]
+            self,
+            denied=self.denied[:0],
+            denied_ids=self.denied_ids[:0],
+            denied_level=self.level[:0],
+            said=self.said.without_denied(),
         )
 
     def near(self, floor: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -267,6 +276,7 @@ class Scored:
     Attributes:
         unaided: as `normalised`, but without exemplars that are cut from the track itself, see `_unaided`.
         crop_ids, exemplar_ids: which crop fits best, and which exemplar it fits.
+        said: whether somebody said that it is the entity.
     """
 
     track_ids: NDArray[np.int64]
@@ -274,6 +284,7 @@ class Scored:
     unaided: NDArray[np.float32]
     crop_ids: NDArray[np.int64]
     exemplar_ids: NDArray[np.int64]
+    said: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.track_ids)
@@ -285,6 +296,7 @@ class Scored:
             self.unaided[pick],
             self.crop_ids[pick],
             self.exemplar_ids[pick],
+            self.said[pick],
         )
 
     @classmethod
@@ -299,6 +311,7 @@ class Scored:
             np.concatenate([*(p.unaided for p in parts), np.zeros(0, np.float32)]),
             np.concatenate([*(p.crop_ids for p in parts), ids]),
             np.concatenate([*(p.exemplar_ids for p in parts), ids]),
+            np.concatenate([*(p.said for p in parts), np.zeros(0, np.bool_)]),
         )
 
 
@@ -313,7 +326,8 @@ def score_tracks(
     """Tracks (numbers in `groups`, ascending) compared with several entities in one pass.
 
     Args:
-        least: the pooled value below which a track is left out; None keeps every one.
+        least: the pooled value below which a track is left out, unless somebody said that it is the entity;
+            None keeps every one.
         threads: to divide many tracks among; what is found does not depend on it.
     """
     exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
@@ -328,11 +342,11 @@ def score_tracks(
             # Not one product for all: an entity's values must not depend on which others are asked for.
             similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
-            reach = scored.normalised >= floor
+            reach = (scored.normalised >= floor) | scored.said
             scored = scored[reach]
             if len(one.denied):
                 scored = _denied(one, scored, block[np.repeat(reach, counts)], counts[reach])
-                scored = scored[scored.normalised >= floor]
+                scored = scored[(scored.normalised >= floor) | scored.said]
             found.append(scored)
         return found
 
@@ -374,17 +388,19 @@ def _pooled(
     best = starts + spread.argmax(axis=1)
     which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # of a picture to show, never the mean
     pooled = unaided = pool(spread)
-    others = _unaided(one, normalised, starts, counts)
+    others = _unaided(one, normalised, track_ids, starts, counts)
     if others is not None:
         spread[place] = others
         unaided = pool(spread)
-    return Scored(track_ids, pooled, unaided, crop_ids[best], one.exemplar_ids[which])
+    said = one.said.accepts(track_ids)
+    return Scored(track_ids, pooled, unaided, crop_ids[best], one.exemplar_ids[which], said)
 
 
 def _denied(one: Sought, scored: Scored, crops: NDArray[np.float32], counts: NDArray[np.intp]) -> Scored:
     """The same tracks, DENIED where they are kept out: `crops` (rows, dim) and `counts` (T,) are theirs."""
     near = denied_values(one, crops)  # (D, rows)
     out = np.logical_or.reduceat((near > -np.inf).any(axis=0), np.cumsum(counts) - counts)
+    out = (out & ~scored.said) | one.said.denies(scored.track_ids)
     normalised, unaided = (
         np.where(out, np.float32(DENIED), values) for values in (scored.normalised, scored.unaided)
     )
@@ -404,25 +420,35 @@ def denied_values(one: Sought, crops: NDArray[np.float32]) -> NDArray[np.float32
 
 
 def _unaided(
-    one: Sought, normalised: NDArray[np.float32], starts: NDArray[np.intp], counts: NDArray[np.intp]
+    one: Sought,
+    normalised: NDArray[np.float32],
+    track_ids: NDArray[np.int64],
+    starts: NDArray[np.intp],
+    counts: NDArray[np.intp],
 ) -> NDArray[np.float32] | None:
     """Values (rows,) of crops without the exemplars that are a picture of their very track.
 
-    Such an exemplar fits its track as nothing else can, which says nothing of how well the thing is known
-    when it is met again. A track of which all exemplars are pictures keeps its values.
+    Of what was cut out in this library that is known, of others it shows. Such an exemplar fits its track as
+    nothing else can, which says nothing of how well the thing is known when it is met again. A track of which
+    all exemplars are pictures keeps its values.
 
     Args:
         normalised: (P + Q, rows).
-        starts, counts: (T,) the rows of each track.
+        track_ids, starts, counts: (T,) tracks, and the rows of each.
 
     Returns:
         None where no exemplar is left out.
     """
     known, views = len(one.exemplar_ids), _run_starts(one.exemplar_ids)
-    own = normalised[: known if len(views) > 1 else 0] >= SAME_PICTURE  # (V, rows)
-    if not own.any():
+    if len(views) < 2:
+        return None
+    cut = one.said.cut_from(one.exemplar_ids[views], track_ids)
+    own = normalised[:known] >= SAME_PICTURE  # (V, rows)
+    if cut is None and not own.any():
         return None
     own = np.logical_or.reduceat(np.logical_or.reduceat(own, views, axis=0), starts, axis=1)  # (E, T)
+    if cut is not None:
+        own |= cut
     own &= ~own.all(axis=0)
     each = np.diff(np.append(views, known))
     aided = np.repeat(np.repeat(own, each, axis=0), counts, axis=1)  # (V, rows)

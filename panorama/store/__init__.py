@@ -1,6 +1,7 @@
 """A library on disk: segments, album and settings enter, consistent snapshots leave."""
 
 from panorama.store.album import Exemplar, NewExemplar, check_name
+from panorama.store.album_views import Album
 from panorama.store.claims import Claims
 from panorama.store.crops import CropBatch
 from panorama.store.info import LibraryInfo
@@ -10,7 +11,7 @@ from panorama.store.schema import pack_ids, segment_of
 from panorama.store.seen import Reviewed, SeenAt
 from panorama.store.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.settings import AuditRow, Change, ModelRow
-from panorama.store.snapshot import Album, DataFile, Snapshot
+from panorama.store.snapshot import DataFile, Snapshot
 from panorama.store.store import Store
 from panorama.store.sweep import Swept
 from panorama.store.videos import KnownFile, VideoRow

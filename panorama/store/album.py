@@ -19,6 +19,7 @@ from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEnt
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place, write_atomically
+from panorama.store.own_names import check_no_link, picture_file
 
 LONGEST_NAME = 200
 
@@ -184,15 +185,17 @@ def _add(
     digest = hashlib.sha256(item.picture).hexdigest()
     same = tx.row(_SAME_PICTURE, entity=entity_id, sha256=digest)
     if same is not None:
+        kept = picture_file(place.root, same.picture)
         if bool(same.negative) != item.negative:
-            given_with_it = place.root / same.picture in written
+            given_with_it = kept in written
             denied = item.denied or bool(same.denied)
             raise EntityError(_both(name, item, denied, None if given_with_it else same.exemplar_id))
         exemplar = int(same.exemplar_id)
         tx.run(_SAY_AGAIN, exemplar=exemplar, denied=int(item.denied))  # the last word counts
-        _put_back(place.root / same.picture, item.picture)
+        _put_back(kept, item.picture)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
+        check_no_link(path.parent)
         with write_errors(path):
             # Noted before it exists: an interrupt in between leaves nothing behind.
             written.append(path)
@@ -324,7 +327,7 @@ def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
             if row is None:
                 raise EntityError(f"no exemplar {exemplar}. See: {command('entities')}")
             tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
-            pictures.append(place.root / row.picture)
+            pictures.append(picture_file(place.root, row.picture))
         tx.bump("album")
     remove_unlisted(place, pictures)
 
@@ -336,27 +339,25 @@ def drop_entity(place: Place, entity: str) -> None:
         UnknownEntity: there is no such entity.
     """
     with place.catalog.write() as tx:
-        pictures = _delete(tx, entity)
-    remove_unlisted(place, [place.root / picture for picture in pictures])
+        pictures = _delete(tx, place.root, entity)
+    remove_unlisted(place, pictures)
 
 
 def forget_entity(place: Place, entity: str, detail: str = "") -> None:
-    """Erase an entity: rows, vectors, pictures and cached sightings, their bytes too; an audit row stays.
+    """Unregister an entity for good; an audit row stays. `erasing.finish` deletes its pictures and bytes.
 
     Raises:
         UnknownEntity: there is no such entity.
-        LibraryWriteError: the entity is gone, but another process reads, so deleted bytes remain in the log.
     """
     with place.catalog.write() as tx:
-        pictures = _delete(tx, entity)
+        _delete(tx, place.root, entity)
         settings.audit(tx, "forget entity", check_name(entity), detail)
-    remove_unlisted(place, [place.root / picture for picture in pictures])
-    place.catalog.scrub()
+        tx.mark_erasing()
 
 
-def _delete(tx: Transaction, entity: str) -> list[str]:
+def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
     entity_id = _find(tx, entity)
-    pictures = [row.picture for row in tx.rows(_PICTURES_OF, entity=entity_id)]
+    pictures = [picture_file(root, row.picture) for row in tx.rows(_PICTURES_OF, entity=entity_id)]
     tx.run(_DROP_ENTITY, entity=entity_id)
     tx.bump("album")
     return pictures
@@ -376,7 +377,7 @@ def _exemplar(row: Any, root: Path) -> Exemplar:
         bool(row.negative),
         bool(row.denied),
         row.source,
-        root / row.picture,
+        picture_file(root, row.picture),
         row.sha256,
         row.width,
         row.height,

@@ -32,6 +32,7 @@ from panorama.errors import (
     PanoramaError,
 )
 from panorama.lines import shell_word
+from panorama.store.decoded import Column
 from panorama.store.migrations import MIGRATIONS
 
 CATALOG_NAME = "catalog.sqlite"
@@ -41,6 +42,12 @@ _SELECT_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
 _SET_META = """
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
+_ERASING = "erasing"
+_VACUUMED = "vacuumed "
+"""Before the mark: only the log still holds what was deleted."""
+_MARK = "SELECT value FROM meta WHERE key = ?"
+_SET_MARK = "UPDATE meta SET value = ? WHERE key = ? AND value = ?"
+_DROP_MARK = "DELETE FROM meta WHERE key = ? AND value = ?"
 _DISK_FULL = "the disk is full; free some space and run the same command again"
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _BUMP = """
@@ -50,10 +57,11 @@ WHERE name = :name RETURNING value
 
 
 class Transaction:
-    """Statements of one transaction."""
+    """Statements of one transaction; `path` is that of the catalog."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, path: Path) -> None:
         self._connection = connection
+        self.path = path
 
     def rows(self, sql: str, **values: Any) -> Sequence[Any]:
         """All rows of a query. A value that is a list, however long, goes with `IN :name`."""
@@ -93,6 +101,11 @@ class Transaction:
                 sql = re.sub(rf"\bIN :{name}\b", f"IN (SELECT value FROM json_each(:{name}))", sql)
                 values = {**values, name: json.dumps(value)}
         return self._connection.execute(sa.text(sql), values)
+
+    def mark_erasing(self) -> None:
+        """Say that no byte of what this transaction deletes is to stay, see `Catalog.scrub`."""
+        # A value of its own: who scrubs for an earlier one does not take this one's mark away.
+        self.run(_SET_META, key=_ERASING, value=uuid.uuid4().hex)
 
     def bump(self, counter: str) -> int:
         """Say that something that can change an answer has changed: 'data', 'album' or 'settings'.
@@ -285,25 +298,45 @@ class Catalog:
         try:
             for statement in begin:
                 connection.execute(statement)
-            yield Transaction(sa.Connection(self._engine, pooled))
+            yield Transaction(sa.Connection(self._engine, pooled), self.path)
             connection.commit()
         finally:
             connection.end()
             pooled.close()
 
-    def scrub(self) -> None:
-        """Rewrite the file so that deleted bytes are gone from it and from its write-ahead log."""
-        with write_errors(self.path):
+    @property
+    def is_erasing(self) -> bool:
+        """Whether bytes of what a transaction deleted are still to be scrubbed; costs little."""
+        with self.read() as tx:
+            return tx.scalar("SELECT 1 FROM meta WHERE key = :key", key=_ERASING) is not None
+
+    def scrub(self, wait_seconds: float | None = None) -> None:
+        """Rewrite the file so that bytes deleted by whoever marked it are gone from it and from its log.
+
+        Nothing where nobody did. What was done stays done: who tries again vacuums only once.
+
+        Args:
+            wait_seconds: for other readers and writers; None for BUSY_SECONDS.
+
+        Raises:
+            LibraryWriteError: another process reads or writes, or there is no room; the mark stays.
+        """
+        wait = BUSY_SECONDS if wait_seconds is None else wait_seconds
+        try:
             connection = self._connect()
             try:
-                connection.execute("VACUUM")
-                busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                connection.execute(f"PRAGMA busy_timeout = {round(1000 * wait)}")
+                busy = _scrubbed(connection)
             finally:
                 connection.close()
+        except sqlite3.Error as exc:
+            raise LibraryWriteError(
+                f"{self.path} still holds deleted bytes and cannot be rewritten: {exc}; {_room(str(exc))}"
+            ) from exc
         if busy:
             raise LibraryWriteError(
-                f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes; "
-                "close it and run the same command again"
+                f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes;"
+                " close it"
             )
 
     def close(self) -> None:
@@ -322,7 +355,7 @@ class Catalog:
             with self.read() as tx:
                 if tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is None:
                     return 0
-                return int(tx.scalar(_SELECT_VERSION))
+                return _schema_version(tx)
         except (LibraryDiskFull, LibraryDamaged):
             raise
         except PanoramaError as exc:
@@ -340,7 +373,7 @@ class Catalog:
                 self.write() as tx
             ):  # the version is read inside: two programs may open an old library at once
                 exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
-                version = int(tx.scalar(_SELECT_VERSION)) if exists else 0
+                version = _schema_version(tx) if exists else 0
                 check_version(self.path.parent, version, len(steps), migrating=True)
                 if version == len(steps):
                     return ran
@@ -351,6 +384,35 @@ class Catalog:
                     tx.run(_SET_META, key="created_at", value=repr(time.time()))
                 tx.run(_SET_META, key="schema_version", value=str(version + 1))
                 ran += 1
+
+
+def _scrubbed(connection: sqlite3.Connection) -> bool:
+    """Whether somebody reads, so that what was deleted stays in the log."""
+    found = connection.execute(_MARK, (_ERASING,)).fetchone()
+    if found is None:
+        return False
+    mark = found[0]
+    if not mark.startswith(_VACUUMED):
+        connection.execute("VACUUM")
+        connection.execute(_SET_MARK, (_VACUUMED + mark, _ERASING, mark))
+        mark = _VACUUMED + mark
+    busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    if not busy:
+        connection.execute(_DROP_MARK, (_ERASING, mark))
+    return bool(busy)
+
+
+def _room(said: str) -> str:
+    if "full" in said.lower() or "disk i/o" in said.lower():
+        return "free some space, as much as it takes"
+    return "end what writes into it" if "locked" in said.lower() else "check the disk and its permissions"
+
+
+_VALUE = Column("meta.value", lambda _, value: int(value), lambda key: f"the key {key!r}")
+
+
+def _schema_version(tx: Transaction) -> int:
+    return _VALUE.one(tx, "schema_version", tx.scalar(_SELECT_VERSION))
 
 
 def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:

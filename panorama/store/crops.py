@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.store.layout import Place
 from panorama.store.lost import ListedFile
+from panorama.store.own_names import check_data_files
 from panorama.store.schema import CROPS, segment_of
 
 _FILES_OF = """
@@ -47,6 +48,7 @@ def read_crops(
     with place.catalog.read() as tx:
         live = np.array([row[0] for row in tx.rows(_LIVE, segments=numbers.tolist())], np.int32)
         paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
+    check_data_files(place.root, paths)
     for path in paths:
         with ListedFile(place.root / path) as file:
             for group in range(file.num_row_groups):

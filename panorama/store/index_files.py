@@ -7,6 +7,7 @@ the locks of those that write it, so that nobody adds what was forgotten to what
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePath
 
@@ -15,6 +16,14 @@ from numpy.typing import NDArray
 
 from panorama.store.layout import Place
 from panorama.store.locks import held
+from panorama.store.own_names import (
+    CACHE_FILE,
+    CODES_FILE,
+    HALF_FILE,
+    PLACES_FILE,
+    files_named,
+    index_folders,
+)
 from panorama.store.schema import segment_of
 from panorama.store.sorted_rows import folder_of, forget_others
 from panorama.store.vector_cache import MANIFEST, ROW, is_made_of
@@ -22,20 +31,22 @@ from panorama.store.vector_cache import MANIFEST, ROW, is_made_of
 _FILES = "SELECT file_id, table_name, path, retired_version IS NULL FROM files"
 _LIVE = "SELECT segment_id FROM segments WHERE state = 'live'"
 _CACHE_LOCK, _CODES_LOCK = "lock", "ivf.lock"
-_CACHE, _CODES, _HALF = (MANIFEST, "g*.*"), ("ivf.json", "i[0-9]*.*"), (".tmp-*",)
+_LOCKS = re.compile(f"{re.escape(_CACHE_LOCK)}|{re.escape(_CODES_LOCK)}")
+_CACHE = re.compile(f"{re.escape(MANIFEST)}|{CACHE_FILE.pattern}")
+_CODES = re.compile(rf"ivf\.json|{CODES_FILE.pattern}")
 
 
 def clear(place: Place) -> None:
     """Delete all of it."""
-    for folder in _folders(place):
+    for folder in index_folders(place.index):
         with held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
-            _delete(folder, (*_CACHE, *_CODES, *_HALF))
-    for path in sorted(place.index.rglob("*"), reverse=True):
-        if path.is_dir():
-            with contextlib.suppress(OSError):  # a query has begun to make it anew
-                path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
+            _delete(folder, _CACHE, _CODES, HALF_FILE)
+        _delete(folder, _LOCKS)
+    places = folder_of(place.root)
+    _delete(places, PLACES_FILE)
+    for folder in (*index_folders(place.index), places):
+        with contextlib.suppress(OSError):  # a query has begun to make it anew, or something else is in it
+            folder.rmdir()
 
 
 def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> None:
@@ -49,16 +60,16 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
         files = [row for row in tx.tuples(_FILES) if row[0] not in gone]
         live = np.array([segment for (segment,) in tx.tuples(_LIVE)], np.int32)
     names = {PurePath(path).name for _, _, path, _ in files}
-    for folder in _folders(place):
+    for folder in index_folders(place.index):
         with held(folder / _CACHE_LOCK):
-            cached = (np.fromfile(path, np.int64) for path in folder.glob("g*.crops"))
+            cached = (np.fromfile(path, np.int64) for path in _ending(folder, CACHE_FILE, ".crops"))
             if not (is_made_of(folder, names) and _all_live(cached, live)):
                 _delete(folder, _CACHE)
         if not codes:
             continue
         with held(folder / _CODES_LOCK):
-            coded = (np.fromfile(path, ROW)["crop_id"] for path in folder.glob("i*.rows"))
-            _delete(folder, _HALF if _all_live(coded, live) else (*_CODES, *_HALF))
+            coded = (np.fromfile(path, ROW)["crop_id"] for path in _ending(folder, CODES_FILE, ".rows"))
+            _delete(folder, HALF_FILE, *(() if _all_live(coded, live) else (_CODES,)))
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
 
 
@@ -70,17 +81,15 @@ def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
         drop_gone(place)
 
 
-def _folders(place: Place) -> list[Path]:
-    """Those of one exit of one model each."""
-    places = folder_of(place.root)
-    return [path for path in place.index.glob("*") if path.is_dir() and path != places]
+def _ending(folder: Path, name: re.Pattern[str], suffix: str) -> list[Path]:
+    return [path for path in files_named(folder, name) if path.suffix == suffix]
 
 
 def _all_live(crop_ids: Iterable[NDArray[np.int64]], live: NDArray[np.int32]) -> bool:
     return all(bool(np.isin(segment_of(ids), live).all()) for ids in crop_ids)
 
 
-def _delete(folder: Path, patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
-        for path in folder.glob(pattern):
+def _delete(folder: Path, *names: re.Pattern[str]) -> None:
+    for name in names:
+        for path in files_named(folder, name):
             path.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from panorama.store.inverted_codes import Codes
 from panorama.store.inverted_training import PIECE_ROWS, nearest_lists, trained
 from panorama.store.layout import write_atomically
 from panorama.store.locks import held
+from panorama.store.own_names import CODES_FILE, files_named
 from panorama.store.vector_cache import ROW
 from panorama.store.vector_table import VectorTable
 
@@ -334,7 +335,7 @@ def _save(folder: Path, index: Any, known: NDArray[np.void], facts: _Facts) -> N
             faiss.write_index(index, str(temporary))
             temporary.replace(folder / f"i{facts.generation}.faiss")
             write_atomically(folder / "ivf.json", json.dumps(asdict(facts)).encode())
-            for old in folder.glob("i[0-9]*.*"):
+            for old in files_named(folder, CODES_FILE):
                 if old.name.split(".")[0] != f"i{facts.generation}":
                     old.unlink(missing_ok=True)
     except (OSError, RuntimeError):

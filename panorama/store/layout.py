@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from panorama.store.catalog import CATALOG_NAME, Catalog
 from panorama.store.schema import TABLES
@@ -69,6 +70,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _created(path: Path) -> BinaryIO:
+    """An empty file to write; OSError where a link is in its place, which may lead out of the library."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, how, 0o666), "wb")
+
+
 def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
     """Write a whole file, in pieces: under its name lies the old content or the new, never a part.
 
@@ -78,7 +85,7 @@ def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = T
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
     try:
-        with temporary.open("wb") as file:
+        with _created(temporary) as file:
             for piece in content:
                 file.write(piece)
             if durable:

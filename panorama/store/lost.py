@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.lines import counted, shell_line, some
 from panorama.store.catalog import Catalog, Transaction
+from panorama.store.own_names import check_data_files
 
 SHOWN_VIDEOS = 5
 FEW_ROWS = 4096
@@ -80,7 +81,9 @@ def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
 
 def _lost_files(tx: Transaction, root: Path) -> list[str]:
     """The data files that are missing or have another size than the catalog says."""
-    return [path for path, size in tx.tuples(_LISTED) if _size(root / path) != size]
+    listed = tx.tuples(_LISTED)
+    check_data_files(root, [path for path, _ in listed])
+    return [path for path, size in listed if _size(root / path) != size]
 
 
 def _size(path: Path) -> int | None:

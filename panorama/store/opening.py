@@ -9,9 +9,10 @@ from pathlib import Path
 from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
 from panorama.lines import shell_word
 from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
-from panorama.store.layout import ALBUM, DATA, FOLDERS, Place
+from panorama.store.layout import ALBUM, DATA, FOLDERS, LOCKS, Place
 from panorama.store.leftover import check_log
 from panorama.store.migrations import SCHEMA_VERSION
+from panorama.store.own_names import DATA_FILE, check_folders, files_named, pictures_in
 from panorama.store.schema import TABLES
 
 
@@ -53,7 +54,9 @@ def opened(path: str | Path, write: bool) -> Place:
     if not found:
         named = shell_word(str(root))
         raise LibraryNotFound(f"no library at {root}. Make one: panorama --library {named} index VIDEO...")
-    catalog, version = _open_catalog(root, writable=write and _can_write(root))
+    writable = write and _can_write(root)
+    check_folders(root, writable)
+    catalog, version = _open_catalog(root, writable)
     if version == 0 and _has_content(root):
         raise _without_catalog(root, "empty")
     if version == 0 and not catalog.writable:
@@ -80,8 +83,19 @@ def is_taken(path: Path) -> bool:
 
 
 def _is_remains(root: Path) -> bool:
-    """Whether a folder is empty or holds only what a `create` that was killed had made."""
-    return all(path.name in FOLDERS for path in root.iterdir())
+    """Whether a folder is empty or holds only what a `create` that was killed had made: folders, locks."""
+    made = {root / name for name in FOLDERS} | {root / DATA / table for table in TABLES}
+    for place, folders, files in os.walk(root, onerror=_raise):
+        here = Path(place)
+        if any(here / name not in made or (here / name).is_symlink() for name in folders):
+            return False
+        if files and not (here == root / LOCKS and all(name.endswith(".lock") for name in files)):
+            return False
+    return True
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
@@ -102,8 +116,8 @@ def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
 
 def _has_content(root: Path) -> bool:
     """Whether data files or pictures of a library lie in a folder."""
-    patterns = (*(f"{DATA}/{table}/*.parquet" for table in TABLES), f"{ALBUM}/*/*")
-    return any(next(root.glob(pattern), None) is not None for pattern in patterns)
+    rows = any(files_named(root / DATA / table, DATA_FILE) for table in TABLES)
+    return rows or bool(pictures_in(root / ALBUM))
 
 
 def _without_catalog(root: Path, how: str) -> LibraryDamaged:

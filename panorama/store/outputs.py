@@ -91,26 +91,40 @@ def whole_file(out: Path) -> Iterator[Path]:
     Raises:
         UsageError: it is one of a library's own files.
         LibraryWriteError: the file cannot be written.
+        BrokenPipeError: it is a pipe whose reader has left.
     """
     if out.name == "":
         raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
     refuse_own_files(out)
-    try:
+    with _told(out):
+        is_stream = out.exists() and not (out.is_file() or out.is_dir())
+    if is_stream:
+        with _told(out):
+            # A device or a pipe: a file in its place would be the end of it. By the name given: the links
+            # /dev/stdout and /dev/fd/63 can be opened, what they say of where they lead can not.
+            yield out
+        return
+    with _told(out):
         if out.is_symlink():
             out = out.resolve()  # as the shell does: what the link leads to is written, and the link stays
-    except OSError as exc:
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
     partial = out.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if out.exists() and not (out.is_file() or out.is_dir()):
-            yield out  # a device or a pipe: a file in its place would be the end of it
-            return
-        partial.touch(exist_ok=False)
-        yield partial
-        partial.replace(out)
-    except OSError as exc:
-        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc
+        with _told(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            partial.touch(exist_ok=False)
+            yield partial
+            partial.replace(out)
     finally:
         with suppress(OSError):  # the folder may be none
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _told(out: Path) -> Iterator[None]:
+    """What the system says while a file for users is written, as one LibraryWriteError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # who reads has enough: no error of ours
+    except OSError as exc:
+        raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc

@@ -14,6 +14,7 @@ from panorama.store.schema import segment_of
 from panorama.store.snapshot import Snapshot
 from panorama.store.sorted_rows import (
     COLUMNS,
+    SPAN,
     SortedRows,
     forget_others,
     frame_ids,
@@ -93,6 +94,19 @@ class PlaceTables:
     def views(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """The track (V,) of every crop of some tracks, ascending, and rows (V,) of VIEW, in order of time."""
         return self._rows("crops", track_ids)
+
+    def spans_in(self, segments: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Ids (T,), ascending, and rows (T,) of SPAN of all tracks of some segments (S,), ascending."""
+        starts, stops = (frame_ids(segments + by, np.zeros(len(segments), np.int64)) for by in (0, 1))
+        parts = [(file, file.find(starts, stops)) for file in self._tables("tracks")]
+        ids = np.concatenate([np.zeros(0, np.int64), *(file.keys[at] for file, at in parts)])
+        spans = np.concatenate([np.zeros(0, SPAN), *(file.rows[at] for file, at in parts)])
+        order = np.argsort(ids, kind="stable")
+        return ids[order], spans[order]
+
+    def samples(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """The track (B,) of each sample of some tracks, ascending, and rows (B,) of BOX, in order of time."""
+        return self._rows("boxes", track_ids)
 
     def places(self, track_ids: NDArray[np.int64]) -> TrackPlaces:
         """Where some tracks were; those that the snapshot does not hold are left out."""

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
+from panorama.store.decoded import Column
 
 _COLUMNS = """
 SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from FROM videos
@@ -87,10 +88,24 @@ def has_date(unix: float) -> bool:
     return _FIRST <= unix < _LAST
 
 
+def _start(_: str, unix: Any) -> float | None:
+    if unix is not None and not has_date(unix):
+        raise ValueError("no date is so far away")
+    return unix if unix is None else float(unix)
+
+
+STARTS = Column("videos.start_time_unix", _start, lambda video: f"the video {video!r}")
+"""When videos begin, in seconds since 1970; None where that is not known."""
+
+
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
     """Videos by name, None for all, in order of name; a name that is not there gives none."""
     rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
-    return [RecordedRow(row.name, row.uri, row.root, _recorded(row)) for row in rows]
+    starts = STARTS.of(tx, ((row.name, row.start_time_unix) for row in rows))
+    return [
+        RecordedRow(row.name, row.uri, row.root, _recorded(row, start))
+        for row, start in zip(rows, starts, strict=True)
+    ]
 
 
 def without_camera(tx: Transaction) -> list[tuple[str, str]]:
@@ -98,12 +113,12 @@ def without_camera(tx: Transaction) -> list[tuple[str, str]]:
     return [(row.name, row.uri) for row in tx.rows(_WITHOUT_CAMERA)]
 
 
-def _recorded(row: Any) -> Recorded:
+def _recorded(row: Any, start: float | None) -> Recorded:
     filmed = Recorded(row.camera, camera_from=row.camera_from or "")
-    if row.start_time_unix is None:
+    if start is None:
         return filmed
     # A catalog from before zones were stored says only when.
-    return filmed.begun(float(row.start_time_unix), row.time_zone or "UTC", row.time_from or "unknown")
+    return filmed.begun(start, row.time_zone or "UTC", row.time_from or "unknown")
 
 
 def put(

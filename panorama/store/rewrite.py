@@ -23,6 +23,7 @@ from panorama.store.catalog import Transaction, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
 from panorama.store.lost import ListedFile
+from panorama.store.own_names import check_data_files
 from panorama.store.schema import segment_of
 from panorama.store.segments import FileSet, list_files
 from panorama.store.sweep import ERASED, sweep
@@ -155,6 +156,7 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
 def _sources(place: Place) -> list[Source]:
     with place.catalog.read() as tx:
         rows = tx.rows(_LISTED)
+        check_data_files(place.root, [row.path for row in rows])
         live: dict[int, list[int]] = defaultdict(list)
         dead: dict[int, list[int]] = defaultdict(list)
         for file_id, segment, state in tx.rows(_CONTENTS):

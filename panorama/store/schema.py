@@ -58,6 +58,15 @@ CROPS = _fields(
 PICTURES = _fields(("segment", pa.int32()), ("frame", pa.int64()), ("picture", pa.string()))
 """File names of the frames of folders of pictures; films have none."""
 
+_NUMPY: dict[pa.DataType, type[np.generic]] = {
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+    pa.string(): np.object_,
+}
+"""NumPy's type of a column's. Arrow's own answer loads pandas before version 26, which may not be there."""
+
 _DELTA = "DELTA_BINARY_PACKED"
 _SPLIT = "BYTE_STREAM_SPLIT"
 _BOX_ENCODING = {"x1": _SPLIT, "y1": _SPLIT, "x2": _SPLIT, "y2": _SPLIT}
@@ -192,7 +201,7 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
     if pa.types.is_binary(kind):
         return pa.array([bytes(value) for value in values], kind)
-    return pa.array(np.asarray(values).astype(kind.to_pandas_dtype(), copy=False), kind)
+    return pa.array(np.asarray(values).astype(_NUMPY[kind], copy=False), kind)
 
 
 def vectors_of(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:

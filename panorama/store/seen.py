@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panorama.store.catalog import Transaction
 
+# What is said again is said last: it gets another row, behind all others.
 _PUT = """
-INSERT INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
+INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
-ON CONFLICT (exemplar_id, content_hash, frame) DO UPDATE SET
-    x1 = excluded.x1, y1 = excluded.y1, x2 = excluded.x2, y2 = excluded.y2
 """
 _OF_CONTENT = """
 SELECT s.exemplar_id, e.name, x.negative, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
 FROM seen s JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
 WHERE s.content_hash = :content_hash ORDER BY s.time, s.exemplar_id
+"""
+_LIVE = """
+SELECT s.exemplar_id, g.segment_id, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
+FROM seen s JOIN segments g ON g.content_hash = s.content_hash AND g.state = 'live'
+ORDER BY s.rowid, g.segment_id
 """
 
 Box = tuple[float, float, float, float]
@@ -53,6 +60,64 @@ class Reviewed:
     frame: int
     seconds: float
     box_xyxy: Box
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPlaces:
+    """Where pictures of the album were seen, in the live segments of a library; what was said last is last.
+
+    Attributes:
+        exemplar_ids: (P,) int64, of the pictures; segments: (P,) int32.
+        frames: (P,) int64; seconds: (P,) float64.
+        boxes_xyxy: (P, 4) float32, in pixels of the displayed frame.
+    """
+
+    exemplar_ids: NDArray[np.int64]
+    segments: NDArray[np.int32]
+    frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    boxes_xyxy: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        count = len(self.exemplar_ids)
+        shapes = (self.segments.shape, self.frames.shape, self.seconds.shape, self.boxes_xyxy.shape)
+        if shapes != ((count,),) * 3 + ((count, 4),):
+            raise ValueError(f"{count} pictures, but places have shapes {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.exemplar_ids)
+
+    @classmethod
+    def none(cls) -> SeenPlaces:
+        """No place is known."""
+        return _places([])
+
+    def of(self, exemplar_ids: NDArray[np.int64]) -> SeenPlaces:
+        """Those of some pictures."""
+        pick = np.isin(self.exemplar_ids, exemplar_ids)
+        return SeenPlaces(
+            self.exemplar_ids[pick],
+            self.segments[pick],
+            self.frames[pick],
+            self.seconds[pick],
+            self.boxes_xyxy[pick],
+        )
+
+    def as_bytes(self) -> bytes:
+        """Other bytes for other places, or for the same said in another order."""
+        columns = (self.exemplar_ids, self.segments, self.frames, self.seconds, self.boxes_xyxy)
+        return b"".join(column.tobytes() for column in columns)
+
+
+def _places(rows: list[tuple[float, ...]]) -> SeenPlaces:
+    table = np.array(rows, np.float64).reshape(-1, 8)  # ids and frames are whole up to 2^53
+    ids, segments, frames = (table[:, column].astype(np.int64) for column in range(3))
+    return SeenPlaces(ids, segments.astype(np.int32), frames, table[:, 3], table[:, 4:].astype(np.float32))
+
+
+def live_places(tx: Transaction) -> SeenPlaces:
+    """All places in live segments, whichever entity they were said of."""
+    return _places([tuple(row) for row in tx.tuples(_LIVE)])
 
 
 def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:

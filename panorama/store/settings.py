@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from panorama.store.catalog import Transaction
+from panorama.store.decoded import Column
 
 _ALL = "SELECT key, value FROM settings ORDER BY key"
 _GET = "SELECT value FROM settings WHERE key = :key"
@@ -19,6 +20,12 @@ INSERT INTO settings (key, value, version) VALUES (:key, :value, 1)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = settings.version + 1
 """
 _DROP = "DELETE FROM settings WHERE key = :key"
+_VALUES = Column(
+    "settings.value",
+    lambda _, value: json.loads(value),
+    lambda key: f"the key {key!r}",
+    lambda key: f"do without it, from Python: library.put_setting({key!r}, None)",
+)
 _PUT_MODEL = """
 INSERT INTO models (hash, name, kind, dim, exits) VALUES (:hash, :name, :kind, :dim, :exits)
 ON CONFLICT (hash) DO UPDATE SET name = excluded.name
@@ -60,13 +67,14 @@ class AuditRow:
 
 def read_all(tx: Transaction) -> dict[str, Any]:
     """Every setting."""
-    return {row.key: json.loads(row.value) for row in tx.rows(_ALL)}
+    rows = tx.rows(_ALL)
+    return dict(zip([row.key for row in rows], _VALUES.of(tx, rows), strict=True))
 
 
 def get(tx: Transaction, key: str, default: Any = None) -> Any:
     """One setting, or `default`."""
     value = tx.scalar(_GET, key=key)
-    return default if value is None else json.loads(value)
+    return default if value is None else _VALUES.one(tx, key, value)
 
 
 def put(tx: Transaction, key: str, value: Any) -> None:

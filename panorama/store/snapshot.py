@@ -19,12 +19,16 @@ from numpy.typing import NDArray
 
 from panorama.store import settings
 from panorama.store import zones as shapes
+from panorama.store.album_views import Album, read_album
 from panorama.store.ascending import looked_up
 from panorama.store.catalog import Transaction
+from panorama.store.decoded import UNREADABLE, Column
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
-from panorama.store.recorded import zone_named
+from panorama.store.own_names import check_data_files
+from panorama.store.recorded import STARTS, zone_named
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
+from panorama.store.seen import SeenPlaces, live_places
 from panorama.store.zones import Zone
 
 VIDEOS = pa.schema(
@@ -49,16 +53,6 @@ VIDEOS = pa.schema(
         pa.field("start_utc", pa.timestamp("us")),
     ]
 )
-ENTITIES = pa.schema(
-    [
-        pa.field("entity", pa.string(), nullable=False),
-        pa.field("exemplars", pa.int64(), nullable=False),
-        pa.field("negatives", pa.int64(), nullable=False),
-        pa.field("denied", pa.int64(), nullable=False),
-        pa.field("category", pa.bool_(), nullable=False),
-    ]
-)
-
 _VERSIONS = "SELECT name, value FROM counters"
 _VIDEOS = """
 SELECT name, uri, camera, duration, width, height, frames, segment_id, start_time_unix, decode_note,
@@ -87,79 +81,6 @@ SELECT DISTINCT fs.file_id FROM file_segments fs JOIN files f ON f.file_id = fs.
 WHERE fs.segment_id IN (SELECT segment_id FROM segments WHERE state = 'retired')
 AND f.retired_version IS NULL
 """
-_ENTITIES = """
-SELECT e.name, e.entity_id, e.category,
-       coalesce(sum(1 - x.negative), 0) AS exemplars, coalesce(sum(x.negative), 0) AS negatives,
-       coalesce(sum(x.denied), 0) AS denied
-FROM entities e LEFT JOIN exemplars x ON x.entity_id = e.entity_id
-GROUP BY e.entity_id, e.name, e.category ORDER BY e.name
-"""
-_VECTORS = """
-SELECT v.model_hash, v.exit, x.entity_id, x.exemplar_id, x.negative, x.denied, v.views, v.vectors
-FROM exemplar_vectors v JOIN exemplars x ON x.exemplar_id = v.exemplar_id
-JOIN entities e ON e.entity_id = x.entity_id
-ORDER BY v.model_hash, v.exit, e.name, x.exemplar_id
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Album:
-    """The views of all exemplars at one exit of one model, as a struct of arrays ordered by entity.
-
-    Attributes:
-        entities: all names, sorted; also those without an exemplar at this exit.
-        entity_index: (M,) int32 into `entities`.
-        exemplar_ids: (M,) int64; the views of an exemplar stand together.
-        negative: (M,) bool, True for look-alikes; denied: (M,) bool, those that were denied.
-        vectors: (M, dim) float32; dim is 0 where M is 0.
-        categories: the names that stand for any of their kind, not for one individual.
-    """
-
-    entities: tuple[str, ...]
-    entity_index: NDArray[np.int32]
-    exemplar_ids: NDArray[np.int64]
-    negative: NDArray[np.bool_]
-    denied: NDArray[np.bool_]
-    vectors: NDArray[np.float32]
-    categories: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        m = len(self.entity_index)
-        columns = (self.exemplar_ids, self.negative, self.denied)
-        shapes = (*(column.shape for column in columns), self.vectors.shape[:1])
-        if shapes != ((m,),) * 4 or self.vectors.ndim != 2:
-            raise ValueError(f"{m} views, but ids, signs and vectors have shapes {shapes}")
-
-    def __len__(self) -> int:
-        return len(self.entity_index)
-
-    def averaged(self) -> Album:
-        """One row for each exemplar: the mean of its views, of unit length."""
-        if not len(self):
-            return self
-        starts = np.flatnonzero(np.diff(self.exemplar_ids, prepend=self.exemplar_ids[0] - 1))
-        sums = np.add.reduceat(self.vectors, starts, axis=0)
-        return Album(
-            self.entities,
-            self.entity_index[starts],
-            self.exemplar_ids[starts],
-            self.negative[starts],
-            self.denied[starts],
-            np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32),
-            self.categories,
-        )
-
-    @classmethod
-    def empty(cls, entities: tuple[str, ...]) -> Album:
-        """Names without any vector."""
-        return cls(
-            entities,
-            np.zeros(0, np.int32),
-            np.zeros(0, np.int64),
-            np.zeros(0, np.bool_),
-            np.zeros(0, np.bool_),
-            np.zeros((0, 0), np.float32),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +150,7 @@ class Snapshot:
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
         zones: named shapes of cameras.
+        seen: where pictures of the album were seen in live segments.
     """
 
     root: Path
@@ -250,6 +172,7 @@ class Snapshot:
     looks: tuple[str, ...] = ()
     cuts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     ends: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, *ENDS_SHAPE), np.uint8), repr=False)
+    seen: SeenPlaces = field(default_factory=SeenPlaces.none, repr=False)
 
     @property
     def version(self) -> str:
@@ -324,12 +247,14 @@ class Snapshots:
             segments = tx.tuples(_LIVE)
             live = np.array([segment for segment, *_ in segments], np.int32)
             looks = tuple(look for _, look, *_ in segments)
-            cuts = _packed({segment: np.frombuffer(cut, CUT) for segment, _, cut, _ in segments if cut})
-            ends = _ends_of([end for *_, end in segments])
+            cut = [segment for segment in segments if segment[2]]
+            found = _CUTS.of(tx, ((segment, held) for segment, _, held, _ in cut))
+            cuts = _packed(dict(zip([segment for segment, *_ in cut], found, strict=True)))
+            ends = _ends_of(_ENDS.of(tx, ((segment, held) for segment, *_, held in segments)))
         if same_album and last is not None:
             entities, albums = last.entities, last.albums
         else:
-            entities, albums = _read_album(tx)
+            entities, albums = read_album(tx)
         return Snapshot(
             self._place.root,
             self._library_id,
@@ -350,6 +275,7 @@ class Snapshots:
             looks,
             cuts,
             ends,
+            last.seen if same_data and same_album and last is not None else live_places(tx),
         )
 
     def forget(self) -> None:
@@ -368,8 +294,12 @@ def _take_lease(place: Place) -> FileLock | None:
 
 
 def _versions(tx: Transaction) -> tuple[int, int, int]:
-    found = {name: int(value) for name, value in tx.tuples(_VERSIONS)}
+    rows = tx.tuples(_VERSIONS)
+    found = dict(zip([name for name, _ in rows], _COUNTS.of(tx, rows), strict=True))
     return found["data"], found["album"], found["settings"]
+
+
+_COUNTS = Column("counters.value", lambda _, value: int(value), lambda name: f"the counter {name!r}")
 
 
 def _packed(cuts: Mapping[int, NDArray[np.int32]]) -> NDArray[np.int64]:
@@ -377,21 +307,48 @@ def _packed(cuts: Mapping[int, NDArray[np.int32]]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *(pack_ids(*one) for one in cuts.items())])
 
 
-def _ends_of(stored: Sequence[bytes | None]) -> NDArray[np.uint8]:
-    """(S, 2, 9, 16) what the catalog holds of some segments; of those without, 0."""
-    unknown = bytes(prod(ENDS_SHAPE))
-    joined = b"".join(unknown if ends is None else ends for ends in stored)
-    return np.frombuffer(joined, np.uint8).reshape(len(stored), *ENDS_SHAPE)
+def _ends_of(stored: Sequence[bytes]) -> NDArray[np.uint8]:
+    """(S, 2, 9, 16) what the catalog holds of some segments."""
+    return np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), *ENDS_SHAPE)
+
+
+def _end_bytes(_: int, held: bytes | None) -> bytes:
+    """Of a segment that has none, 0."""
+    size = prod(ENDS_SHAPE)
+    if held is not None and len(held) != size:
+        raise ValueError(f"they are {size}")
+    return bytes(size) if held is None else held
+
+
+_CUTS = Column("segments.cuts", lambda _, held: np.frombuffer(held, CUT), "the segment {}".format)
+_ENDS = Column("segments.ends", _end_bytes, "the segment {}".format)
+
+_INDEXED_AT = Column("videos.indexed_at", lambda _, unix: round(unix * 1e6), "the video {!r}".format)
 
 
 def _read_videos(tx: Transaction) -> pa.Table:
+    rows = tx.tuples(_VIDEOS)
+    names = [row[0] for row in rows]
+    starts = STARTS.of(tx, ((row[0], row[8]) for row in rows))
+    since = _INDEXED_AT.of(tx, ((row[0], row[-1]) for row in rows))
     rows = [
-        (*row[:-1], round(row[-1] * 1e6), _local(row[8], row[10]), _local(row[8], "UTC"))
-        for row in tx.tuples(_VIDEOS)
+        (*row[:-1], indexed, _local(start, row[10]), _local(start, "UTC"))
+        for row, indexed, start in zip(rows, since, starts, strict=True)
     ]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
-    arrays = [pa.array(values, kind.type) for values, kind in zip(columns, VIDEOS, strict=True)]
+    arrays = [_column(tx, kind, names, values) for values, kind in zip(columns, VIDEOS, strict=True)]
     return pa.table(arrays, schema=VIDEOS)
+
+
+def _column(tx: Transaction, kind: pa.Field, names: Sequence[str], values: Sequence[Any]) -> pa.Array:
+    """A column of `videos`; of a value that has no place in it the video is named."""
+    try:
+        return pa.array(values, kind.type)
+    except UNREADABLE:
+        # One by one only now: libraries have many thousands of them.
+        each = Column(f"videos.{kind.name}", lambda _, v: pa.scalar(v, kind.type), "the video {!r}".format)
+        each.of(tx, zip(names, values, strict=True))
+        raise
 
 
 def _local(unix: float | None, zone: str | None) -> datetime | None:
@@ -408,13 +365,16 @@ def _read_files(
     files: dict[str, list[str]] = {table: [] for table in TABLES}
     embeddings: dict[tuple[str, int], list[DataFile]] = defaultdict(list)
     folder = f"{root}/"
-    for table, path in tx.tuples(_FILES):
+    found, embedded = tx.tuples(_FILES), tx.tuples(_EMBEDDINGS)
+    check_data_files(root, [path for _, path in found])
+    check_data_files(root, [path for path, *_ in embedded])
+    for table, path in found:
         files[table].append(folder + path)
-    for path, file_id, rows, model_hash, exit, dim in tx.tuples(_EMBEDDINGS):
+    for path, file_id, rows, model_hash, exit, dim in embedded:
         file = DataFile(folder + path, rows, file_id in dead, model_hash, exit, dim)
         files["embeddings"].append(file.path)
         embeddings[model_hash, exit].append(file)
-    return files, {key: tuple(found) for key, found in embeddings.items()}, bool(dead)
+    return files, {key: tuple(group) for key, group in embeddings.items()}, bool(dead)
 
 
 def _read_holdings(tx: Transaction) -> dict[tuple[str | None, int | None], Holding]:
@@ -426,35 +386,3 @@ def _read_holdings(tx: Transaction) -> dict[tuple[str | None, int | None], Holdi
         columns = np.array(found, np.int64)  # (S, 2)
         holdings[key] = Holding(columns[:, 0].astype(np.int32), columns[:, 1])
     return holdings
-
-
-def _read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]:
-    rows = tx.rows(_ENTITIES)
-    names = tuple(row.name for row in rows)
-    position = {row.entity_id: i for i, row in enumerate(rows)}
-    counts = [field.name for field in ENTITIES if field.name not in ("entity", "category")]
-    columns = {name: [getattr(row, name) for row in rows] for name in counts}
-    told = [bool(row.category) for row in rows]
-    entities = pa.table({"entity": names, "category": told, **columns}, schema=ENTITIES)
-    categories = frozenset(row.name for row in rows if row.category)
-    grouped: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    for row in tx.rows(_VECTORS):
-        grouped[row[0], row[1]].append(row)
-    albums = {key: _album_of(names, categories, position, found) for key, found in grouped.items()}
-    return entities, albums
-
-
-def _album_of(
-    names: tuple[str, ...], categories: frozenset[str], position: Mapping[int, int], rows: list[Any]
-) -> Album:
-    views = np.array([row.views for row in rows], np.int64)
-    vectors = np.frombuffer(b"".join(row.vectors for row in rows), np.float32)
-    return Album(
-        names,
-        np.repeat(np.array([position[row.entity_id] for row in rows], np.int32), views),
-        np.repeat(np.array([row.exemplar_id for row in rows], np.int64), views),
-        np.repeat(np.array([row.negative for row in rows], np.bool_), views),
-        np.repeat(np.array([row.denied for row in rows], np.bool_), views),
-        vectors.reshape(int(views.sum()), -1),
-        categories,
-    )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.lost import FEW_ROWS, ListedFile
+from panorama.store.own_names import PLACES, PLACES_FILE, files_named
 from panorama.store.schema import LOCAL_BITS
 
 FORMAT = 2
@@ -87,7 +88,7 @@ def frame_ids(segments: NDArray[np.integer], frames: NDArray[np.int64]) -> NDArr
 
 def folder_of(root: Path) -> Path:
     """Where the arrays of a library lie."""
-    return root / INDEX / "places"
+    return root / INDEX / PLACES
 
 
 def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
@@ -124,7 +125,7 @@ def open_rows(root: Path, path: str, table: str, wait: Callable[[], None] = lamb
 def forget_others(root: Path, files: Iterable[tuple[str, str]]) -> None:
     """Delete the arrays of all files but some: (table, path)."""
     wanted = {_kept(root, path, table) for table, path in files}
-    for old in folder_of(root).glob("*"):
+    for old in files_named(folder_of(root), PLACES_FILE):
         if old not in wanted:
             old.unlink(missing_ok=True)
 

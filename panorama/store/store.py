@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryWriteError, NotYetErased
 from panorama.store import (
     album,
     crops,
+    erasing,
     index_files,
     lost,
     opening,
@@ -72,7 +73,8 @@ class Store:
         Raises:
             LibraryNotFound: there is none.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
-            LibraryDamaged: its catalog is missing, was emptied, or is damaged.
+            LibraryDamaged: its catalog is missing, was emptied, or is damaged; or a link is in the place of a
+                folder that is written in.
             LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
         """
         return cls(opening.opened(path, write))
@@ -103,6 +105,7 @@ class Store:
             self._snapshots.forget()
             with contextlib.suppress(LibraryWriteError):  # the next one tries again, and `compact` tells it
                 sweep.sweep_retired(self._place)
+        erasing.try_to_finish(self._place)
         return self._place
 
     def close(self) -> None:
@@ -267,7 +270,12 @@ class Store:
         album.drop_entity(self._changing, entity)
 
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
-        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live."""
+        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live.
+
+        Raises:
+            UnknownEntity: there is none.
+            NotYetErased: it is forgotten, and bytes of it are left that a later change or `compact` erases.
+        """
         with self._place.catalog.read() as tx:
             album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
         detail = "exemplars"
@@ -275,6 +283,10 @@ class Store:
             rewrite.erase_tracks(self._place, track_ids)
             detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
         album.forget_entity(self._changing, entity, detail)
+        try:
+            erasing.finish(self._place)
+        except LibraryWriteError as exc:
+            raise NotYetErased(f"{entity!r} is forgotten, but not erased yet: {exc}") from exc
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
         """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
@@ -348,6 +360,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return shapes.zones(tx)
 
+    def zone_names(self) -> list[tuple[str, str]]:
+        """Camera and name of all named shapes, also of those whose points are damaged."""
+        with self._place.catalog.read() as tx:
+            return [(camera, name) for camera, name, _ in shapes.zone_names(tx)]
+
     def drop_zone(self, camera: str, name: str) -> None:
         """Remove a named shape."""
         with self._changing.catalog.write() as tx:
@@ -392,6 +409,7 @@ class Store:
     def sweep(self, grace_seconds: float = sweep.GRACE_SECONDS) -> sweep.Swept:
         """Delete what crashed writers left, and replaced files that no reader can hold."""
         self._snapshots.forget()
+        erasing.try_to_finish(self._place)
         return sweep.sweep(self._place, grace_seconds)
 
     def drop_outdated(self, snapshot: Snapshot) -> None:
@@ -408,9 +426,14 @@ class Store:
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
+
+        Raises:
+            LibraryWriteError: also where what was forgotten cannot be erased yet.
         """
         self.sweep()
-        return rewrite.compact(self._place, target_bytes, least_files, wait)
+        merged = rewrite.compact(self._place, target_bytes, least_files, wait)
+        erasing.finish(self._place)
+        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""

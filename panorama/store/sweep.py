@@ -15,6 +15,7 @@ from panorama.store import album, index_files
 from panorama.store.catalog import write_errors
 from panorama.store.layout import Place, token_of
 from panorama.store.locks import is_held, remove_dead
+from panorama.store.own_names import DATA_FILE, LOCK_FILE, check_data_files, files_named, pictures_in
 from panorama.store.schema import TABLES
 
 GRACE_SECONDS = 600.0
@@ -53,8 +54,8 @@ def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
         unlisted = _sweep_unlisted(place)
         retired = _sweep_retired(place, grace_seconds)
         _give_up_dead_writers(place)
-        pictures = album.remove_unlisted(place, [path for path in place.album.glob("*/*") if path.is_file()])
-        for lock in place.locks.glob("*-*.lock"):
+        pictures = album.remove_unlisted(place, pictures_in(place.album))
+        for lock in files_named(place.locks, LOCK_FILE):
             remove_dead(lock)
     return Swept(unlisted, retired, pictures)
 
@@ -72,7 +73,7 @@ def sweep_retired(place: Place, grace_seconds: float = GRACE_SECONDS) -> int:
 
 
 def _sweep_unlisted(place: Place) -> int:
-    found = [path for table in TABLES for path in (place.data / table).iterdir()]
+    found = [path for table in TABLES for path in files_named(place.data / table, DATA_FILE)]
     # In this order: a writer that is alive when asked may commit later, one that is dead can not, and what it
     # committed before it died is in the list that is read last.
     orphaned = [path for path in found if not is_held(place.writer_lock(token_of(path.name)))]
@@ -95,6 +96,7 @@ def _sweep_retired(place: Place, grace_seconds: float) -> int:
         if row.retired_at == ERASED
         or (now - row.retired_at >= grace_seconds and (oldest is None or oldest >= row.retired_version))
     ]
+    check_data_files(place.root, [row.path for row in ready])  # before the first of them is gone
     for row in ready:
         (place.root / row.path).unlink(missing_ok=True)
     if ready:  # before they are unlisted: a sweep that is killed here is done again

@@ -21,6 +21,7 @@ from panorama.store.ascending import rows_in
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
 from panorama.store.lost import FEW_ROWS, ListedFile
+from panorama.store.own_names import CACHE_FILE, files_named
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
@@ -228,7 +229,7 @@ def _write(
     done = replace(done, check=_checksum(mapped))
     # Nobody waits for the disk: rows or a manifest that a power cut took are missed when it is opened.
     write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode(), durable=False)
-    for old in folder.glob("g*.*"):
+    for old in files_named(folder, CACHE_FILE):
         if old not in paths:
             old.unlink(missing_ok=True)
     return done, mapped
@@ -281,7 +282,7 @@ def _manifest(folder: Path) -> Manifest | None:
 
 def is_made_of(folder: Path, files: Collection[str]) -> bool:
     """Whether all that a cache's files hold was taken from some data files, by name."""
-    held = {path.name: path.stat().st_size for path in folder.glob("g*.*")}
+    held = {path.name: path.stat().st_size for path in files_named(folder, CACHE_FILE)}
     manifest = _manifest(folder)
     if manifest is None:
         return not held
@@ -309,7 +310,7 @@ def _mapped(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> NDArray:
 
 
 def _next(folder: Path) -> int:
-    used = [int(path.name[1:].split(".")[0]) for path in folder.glob("g*.*") if path.name[1:2].isdigit()]
+    used = [int(path.name[1:].split(".")[0]) for path in files_named(folder, CACHE_FILE)]
     return max(used, default=0) + 1
 
 

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UsageError, unknown
 from panorama.store.catalog import Transaction
+from panorama.store.decoded import Column
 
 EVERY_CAMERA = ""
 """The camera of a shape that holds wherever a camera has none of its own of that name."""
@@ -22,6 +24,7 @@ INSERT INTO zones (camera, name, kind, points) VALUES (:camera, :name, :kind, :p
 ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded.points
 """
 _ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
+_NAMES = "SELECT camera, name, kind FROM zones ORDER BY camera, name"
 _DROP = "DELETE FROM zones WHERE camera = :camera AND name = :name"
 _MOVE = "UPDATE zones SET camera = :to WHERE camera = :camera AND name = :name"
 _RENAME = "UPDATE zones SET name = :new WHERE camera = :camera AND name = :name"
@@ -53,8 +56,7 @@ class Zone:
         least = LEAST_POINTS.get(self.kind)
         if least is None:
             raise UsageError(f"a shape is a zone or a line, got {self.kind!r}")
-        if not self.name.strip() or self.name != self.name.strip():
-            raise UsageError(f"a {self.kind} has a name without blanks around it, got {self.name!r}")
+        _check_name(self.kind, self.name)
         if not least <= len(self.points_xy) <= MOST_POINTS:
             points = f"{len(self.points_xy)} point{'s' * (len(self.points_xy) != 1)}"
             raise UsageError(f"{what} has {points}; a {self.kind} has {least} to {MOST_POINTS}")
@@ -73,6 +75,11 @@ class Zone:
         """Its stretches from point to point; a zone's last one leads back to the first point."""
         following = self.points_xy[1:] + (self.points_xy[:1] if self.kind == "zone" else ())
         return list(zip(self.points_xy, following, strict=False))
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name.strip() or name != name.strip():
+        raise UsageError(f"a {kind} has a name without blanks around it, got {name!r}")
 
 
 def _check_simple(edges: Sequence[tuple[Point, Point]], what: str) -> None:
@@ -129,11 +136,32 @@ def put_zones(tx: Transaction, shapes: Sequence[Zone]) -> None:
 
 
 def zones(tx: Transaction) -> tuple[Zone, ...]:
-    """All shapes, by camera and name."""
-    return tuple(
-        Zone(row.camera, row.name, row.kind, tuple((x, y) for x, y in json.loads(row.points)))
-        for row in tx.rows(_ZONES)
-    )
+    """All shapes, by camera and name.
+
+    Raises:
+        LibraryDamaged: the points of one make no shape.
+    """
+    return tuple(_POINTS.of(tx, ((row, row.points) for row in tx.rows(_ZONES))))
+
+
+def zone_names(tx: Transaction) -> list[tuple[str, str, str]]:
+    """Camera, name and kind of all shapes, also of those whose points mean nothing."""
+    return [(row.camera, row.name, row.kind) for row in tx.rows(_NAMES)]
+
+
+def _read(row: Any, points: str) -> Zone:
+    pairs = tuple((float(x), float(y)) for x, y in json.loads(points))
+    return Zone(row.camera, row.name, row.kind, pairs)
+
+
+def _drop_it(row: Any) -> str:
+    # Named also where it is of every camera: without, those of other cameras would go too.
+    return f"drop it: {command('zones', 'drop', f'--camera={row.camera}', '--', row.name)}"
+
+
+_POINTS = Column(
+    "zones.points", _read, lambda row: f"the {row.kind} {row.name!r} of {of_camera(row.camera)}", _drop_it
+)
 
 
 def drop_zone(tx: Transaction, camera: str, name: str) -> None:
@@ -153,12 +181,12 @@ def rename_zone(tx: Transaction, camera: str, name: str, new: str) -> None:
     Raises:
         UsageError: there is none of that name, or one of the new name.
     """
-    known = {zone.name: zone for zone in zones(tx) if zone.camera == camera}
+    known = {held: kind for where, held, kind in zone_names(tx) if where == camera}
     if name not in known:
         _refuse_unknown(tx, camera, name)
     if new in known:
-        raise UsageError(f"{of_camera(camera)} has a {known[new].kind} {new!r} already; drop it first")
-    Zone(camera, new, known[name].kind, known[name].points_xy)  # checks the name
+        raise UsageError(f"{of_camera(camera)} has a {known[new]} {new!r} already; drop it first")
+    _check_name(known[name], new)
     tx.run(_RENAME, camera=camera, name=name, new=new)
     tx.bump("settings")
 
@@ -169,11 +197,11 @@ def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
     Raises:
         UsageError: there is none of that name, or the other has one of it.
     """
-    shapes = {(zone.camera, zone.name): zone for zone in zones(tx)}
-    if (camera, name) not in shapes:
+    kinds = {(where, held): kind for where, held, kind in zone_names(tx)}
+    if (camera, name) not in kinds:
         _refuse_unknown(tx, camera, name)
-    if (to, name) in shapes:
-        kind = shapes[to, name].kind
+    if (to, name) in kinds:
+        kind = kinds[to, name]
         raise UsageError(f"{of_camera(to)} has a {kind} {name!r} already; rename or drop one of them first")
     tx.run(_MOVE, camera=camera, name=name, to=to)
     tx.bump("settings")
@@ -196,10 +224,10 @@ def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str
 
 
 def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:
-    shapes = zones(tx)
-    elsewhere = sorted({of_camera(zone.camera) for zone in shapes if zone.name == name})
+    known = zone_names(tx)
+    elsewhere = sorted({of_camera(where) for where, held, _ in known if held == name})
     if elsewhere:
         raise UsageError(
             f"no zone or line {name!r} of {of_camera(camera)}; there is one of {', '.join(elsewhere)}"
         )
-    raise UsageError(unknown("zone or line", name, sorted({zone.name for zone in shapes}), command("zones")))
+    raise UsageError(unknown("zone or line", name, sorted({held for _, held, _ in known}), command("zones")))

@@ -143,6 +143,7 @@ def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[f
     start = 0.0
     with open_video(video.path, threads=1) as reader:
         next(iter(reader.frames()))  # one that opens may still not decode
+        reader.check_reached()
         duration = reader.info.duration_seconds
         small = video.path.is_dir() or video.path.stat().st_size <= SCANNED_BYTES
         if duration is not None and small:
@@ -156,6 +157,7 @@ def _marks(stretch: Stretch, said: Sequence[Reviewed]) -> tuple[Mark, ...]:
     """Those of the reviewed answers that lie in the stretch, with frames counted from its first."""
     with stretch.open(threads=1) as reader:
         first, count = reader.first_frame, len(reader.times())
+        reader.check_reached()
     inside = [one for one in said if 0 <= one.frame - first < count]
     return tuple(Mark(stretch.name, one.frame - first, one) for one in inside)
 
@@ -199,6 +201,7 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
             processor += time.process_time() - worked
             if last is None:
                 raise VideoError(f"{stretch.path}: no frame could be decoded")
+            reader.check_reached()
             frames += last.index + 1
             video_seconds += last.time_seconds + 1 / (reader.info.average_rate or 25.0)
             pictures += [frame.rgb(*small_size(reader.info, side)) for frame in kept]

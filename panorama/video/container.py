@@ -148,7 +148,7 @@ class ContainerReader(VideoReader):
     def __init__(self, path: Path, threads: int = 0) -> None:
         self._source = open_source(path, threads)
         self._table: FrameTable | None = None
-        super().__init__(self._source.info)
+        super().__init__(self._source.info, self._source.faults)
 
     def _scan(self) -> FrameTable:
         if self._table is None:

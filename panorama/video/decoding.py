@@ -12,8 +12,9 @@ from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from panorama.errors import VideoOpenError
+from panorama.errors import VideoError, VideoOpenError
 from panorama.frames import DecodeReport
+from panorama.video.faults import reachable
 from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, open_container, read_packets
@@ -93,7 +94,9 @@ class PassCount:
     def end(self) -> None:
         """Note what errors alone do not show: packets without a frame, and stretches that are missing."""
         self.silent()
-        for begin, seconds, frames in self.holes.found(lambda gap: _bytes_of_others(self.source, gap)):
+        with reachable(self.source.path):
+            missing = list(self.holes.found(lambda gap: _bytes_of_others(self.source, gap)))
+        for begin, seconds, frames in missing:
             self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
         self.early_end()
 
@@ -106,7 +109,8 @@ class PassCount:
 
     def early_end(self) -> None:
         """Note packets that the file lacks by its own account."""
-        missing, where = self._missing_end()
+        with reachable(self.source.path):
+            missing, where = self._missing_end()
         if missing > 0:
             self.lost(f"the file ends early: {where}", missing)
 
@@ -153,7 +157,8 @@ def _unedited_packets(source: Source) -> int:
     """How many packets can be read, with those that an edit list leaves out, and each of them once."""
     with closing(_opened_again(source.path, unedited=True)) as container:
         stream = container.streams.video[source.video_number]
-        return sum(bool(packet.size) for packet in read_packets(container, stream, DecodeReport()))
+        packets = read_packets(container, stream, DecodeReport(), source.faults)
+        return sum(bool(packet.size) for packet in packets)
 
 
 def _bytes_of_others(source: Source, gap: Gap) -> int:
@@ -163,7 +168,7 @@ def _bytes_of_others(source: Source, gap: Gap) -> int:
         if len(streams) == 1:
             return 0
         # From the beginning: where a seek lands in a damaged file nobody knows.
-        packets = read_packets(container, streams, DecodeReport())
+        packets = read_packets(container, streams, DecodeReport(), source.faults)
         inside = [p.size for p in packets if p.pos is not None and gap.first_byte <= p.pos < gap.end_byte]
         return sum(inside) + MOST_HEADER_BYTES * len(inside)
 
@@ -177,7 +182,7 @@ def _end_of_others(source: Source) -> float:
             return 0.0
         ends = [
             float((p.pts + (p.duration or 0)) * p.time_base)
-            for p in read_packets(container, others, DecodeReport())
+            for p in read_packets(container, others, DecodeReport(), source.faults)
             if p.size and p.pts is not None and p.time_base is not None
         ]
         return max(ends, default=0.0)
@@ -187,7 +192,7 @@ def shown_packets(source: Source) -> Iterator[av.Packet]:
     """The packets that become a frame, in decoding order, not decoded."""
     with closing(_opened_again(source.path)) as container:
         stream, shows = container.streams.video[source.video_number], _shows(source)
-        for packet in read_packets(container, stream, DecodeReport()):
+        for packet in read_packets(container, stream, DecodeReport(), source.faults):
             if packet.size and shows(packet):
                 yield packet
 
@@ -319,8 +324,8 @@ def _decode_pass(
         if strict:  # damage is an error then, and is not hidden
             stream.codec_context.options = {"err_detect": "explode"}
         if seek_pts is not None:
-            container.seek(seek_pts, stream=stream)
-        packets = read_packets(container, stream, count.report)
+            _seek(container, stream, seek_pts, source.path)
+        packets = read_packets(container, stream, count.report, source.faults)
         if seek_pts is not None and source.info.codec == "mpeg4":
             packets = _without_leading(packets)
         for packet in packets:
@@ -349,6 +354,13 @@ def _decode_pass(
                     yield from _passed(sparing.before(frame), count)
                 count.frame(frame)
                 yield frame
+
+
+def _seek(container: InputContainer, stream: VideoStream, pts: int, path: Path) -> None:
+    try:
+        container.seek(pts, stream=stream)
+    except av.FFmpegError as exc:
+        raise VideoError(f"{path} cannot be read from the middle: {exc.strerror or exc}") from exc
 
 
 def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ from panorama.levels import Levels
 from panorama.lines import natural_key
 from panorama.picture_size import upright_size
 from panorama.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
+from panorama.video.faults import Faults
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -121,6 +123,11 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
     return False
 
 
+def _dead_links(folder: Path) -> frozenset[Path]:
+    """Those of the pictures that are links to no file."""
+    return frozenset(folder / entry.name for entry in _entries(folder) if _leads_nowhere(entry))
+
+
 def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
     """So many pictures of a folder, or up to twice as many, evenly spread; the first is among them."""
     return pictures[:: max(1, len(pictures) // count)]
@@ -172,15 +179,10 @@ class ArrayPicture(Picture):
 
 def read_unscaled(path: Path) -> NDArray[Any] | None:
     """The picture as its file holds it, (H, W) or (H, W, C) of any depth, None where it cannot be read."""
-    return _decoded(_read(path))
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a file, none where it cannot be read."""
     try:
-        return path.read_bytes()
+        return _decoded(path.read_bytes())
     except OSError:
-        return b""
+        return None
 
 
 def _decoded(data: bytes) -> NDArray[Any] | None:
@@ -188,6 +190,39 @@ def _decoded(data: bytes) -> NDArray[Any] | None:
         return unscaled_pixels(data)
     except BadImage:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of one folder, and what kept it from being read that is no damage of theirs.
+
+    Attributes:
+        dead: links that led to no file when the folder was opened; none is missed later.
+        faults: told of what the drive does not give.
+    """
+
+    dead: frozenset[Path]
+    faults: Faults
+
+    def read(self, path: Path) -> bytes:
+        """The bytes of a picture, none where it cannot be read."""
+        return self._asked(path, Path.read_bytes) or b""
+
+    def size(self, path: Path) -> tuple[int, int] | None:
+        """Its size as of `upright_size`; None also where it cannot be read."""
+        return self._asked(path, upright_size)
+
+    def unscaled(self, path: Path) -> NDArray[Any] | None:
+        """The picture as its file holds it, as of `read_unscaled`."""
+        return _decoded(self.read(path))
+
+    def _asked(self, path: Path, ask: Callable[[Path], Some]) -> Some | None:
+        try:
+            return ask(path)
+        except OSError as exc:
+            if path not in self.dead:
+                self.faults.take(exc)
+            return None
 
 
 class PictureFolderReader(VideoReader):
@@ -211,13 +246,15 @@ class PictureFolderReader(VideoReader):
             )
         # A name that is no text in UTF-8 is told as nearly as it can be.
         self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
-        count = len(self._paths)
+        count, faults = len(self._paths), Faults()
+        self._files = _Files(_dead_links(path), faults)
         self._levels: dict[str, Levels] = {}
-        found = ((k, raw) for k, raw in enumerate(map(read_unscaled, self._paths)) if raw is not None)
+        found = ((k, raw) for k, raw in enumerate(map(self._files.unscaled, self._paths)) if raw is not None)
         self._first, first = next(found, (count, None))
         if first is None:
+            faults.check(path)
             raise VideoOpenError(f"{path}: none of its {count} pictures can be read")
-        width, height = _frame_size(self._paths, (first.shape[1], first.shape[0]))
+        width, height = _frame_size(self._paths, (first.shape[1], first.shape[0]), self._files)
         super().__init__(
             VideoInfo(
                 path=str(path),
@@ -228,7 +265,8 @@ class PictureFolderReader(VideoReader):
                 time_base=1 / rate,
                 duration_seconds=float((count - self._first) / rate),
                 average_rate=float(rate),
-            )
+            ),
+            faults,
         )
 
     def _scan(self) -> FrameTable:
@@ -238,7 +276,7 @@ class PictureFolderReader(VideoReader):
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
         index, before = start, None
         for pts in range(self._first + start if start else 0, len(self._paths)):
-            data = _read(self._paths[pts])
+            data = self._files.read(self._paths[pts])
             bgr = self._seen(self._paths[pts], data)
             if bgr is None:
                 report.lost_packets += 1
@@ -272,7 +310,7 @@ class PictureFolderReader(VideoReader):
             alike = [other for other in self._paths if other.suffix.lower() == suffix]
             count = LEVELS_PIXELS // (self.info.width * self.info.height)
             some = spread(alike, min(max(count, LEAST_LEVELLED), SIZED_PICTURES))
-            read = (raw for path in some if (raw := read_unscaled(path)) is not None)
+            read = (raw for path in some if (raw := self._files.unscaled(path)) is not None)
             self._levels[suffix] = Levels.of(raw for raw in read if raw.dtype != np.uint8)
         return self._levels[suffix]
 
@@ -284,7 +322,7 @@ def _apart(before: datetime | None, taken: datetime | None) -> bool:
     return abs((taken - before).total_seconds()) > ALARM_SECONDS
 
 
-def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int]:
+def _frame_size(paths: Sequence[Path], first: tuple[int, int], files: _Files) -> tuple[int, int]:
     """Width and height that most pictures of a folder have; of several such sizes the largest.
 
     Heads of files tell them, of a folder of many pictures those of some, evenly spread. What they tell is
@@ -294,16 +332,16 @@ def _frame_size(paths: Sequence[Path], first: tuple[int, int]) -> tuple[int, int
         first: the size of the first picture that can be read.
     """
     some = spread(paths, SIZED_PICTURES)
-    told = {path: size for path in some if (size := upright_size(path)) is not None}
+    told = {path: size for path in some if (size := files.size(path)) is not None}
     counts = Counter(told.values())
     for size in sorted(counts, key=lambda size: (-counts[size], -size[0] * size[1], size)):
-        if size == first or any(_has_size(path, size) for path in some if told.get(path) == size):
+        alike = (path for path in some if told.get(path) == size)
+        if size == first or any(_has_size(files.unscaled(path), size) for path in alike):
             return size
     return first
 
 
-def _has_size(path: Path, size: tuple[int, int]) -> bool:
-    raw = read_unscaled(path)
+def _has_size(raw: NDArray[Any] | None, size: tuple[int, int]) -> bool:
     return raw is not None and (raw.shape[1], raw.shape[0]) == size
 
 

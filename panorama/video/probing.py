@@ -22,6 +22,7 @@ from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.heif import is_still
 from panorama.video.declared import matroska_bytes
+from panorama.video.faults import READ_ERROR, Faults, reachable
 from panorama.video.find import is_gone
 from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
@@ -78,6 +79,7 @@ class Source:
         shows_holes: whether a hole in the file can be told from a pause of the recording.
         in_blocks: whether by the marks of its blocks.
         layers: of a stream of HEVC; None of others, and where it does not tell.
+        faults: of all passes over the file, this first one too.
     """
 
     path: Path
@@ -97,6 +99,7 @@ class Source:
     shows_holes: bool
     in_blocks: bool
     layers: Layers | None
+    faults: Faults
 
 
 def open_container(path: Path, unedited: bool = False) -> InputContainer:
@@ -117,22 +120,28 @@ def open_source(path: Path, threads: int) -> Source:
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
     """
     _check_readable(path)
-    try:
-        with closing(open_container(path)) as container:
-            stream = _video_stream(container, path)
-            stream.codec_context.thread_count = 1
-            transfer = stream.codec_context.color_trc
-            packets = read_packets(container, stream, DecodeReport())
-            first = next(_frames_of(packets), None)
-            if first is None:
-                raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
-            order_only = _is_order_only(container, stream, first, packets)
-            # Some decoders, as that of HEVC, forget what the container told where the stream does not tell.
-            if stream.codec_context.color_trc != UNSPECIFIED:
-                transfer = stream.codec_context.color_trc
-            return _source(path, threads, container, stream, first, order_only, TRANSFERS.get(transfer, ""))
-    except av.FFmpegError as exc:
-        raise VideoOpenError(_why_not_opened(path, exc)) from exc
+    with reachable(path):
+        try:
+            with closing(open_container(path)) as container:
+                return _first_look(path, threads, container, _video_stream(container, path))
+        except av.FFmpegError as exc:
+            raise VideoOpenError(_why_not_opened(path, exc)) from exc
+
+
+def _first_look(path: Path, threads: int, container: InputContainer, stream: VideoStream) -> Source:
+    stream.codec_context.thread_count = 1
+    transfer = stream.codec_context.color_trc
+    faults = Faults()
+    packets = read_packets(container, stream, DecodeReport(), faults)
+    first = next(_frames_of(packets), None)
+    if first is None:
+        faults.check(path)
+        raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
+    order_only = _is_order_only(container, stream, first, packets)
+    # Some decoders, as that of HEVC, forget what the container told where the stream does not tell.
+    if stream.codec_context.color_trc != UNSPECIFIED:
+        transfer = stream.codec_context.color_trc
+    return _source(path, threads, container, stream, first, order_only, TRANSFERS.get(transfer, ""), faults)
 
 
 def decoder_threads(width: int, height: int, threads: int) -> int:
@@ -251,6 +260,7 @@ def _source(
     first: av.VideoFrame,
     order_only: bool,
     hdr: Literal["", "pq", "hlg"],
+    faults: Faults,
 ) -> Source:
     format_name = container.format.name
     time_base = stream.time_base or Fraction(1, 1000)
@@ -292,6 +302,7 @@ def _source(
         shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
         in_blocks=format_name in BLOCK_FORMATS,
         layers=Layers.of(stream.codec_context.extradata) if stream.codec_context.name == "hevc" else None,
+        faults=faults,
     )
 
 
@@ -334,9 +345,13 @@ def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[
 
 
 def read_packets(
-    container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport
+    container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport, faults: Faults
 ) -> Iterator[av.Packet]:
-    """Packets of the stream, then the empty one that flushes; read errors are noted and passed over."""
+    """Packets of the stream, then the empty one that flushes; read errors are noted and passed over.
+
+    Args:
+        faults: are told of those that are the drive's.
+    """
     errors = searched = 0
     while True:
         try:
@@ -347,12 +362,13 @@ def read_packets(
             searched += 1
             if searched == 1:
                 report.lost_packets += 1
-                report.note("read error: a stretch of the file holds nothing that can be read")
+                report.note(f"{READ_ERROR}: a stretch of the file holds nothing that can be read")
             if searched > MAX_READ_ERRORS + container.size // SEARCHED_BYTES:
                 return
         except av.FFmpegError as exc:
             errors += 1
             report.lost_packets += 1
-            report.note(f"read error: {exc.strerror or exc}")
+            report.note(f"{READ_ERROR}: {exc.strerror or exc}")
+            faults.take(exc)
             if errors > MAX_READ_ERRORS:
                 return

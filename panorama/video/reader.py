@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError, VideoError
 from panorama.frames import DecodeReport, FrameTimes, VideoInfo
+from panorama.video.faults import Faults
 
 TIME_TOLERANCE_SECONDS = 1e-6
 """Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
@@ -148,14 +149,16 @@ class VideoReader(ABC):
     Attributes:
         info: facts of the video as displayed.
         report: what the pass started last got and lost; grows while it is read.
+        faults: what kept any pass so far from its file.
         pictures: of a folder of pictures the names of its files, by pts; nothing of others.
     """
 
     pictures: Sequence[str] = ()
 
-    def __init__(self, info: VideoInfo) -> None:
+    def __init__(self, info: VideoInfo, faults: Faults | None = None) -> None:
         self.info = info
         self.report = DecodeReport()
+        self.faults = Faults() if faults is None else faults
         self._closed = False
 
     @abstractmethod
@@ -298,6 +301,14 @@ class VideoReader(ABC):
             if found is not None:
                 return found
         raise VideoError(f"{self.info.path}: no frame can be decoded at {seconds} s")
+
+    def check_reached(self) -> None:
+        """To be asked where what passes miss would be taken for all that there is.
+
+        Raises:
+            VideoError: one of them was kept from the file, by a drive that does not answer.
+        """
+        self.faults.check(self.info.path)
 
     def close(self) -> None:
         """End all passes; reading further raises VideoError."""

@@ -22,7 +22,7 @@ class StretchReader(VideoReader):
     """
 
     def __init__(self, video: VideoReader, start_seconds: float, seconds: float) -> None:
-        super().__init__(video.info)
+        super().__init__(video.info, video.faults)
         self._video = video
         self._seconds = seconds
         self._first = 0

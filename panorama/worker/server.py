@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
@@ -134,7 +133,7 @@ class _Server:
     def _serve(self, name: str, served: _Served) -> None:
         while True:
             request = self._waiting[name].get()
-            answer = _answered(request, getattr(served, request.step))
+            answer = _answered(request, served)
             try:
                 with self._sending:
                     send(self._answers, answer)
@@ -151,11 +150,11 @@ def _load_in_turn(served: list[_Served]) -> None:
             one.load()
 
 
-def _answered(request: Request, step: Callable[..., Any]) -> Answer:
+def _answered(request: Request, served: _Served) -> Answer:
     started = time.thread_time()
     value, error = None, None
     try:
-        value = step(*request.arguments)
+        value = getattr(served, request.step)(*request.arguments)
     except BaseException as exc:
         error = _portable(exc)
     return Answer(request.number, value, error, time.thread_time() - started)

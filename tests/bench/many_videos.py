@@ -113,7 +113,7 @@ def _fill(store: Store, videos: int, merged: int) -> None:
 def _list_files(tx: Transaction, root: Path, name: str, first: int, videos: int, merged: int) -> None:
     files = []
     for number in range(0, videos, merged):
-        path = f"data/{name}/{number:06d}.parquet"
+        path = f"data/{name}/s{number:08d}.parquet"
         (root / path).touch()
         files.append({"id": first + number + 1, "table": name, "path": path})
     tx.run_many(_FILE, files)

@@ -108,7 +108,7 @@ def main() -> None:
         sample_library(folder).close()
     truth = json.loads((folder / "sample" / "truth.json").read_text())
     with panorama.open(folder / "library") as library:
-        print("examples", *(report.examples for report in calibrate(library)))
+        print("examples", *(report.examples for report in calibrate(library).exits))
         for terms in TERMS:
             print(f"{terms or 'calibrated':24} {ask(library, terms, truth)}")
 

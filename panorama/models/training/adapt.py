@@ -29,9 +29,10 @@ from panorama.models.late import cohort_of
 from panorama.models.ranges import read_ranges, write_ranges
 from panorama.models.retrieval import at_most_per_label
 from panorama.models.training.loop import LOG
+from panorama.models.training.moments import at_once
 from panorama.models.training.plot import plot_shares
 from panorama.models.training.sources import data_folder, read_picture, shrink
-from panorama.models.training.split import CHOOSE, JUDGE, LEARN
+from panorama.models.training.split import CHOOSE, GUESSED, JUDGE, LEARN
 from panorama.models.training.turning import (
     Held,
     Seen,
@@ -187,6 +188,7 @@ def read_parts(
             rows = list(csv.DictReader(lines))
     except OSError as exc:
         raise UsageError(f"{root / table['csv']} cannot be read: {exc.strerror}") from exc
+    _refuse_timeless(rows, root / table["csv"])
     parts = {
         part: _at_most([row for row in rows if row.get("held") == part]) for part in (LEARN, CHOOSE, JUDGE)
     }
@@ -195,13 +197,20 @@ def read_parts(
             raise UsageError(
                 f"{root / table['csv']} has no picture with held = {part}; train anew without it"
             )
-    found = {part: _seen(some, root, model, part != LEARN) for part, some in parts.items()}
+    counts = {part: together(parts[part]) for part in (CHOOSE, JUDGE)}
+    for part, taking_part in counts.items():
+        if not _any_asks(parts[part], taking_part):
+            raise UsageError(
+                f"{root / table['csv']} has nothing with held = {part} that is seen at another moment, too; "
+                "train anew with more footage or pictures"
+            )
+    found = {part: _seen(some, root, model, counts.get(part)) for part, some in parts.items()}
     cohort = model.cohort()
     others = Seen.of(cohort, model.learned_dim, [""] * cohort.shape[1], None) if cohort.size else None
 
     def held(part: str) -> Held:
         # What a track shows is no stranger's picture; a folder's things may well be among them.
-        return Held(found[part], others if any(row.get("clip") for row in parts[part]) else None)
+        return Held(found[part], others if any(map(_guessed, parts[part])) else None)
 
     return found[LEARN], held(CHOOSE), held(JUDGE)
 
@@ -217,32 +226,60 @@ def _at_most(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return [row for row in rows if row["class"] in chosen]
 
 
-def _seen(rows: list[dict[str, str]], root: Path, model: PanoramaNet, asks: bool) -> Seen:
+def _guessed(row: Mapping[str, str]) -> bool:
+    """Whether what a row shows was guessed; tables of before have a clip for such rows alone."""
+    return row[GUESSED] == "1" if GUESSED in row else bool(row.get("clip"))
+
+
+def _refuse_timeless(rows: Sequence[Mapping[str, str]], table: Path) -> None:
+    """Refuse a table of before that has tracks of known things: it does not say when they were seen.
+
+    Raises:
+        UsageError: it does.
+    """
+    if any(row.get("moment") and not row.get("clip") for row in rows if row.get("held") in (CHOOSE, JUDGE)):
+        raise UsageError(
+            f"{table} does not say when the tracks of named things were seen, as tables of earlier versions: "
+            "a thing would be found at the same moment. Begin anew in a new folder"
+        )
+
+
+def _any_asks(rows: Sequence[Mapping[str, str]], counts: NDArray[np.bool_]) -> bool:
+    """Whether a row has another one to find among those that take part."""
+    labels = np.array([row["class"] for row in rows], object)
+    mates = (labels[:, None] == labels[None]) & counts
+    np.fill_diagonal(mates, False)
+    return bool(mates.any())
+
+
+def _seen(
+    rows: list[dict[str, str]], root: Path, model: PanoramaNet, counts: NDArray[np.bool_] | None
+) -> Seen:
     pictures = (shrink(read_picture(root / row["file"])[..., :3]) for row in rows)
     batches = []
     while batch := list(islice(pictures, BATCH)):
         batches.append(model.embed_all(batch))
-    counts = together(rows) if asks else None
     return Seen.of(np.concatenate(batches, axis=1), model.learned_dim, [r["class"] for r in rows], counts)
 
 
 def together(rows: Sequence[Mapping[str, str]]) -> NDArray[np.bool_]:
     """(N, N) whether the second row takes part when the first asks.
 
-    Of things that are known all others do, unless they were seen at the same moment: to find those is no
-    feat. Of a track its own pictures do, and those that were seen beside it, which surely show other things;
-    whether any other shows the same thing nobody knows.
+    Of things that are known all others do, unless they show the same thing at the same moment, in its track
+    or in another one that overlaps it, as that of a part does: to find those is no feat. Of a track its own
+    pictures do, and those that were seen beside it, which surely show other things; whether any other shows
+    the same thing nobody knows.
     """
     clips = np.array([row.get("clip") or "" for row in rows], object)
     labels = np.array([row["class"] for row in rows], object)
     moments = np.array([row.get("moment") or f"#{i}" for i, row in enumerate(rows)], object)
-    tracked = clips != ""
+    guessed = np.array([_guessed(row) for row in rows], bool)
     start, end = (np.array([float(row.get(key) or 0) for row in rows]) for key in ("start", "end"))
-    beside = (start[:, None] < end[None]) & (start[None] < end[:, None]) & (clips[:, None] == clips[None])
-    of_tracks = (labels[:, None] == labels[None]) | beside
-    of_known = moments[:, None] != moments[None]
-    both_tracked, none_tracked = tracked[:, None] & tracked[None], ~tracked[:, None] & ~tracked[None]
-    return np.asarray((both_tracked & of_tracks) | (none_tracked & of_known), bool)
+    beside = at_once(clips, start, end)
+    same = labels[:, None] == labels[None]
+    of_known = (moments[:, None] != moments[None]) & ~(same & beside)
+    both_guessed, none_guessed = guessed[:, None] & guessed[None], ~guessed[:, None] & ~guessed[None]
+    return np.asarray((both_guessed & (same | beside)) | (none_guessed & of_known), bool)
 
 
 def check_plan(plan: Mapping[str, Any], recipe: Path) -> tuple[float, list[float]]:

@@ -2,6 +2,7 @@
 
     bank/
       items.json          source, label and instance of every picture
+      made.json           how the views are made, of files of what sizes, and with which teacher
       basis.safetensors   mean and principal axes of the teacher's features
       shard-00000/        views of some pictures: rows.npy, views.npy, pooled.npy, grid.npy
 
@@ -11,13 +12,15 @@ a trainer may start on the first ones while others are made.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +28,15 @@ from safetensors.numpy import load_file, save_file
 
 from panorama.errors import UsageError
 from panorama.models.base import Image
+from panorama.models.training.begun import facts_of, refuse_another
+from panorama.models.training.copies import size_of
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
 
 CELLS = 16
 BASIS = "basis.safetensors"
+MADE = "made.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,21 @@ class Basis:
 
 
 def build_bank(
-    items: Sequence[Item], make_teacher: Callable[[], Teacher], out: Path, plan: BankPlan, threads: int = 2
+    items: Sequence[Item],
+    make_teacher: Callable[[], Teacher],
+    out: Path,
+    plan: BankPlan,
+    threads: int = 2,
+    taught_by: str = "",
 ) -> None:
-    """Make the rounds that are not there yet, as many shards at once as `threads` says.
+    """Make the shards that are not there yet, as many at once as `threads` says.
+
+    Args:
+        taught_by: a digest of the teacher.
 
     Raises:
-        UsageError: there are no pictures, or the folder holds a bank of other pictures.
+        UsageError: there are no pictures, or the folder holds a bank of other pictures, or one that was made
+            in another way.
     """
     if not items:
         raise UsageError("the recipe's sources hold no picture; check the data folders")
@@ -117,6 +132,7 @@ def build_bank(
     index = out / "items.json"
     if index.is_file() and json.loads(index.read_text(encoding="utf-8")) != listing:
         raise UsageError(f"{out} holds views of other pictures; give another folder or delete it")
+    _refuse_other_views(out, bank_facts(items, plan, taught_by))
     index.write_text(json.dumps(listing), encoding="utf-8")
     others = _opaque_sample(items, plan.seed)
     if not (out / BASIS).is_file():
@@ -124,6 +140,33 @@ def build_bank(
     shards = -(-len(items) * plan.rounds // plan.shard)
     missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
     _in_threads(_Viewer(items, others, make_teacher, out, plan), missing, max(1, threads))
+
+
+def bank_facts(items: Sequence[Item], plan: BankPlan, taught_by: str) -> dict[str, Any]:
+    """What views depend on besides names of pictures; of files the sizes, which costs no reading."""
+    sizes = [None if item.path is None else size_of(item.path) for item in items]
+    return {
+        **facts_of(asdict(plan), "bank"),
+        "the digest of the teacher": taught_by,
+        "the digest of the sizes of its pictures": hashlib.sha256(repr(sizes).encode()).hexdigest()[:12],
+    }
+
+
+def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse a bank that was made in another way; one without any view is made in this one.
+
+    Raises:
+        UsageError: it was, or does not say in which.
+    """
+    made = out / MADE
+    if (out / BASIS).is_file() or any(out.glob("shard-*")):
+        if not made.is_file():
+            raise UsageError(
+                f"{out} does not say how its views were made, as those of earlier versions: delete it, and"
+                " they are made again"
+            )
+        refuse_another(json.loads(made.read_text(encoding="utf-8")), facts, str(out))
+    made.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 def _in_threads(viewer: _Viewer, numbers: Sequence[int], threads: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -60,17 +59,16 @@ def color_axes(pictures: Sequence[Image], dim: int) -> NDArray[np.float32]:
 
 def write_model(
     folder: Path,
-    recipe: Path,
+    recipe: str,
     trunk: Trunk,
     mean: Tensor,
     std: Tensor,
     axes: NDArray[np.float32],
     cohort: Sequence[Image],
 ) -> PanoramaNet:
-    """Write recipe, weights in half precision and the cohort's vectors; returns the model as loaded."""
+    """Write a recipe's text, weights in half precision and the cohort's vectors; returns what is loaded."""
     folder.mkdir(parents=True, exist_ok=True)
-    if recipe.resolve() != (folder / RECIPE).resolve():
-        shutil.copyfile(recipe, folder / RECIPE)
+    (folder / RECIPE).write_text(recipe, encoding="utf-8")
     tensors = {k: v for k, v in trunk.state_dict().items() if "num_batches" not in k}
     tensors |= {"input.mean": mean, "input.std": std, "color.axes": torch.from_numpy(axes)}
     half = {k: v.detach().cpu().to(torch.float16).contiguous().clone() for k, v in tensors.items()}

@@ -17,6 +17,7 @@ from panorama.models.embedder import squash
 from panorama.models.network import Trunk
 from panorama.models.precision import mixed
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
+from panorama.models.training.copies import came_before
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import read_picture
 from panorama.models.training.split import held_out, row_held_out
@@ -32,10 +33,12 @@ class HeldOut:
     Attributes:
         paths: one file per picture.
         labels: source/class of each.
+        copies: how many were left out as copies of others.
     """
 
     paths: list[Path]
     labels: list[str]
+    copies: int = 0
 
     def __post_init__(self) -> None:
         if len(self.paths) != len(self.labels):
@@ -49,7 +52,7 @@ class HeldOut:
 def held_out_pictures(
     tables: Sequence[Mapping[str, Any]], data: Mapping[str, Path], limit: int = LIMIT, seed: int = 0
 ) -> HeldOut:
-    """At most `limit` pictures of every class that the recipe's labelled sources keep from training."""
+    """At most `limit` pictures, none twice, of every class that the labelled sources keep from training."""
     paths: list[Path] = []
     labels: list[str] = []
     for table in tables:
@@ -71,15 +74,17 @@ def held_out_pictures(
             continue
         paths.extend(path for path, _ in kept)
         labels.extend(f"{table['name']}/{label}" for _, label in kept)
-    chosen = at_most_per_label(labels, limit, seed)
-    return HeldOut([paths[i] for i in chosen], [labels[i] for i in chosen])
+    once = [i for i, again in enumerate(came_before(paths)) if not again]
+    chosen = [once[i] for i in at_most_per_label([labels[i] for i in once], limit, seed)]
+    return HeldOut([paths[i] for i in chosen], [labels[i] for i in chosen], len(paths) - len(once))
 
 
 def make_measure(
     held: HeldOut, mean: Tensor, std: Tensor, side: int, device: str = "cpu"
 ) -> Callable[[Trunk], dict[str, float]] | None:
-    """From a trunk to map_exit_i and r_at_1_exit_i of its learned part; None where nothing is held out."""
-    if len(set(held.labels)) < 2 or len(held.labels) < 4:
+    """From a trunk to map_exit_i and r_at_1_exit_i of its learned part; None where nothing can be found."""
+    classes = len(set(held.labels))
+    if classes < 2 or len(held.labels) < 4 or classes == len(held.labels):
         return None
     pictures = np.stack([squash(picture, side) for picture in held.load()])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from panorama.models.interrupts import CHECKPOINT
 from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
+from panorama.models.training.begun import metadata, read_metadata
 from panorama.models.training.losses import LossWeights, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 from panorama.models.training.recipe import table_of
@@ -175,9 +176,20 @@ def to_input(pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, side: int |
 
 
 class Run:
-    """One training: everything that a checkpoint holds."""
+    """One training: everything that a checkpoint holds.
 
-    def __init__(self, lessons: Lessons, dim: int, settings: Settings, device: str) -> None:
+    Attributes:
+        begun, before: the facts that it was begun with, and what was measured before the first step.
+    """
+
+    def __init__(
+        self,
+        lessons: Lessons,
+        dim: int,
+        settings: Settings,
+        device: str,
+        begun: Mapping[str, Any] | None = None,
+    ) -> None:
         torch.manual_seed(settings.seed)
         self.settings = settings
         self.lessons = lessons
@@ -192,6 +204,7 @@ class Run:
             trunk, self.scaffold, settings.learning_rate, settings.matrix_rate, settings.weight_decay
         )
         self.step = 0
+        self.begun, self.before = dict(begun or {}), dict[str, float]()
 
     def save(self, out: Path) -> None:
         """Write the checkpoint beside its place and rename it."""
@@ -201,7 +214,8 @@ class Run:
         tensors |= state_tensors(self.optimisers)
         tensors["step"] = torch.tensor(self.step)
         part = out / f"{CHECKPOINT}.part"
-        save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part)
+        whole = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
+        save_file(whole, part, metadata(self.begun, self.before))
         part.replace(out / CHECKPOINT)
 
     def resume(self, out: Path) -> None:
@@ -226,6 +240,7 @@ class Run:
         except (RuntimeError, ValueError) as exc:
             raise ModelError(f"{path} does not fit this recipe and data: {exc}") from exc
         self.step = int(tensors["step"])
+        _, self.before = read_metadata(path)
 
     def train_step(self, mean: Tensor, std: Tensor) -> dict[str, float]:
         """One batch."""
@@ -292,7 +307,7 @@ def run_training(
                 raise ModelError(
                     f"the loss is {parts['loss']} at step {run.step}; lower learning_rate or matrix_rate"
                 )
-            if run.step % LOG_EVERY == 0:
+            if run.step % LOG_EVERY == 0 or run.step == settings.steps:
                 note({"step": run.step, "seconds": time.monotonic() - began, **parts})
             if measure is not None and (run.step % settings.measure_every == 0 or run.step == settings.steps):
                 note({"step": run.step, "seconds": time.monotonic() - began, **measure(run.average)})

@@ -7,7 +7,6 @@ recipes that it names. What a recipe and its table do not tell is told as not kn
 from __future__ import annotations
 
 import csv
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from panorama.content import DEFAULT_EMBEDDER, content_dir
 from panorama.errors import ModelError
+from panorama.models.training.copies import digest
 from panorama.models.training.split import CHOOSE, LEARN, family, held_out
 from panorama.models.weights import RECIPE, open_model, read_recipe
 
@@ -103,12 +103,8 @@ class SeenInTraining:
 
     def _has(self, file: Path) -> bool:
         alike = self.files.get(file.stat().st_size, []) if file.is_file() else []
-        return bool(alike) and _digest(file) in map(_digest, alike)
+        return bool(alike) and digest(file) in map(digest, alike)
 
     def keeps(self, source: str, label: str) -> bool:
         """Whether the shipped training kept a class back; what is of no source of its own it never saw."""
         return source not in self.sources or held_out(source, label)
-
-
-def _digest(path: Path) -> bytes:
-    return hashlib.sha256(path.read_bytes()).digest()

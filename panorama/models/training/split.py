@@ -14,6 +14,10 @@ LEARN, JUDGE, CHOOSE = "0", "1", "2"
 """What the column `held` of a labelled CSV may say of a picture: only the first is learned from."""
 
 
+GUESSED = "guessed"
+"""A column of it: 1 where what a picture shows was guessed from looks, so that it judges by its track."""
+
+
 def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
     """Whether a class is kept from training, by a hash of its source and name.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,12 @@ import torch
 from torch import Tensor
 
 from panorama.errors import ModelError
+from panorama.models.interrupts import CHECKPOINT
 from panorama.models.network import Trunk
-from panorama.models.training.bank import BankPlan, build_bank, read_shards
+from panorama.models.training.bank import BankPlan, bank_facts, build_bank, read_shards
+from panorama.models.training.begun import UNKNOWN, effective, facts_of, read_metadata, refuse_another
 from panorama.models.training.cohort import cohort_pictures
+from panorama.models.training.copies import digest
 from panorama.models.training.export import color_axes, whiten_heads, write_model
 from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
@@ -70,10 +75,11 @@ def train(
         threads: CPU threads. On a busy machine one is fastest: waiting threads spin.
 
     Returns:
-        What was measured: seconds, steps, and before_ and after_ retrieval scores on held-out classes.
+        What was measured: seconds, steps, and before_ (of the first run) and after_ retrieval scores on
+        held-out classes.
 
     Raises:
-        UsageError: the recipe and the data do not go together.
+        UsageError: the recipe and the data do not go together, or what lies in `out` was begun with others.
         ModelError: the recipe is malformed, or `resume` finds no checkpoint that fits.
     """
     began = time.monotonic()
@@ -81,6 +87,8 @@ def train(
     plan = read_recipe(recipe)
     check_recipe(plan, recipe)
     settings = Settings.of(plan["training"], steps=steps, seed=seed)
+    given = {name: value for name, value in (("steps", steps), ("seed", seed)) if value is not None}
+    text = effective(recipe, given)
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     out.mkdir(parents=True, exist_ok=True)
     if not resume:
@@ -88,19 +96,27 @@ def train(
 
     views = out / "bank"
     items = gather(plan.get("source", []), data, read_frames)
+    bank_plan, taught_by = table_of(BankPlan, plan.get("bank", {}), "bank"), _teacher_digest(plan, data)
+    facts = _training_facts(plan, settings) | bank_facts(items, bank_plan, taught_by)
+    if resume:
+        _refuse_another(out / CHECKPOINT, facts, say)
     say(f"{len(items)} pictures; views go to {views}")
-    _view(items, plan, data, views, threads or 2)
-    run = _begin(plan, views, settings, place)
+    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, threads or 2, taught_by)
+    run = _begin(plan, views, settings, place, facts)
     mean, std, side = _preprocessing(plan)
-    measure = make_measure(held_out_pictures(plan["source"], data), mean, std, side, place)
-    result = {} if measure is None or resume else _told("before", measure(run.average))
+    held = held_out_pictures(plan["source"], data)
+    if held.copies:
+        say(f"left out of what judges, as copies of its other pictures: {held.copies}")
+    measure = make_measure(held, mean, std, side, place)
     if resume:
         run.resume(out)
+    elif measure is not None:
+        run.before = _told("before", measure(run.average))
     count = len(run.lessons.places)
     say(f"{count} views of {run.lessons.count} identities; step {run.step} of {settings.steps}")
     if not run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60):
         say(f"stopped at step {run.step}; go on with resume")
-    result |= export(run, recipe, items, views, out, measure)
+    result = run.before | export(run, text, items, views, out, measure)
     result |= {"seconds": time.monotonic() - began, "steps": run.step}
     return _written(result, out)
 
@@ -112,22 +128,46 @@ def _use_threads(threads: int | None) -> None:
         cv2.setNumThreads(threads)
 
 
-def _view(
-    items: list[Item], plan: dict[str, Any], data: Mapping[str, Path], views: Path, threads: int
-) -> None:
-    """Make the views of the pictures that are not there yet, with what the teacher sees in them."""
-    bank_plan = table_of(BankPlan, plan.get("bank", {}), "bank")
-    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, threads)
+def _training_facts(plan: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """What weights depend on besides the bank; a training may be made longer, saved and measured at will."""
+    start = plan.get("start", {}).get("model")
+    return {
+        **facts_of(asdict(settings), "training", without=("steps", "checkpoint_minutes", "measure_every")),
+        **facts_of(plan["preprocess"], "preprocess"),
+        "learned_dim in [network]": plan["network"]["learned_dim"],
+        "shrinkage in [teacher]": _shrinkage(plan),
+        "the digest of [start]": "" if start is None else open_model(str(start), "embedder").sha256()[:12],
+    }
 
 
-def _begin(plan: dict[str, Any], views: Path, settings: Settings, place: str) -> Run:
+def _refuse_another(checkpoint: Path, begun: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    """Refuse to go on from a checkpoint of another training, before any view is made.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if not checkpoint.is_file():
+        return  # said by `Run.resume`
+    made, _ = read_metadata(checkpoint)
+    if made is None:
+        say(UNKNOWN.format(path=checkpoint))
+    else:
+        refuse_another(made, begun, str(checkpoint))
+
+
+def _begin(
+    plan: dict[str, Any], views: Path, settings: Settings, place: str, begun: Mapping[str, Any]
+) -> Run:
     """A training at its first step, with random weights or those of the model that the recipe starts from."""
     learned = int(plan["network"]["learned_dim"])
-    shrinkage = float(plan.get("teacher", {}).get("shrinkage", 2.0))
-    run = Run(Lessons.read(views, learned, shrinkage), learned, settings, place)
+    run = Run(Lessons.read(views, learned, _shrinkage(plan)), learned, settings, place, begun)
     if start := plan.get("start"):
         _load_start(run, str(start["model"]))
     return run
+
+
+def _shrinkage(plan: Mapping[str, Any]) -> float:
+    return float(plan.get("teacher", {}).get("shrinkage", 2.0))
 
 
 def _told(when: str, scores: Mapping[str, float]) -> dict[str, float]:
@@ -145,14 +185,14 @@ def _written(result: dict[str, float], out: Path) -> dict[str, float]:
 
 def export(
     run: Run,
-    recipe: Path,
+    recipe: str,
     items: list[Item],
     views: Path,
     out: Path,
     measure: Callable[[Trunk], dict[str, float]] | None,
 ) -> dict[str, float]:
-    """Write the averaged weights as a model folder; returns after_ scores."""
-    plan = read_recipe(recipe)
+    """Write the averaged weights as a model folder, with its recipe's text; returns after_ scores."""
+    plan = tomllib.loads(recipe)
     mean, std, _ = _preprocessing(plan)
     trunk = Trunk(run.average.dim)
     trunk.load_state_dict({key: value.cpu() for key, value in run.average.state_dict().items()})
@@ -179,6 +219,15 @@ def _make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
     if "start" not in plan:
         raise ModelError("a recipe without [teacher] needs [start] model = NAME: the model to learn from")
     return SelfTeacher(open_model(str(plan["start"]["model"]), "embedder"))
+
+
+def _teacher_digest(plan: Mapping[str, Any], data: Mapping[str, Path]) -> str:
+    """Of the teacher's weights; '' where there is none, which `_make_teacher` says."""
+    table = plan.get("teacher", {})
+    if "path" in table:
+        path = data_folder(data, table["data"], "the teacher") / table["path"]
+        return digest(path).hex()[:12] if path.is_file() else ""
+    return open_model(str(plan["start"]["model"]), "embedder").sha256()[:12] if "start" in plan else ""
 
 
 def _load_start(run: Run, name: str) -> None:

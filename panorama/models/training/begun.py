@@ -1,0 +1,103 @@
+"""What a training in steps is made with enters its folder and leaves it: it goes on with nothing else.
+
+Facts are values by the names under which people know them, as 'seed in [training]'.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from panorama.errors import ModelError, UsageError
+from panorama.models.weights import read_recipe
+
+BEGUN, BEFORE = "begun_with", "before"
+"""What a checkpoint holds besides tensors: facts, and what was measured before the first step."""
+
+UNKNOWN = (
+    "{path} does not say what its training was begun with, as those of earlier versions: it goes on with the"
+    " recipe as it is now, which cannot be compared; a bank/ of the same time is to be deleted and made again"
+)
+
+
+def facts_of(table: Mapping[str, Any], name: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The entries of a recipe's table as JSON keeps them, those of tables in it, too."""
+    facts: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            facts |= facts_of(value, f"{name}.{key}")
+        elif key not in without:
+            facts[f"{key} in [{name}]"] = value
+    return dict(json.loads(json.dumps(facts)))
+
+
+def refuse_another(made: Mapping[str, Any], asked: Mapping[str, Any], what: str) -> None:
+    """Refuse to go on with other facts than something was made with.
+
+    Raises:
+        UsageError: one of them is another one.
+    """
+    for name in dict.fromkeys([*asked, *made]):
+        there, wanted = (json.dumps(facts.get(name)) for facts in (made, asked))
+        if there != wanted:
+            raise UsageError(
+                f"{what} was made with {name} = {there}, and {wanted} is asked for now: go on with what it"
+                " was made with, or name a new folder"
+            )
+
+
+def metadata(begun: Mapping[str, Any], before: Mapping[str, float]) -> dict[str, str]:
+    """Facts and what was measured before the first step, for `save_file`."""
+    return {BEGUN: json.dumps(begun), BEFORE: json.dumps(before)}
+
+
+def read_metadata(checkpoint: Path) -> tuple[dict[str, Any] | None, dict[str, float]]:
+    """What `metadata` wrote into a checkpoint: None for the facts where it is of an earlier version."""
+    with safe_open(checkpoint, framework="numpy") as tensors:
+        found = tensors.metadata() or {}
+    begun = json.loads(found[BEGUN]) if BEGUN in found else None
+    return begun, json.loads(found.get(BEFORE, "{}"))
+
+
+def effective(recipe: Path, changes: Mapping[str, int]) -> str:
+    """The text of a recipe with other whole numbers in [training]; all else stays as it was written.
+
+    Raises:
+        ModelError: the table is written in a form in which they cannot be replaced.
+    """
+    text, plan = recipe.read_text(encoding="utf-8"), read_recipe(recipe)
+    for key, value in changes.items():
+        if plan["training"].get(key) != value:
+            text = _replaced(text, key, value)
+            plan["training"][key] = value
+    try:
+        told = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        told = {}
+    if told != plan:
+        raise ModelError(
+            f"{recipe}: {' and '.join(changes)} cannot be replaced in [training] as it is written; state them"
+            " there, one a line"
+        )
+    return text
+
+
+def _replaced(text: str, key: str, value: int) -> str:
+    """A recipe's text with an entry of [training], in its place or as the first one."""
+    lines = text.splitlines()
+    at = next((i for i, line in enumerate(lines) if re.match(r"\s*\[training\]", line)), None)
+    if at is None:
+        return text
+    for i in range(at + 1, len(lines)):
+        if lines[i].lstrip().startswith("["):
+            break
+        if re.match(rf"\s*{key}\s*=", lines[i]):
+            lines[i] = re.sub(r"=\s*[\d_]+", f"= {value}", lines[i], count=1)
+            return "\n".join([*lines, ""])
+    return "\n".join([*lines[: at + 1], f"{key} = {value}", *lines[at + 1 :], ""])

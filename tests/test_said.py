@@ -1,0 +1,286 @@
+"""What was pointed at in a video is in the answer, what was denied there is not, whatever they look like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Thing, thing_picture, write_film
+from numpy.typing import NDArray
+from test_kinship import RULE, Seen, Where
+from test_matching import DEEP, NEAR, SHALLOW, FakeSource, TwoExits, by_track, source, unit
+
+import panorama
+from panorama.errors import AccuracyError
+from panorama.indexing.settings import IngestSettings
+from panorama.query.decide import Calibration, bands
+from panorama.query.kinship import settle
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
+from panorama.query.matching import AlbumMatcher
+from panorama.query.on_terms import match_on_terms
+from panorama.query.promises import Evidence
+from panorama.query.said import Said
+from panorama.query.scoring import DENIED, Sought, TrackRows, score_tracks
+from panorama.query.terms import Contract
+
+EXAMPLE = 100
+"""The number of the first exemplar of a FakeSource; the next one has the next."""
+
+
+def ids(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)
+
+
+def pointed_at(*tracks: int) -> Said:
+    """The first exemplar was cut from each of some tracks."""
+    return Said.of(ids(*[EXAMPLE] * len(tracks)), ids(*tracks), ids(EXAMPLE), ids())
+
+
+# What holds of a track.
+
+
+@pytest.mark.parametrize(
+    ("words", "accepted", "denied"),
+    [
+        ([(1, 7)], [7], []),
+        ([(1, 7), (2, 7)], [], [7]),
+        ([(2, 7), (1, 7)], [7], []),
+        ([(1, 7), (3, 7)], [], []),
+        ([(1, 7), (2, 8), (1, 9)], [7, 9], [8]),
+        ([], [], []),
+    ],
+    ids=["a yes", "a no after it", "a yes after a no", "a look-alike after it", "of several", "nothing"],
+)
+def test_of_one_track_the_last_word_counts(
+    words: Sequence[tuple[int, int]], accepted: list[int], denied: list[int]
+) -> None:
+    exemplars, tracks = (ids(*(word[column] for word in words)) for column in (0, 1))
+    said = Said.of(exemplars, tracks, examples=ids(1), denied=ids(2))
+    assert (said.accepted.tolist(), said.denied.tolist()) == (accepted, denied)
+    for track in {7, 8, 9} - set(tracks.tolist()):
+        assert said.last_of(track) is None
+    if words:
+        assert said.last_of(words[-1][1]) == words[-1][0]
+
+
+# Matching.
+
+
+@pytest.mark.parametrize("stored", [1, 2], ids=["from the first exit on", "at the deepest exit"])
+@pytest.mark.parametrize("searched", [None, []], ids=["all compared", "an index"])
+@pytest.mark.parametrize("keep", ["accepted", "all"])
+def test_what_was_pointed_at_is_accepted_however_it_is_looked_for(
+    stored: int, searched: list[int] | None, keep: str
+) -> None:
+    fake = source([0.95, 0.0, 0.0], [0.95, 0.0, 0.0], [1, 2, 3], stored, searched=searched)
+    for told, expected in ((Said.none(), {}), (pointed_at(2), {2: ACCEPTED})):
+        fake.told = told
+        found = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest(keep=keep, min_score=0.3))
+        assert by_track(found) == {1: ACCEPTED, **expected}
+        assert found.score.min() >= DEEP.high
+
+
+def test_it_is_seen_at_the_deepest_exit_and_outside_a_scope_it_is_not_returned() -> None:
+    fake = source(
+        [0.95, 0.0], [0.95, 0.0], [1 << 32, 2 << 32], stored=1, searched=[], told=pointed_at(2 << 32)
+    )
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    found = matcher.match(MatchRequest())
+    assert found.exit.tolist() == [1, 2]
+    for keep in ("accepted", "all"):
+        request = MatchRequest(keep=keep, segments=np.array([1], np.int32), min_score=0.3)
+        assert by_track(matcher.match(request)) == {1 << 32: ACCEPTED}
+
+
+def test_of_a_category_it_is_accepted_as_well() -> None:
+    fake = source([0.0], [0.0], [5], categories=frozenset({"thing"}), told=pointed_at(5))
+    assert by_track(AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())) == {5: ACCEPTED}
+
+
+def test_the_last_word_decides_and_no_picture_of_another_track_keeps_it_out() -> None:
+    crops = np.array([[unit(0.6)] * 2] * 2, np.float32)
+    exemplars = np.array([[unit(1.0), unit(0.6)]] * 2, np.float32)  # the second one was denied
+    fake = FakeSource(crops, ids(1, 2), exemplars, negative=(False, True), no=(EXAMPLE + 1,))
+    matched = {
+        "by looks": Said.none(),
+        "yes": pointed_at(1),
+        "yes, then no": Said.of(ids(EXAMPLE, EXAMPLE + 1), ids(1, 1), ids(EXAMPLE), ids(EXAMPLE + 1)),
+        "no, then yes": Said.of(ids(EXAMPLE + 1, EXAMPLE), ids(1, 1), ids(EXAMPLE), ids(EXAMPLE + 1)),
+    }
+    found = {}
+    for name, told in matched.items():
+        fake.told = told
+        found[name] = by_track(AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest()))
+    assert found == {"by looks": {}, "yes": {1: ACCEPTED}, "yes, then no": {}, "no, then yes": {1: ACCEPTED}}
+
+
+def test_what_was_denied_is_kept_out_also_where_it_looks_like_nothing_that_was_denied() -> None:
+    crops = np.array([[unit(1.0)]] * 2, np.float32)
+    exemplars = np.array([[unit(1.0), unit(0.0)]] * 2, np.float32)
+    fake = FakeSource(crops, ids(1), exemplars, negative=(False, True), no=(EXAMPLE + 1,))
+    sought = Sought.of(fake.album(2), "thing", np.zeros((0, 3), np.float32))
+    told = Said.of(ids(EXAMPLE + 1), ids(1), ids(EXAMPLE), ids(EXAMPLE + 1))
+    for said, value in ((Said.none(), 1.0), (told, DENIED)):
+        rows = TrackRows.of(fake.owners)
+        (scored,) = score_tracks([replace(sought, said=said)], fake.stored(2), rows, np.arange(1), None)
+        assert scored.normalised.tolist() == pytest.approx([value])
+
+
+def test_an_example_of_a_track_is_no_measure_for_others_however_little_it_looks_like_it() -> None:
+    """The first track looks 0.8 like the picture cut from it, which is too little to be told by looks."""
+    tracks = {1 << 32: unit(0.6), 2 << 32: [0.0, 0.0, 1.0]}
+    exemplars = np.array([[unit(0.0), [0.0, 0.6, 0.8]]] * 2, np.float32)
+    fake = FakeSource(
+        np.array([list(tracks.values())] * 2, np.float32), ids(*tracks), exemplars, negative=(False,) * 2
+    )
+    values = {}
+    for name, told in (
+        ("by looks", Said.none()),
+        ("said", Said.of(ids(101), ids(2 << 32), ids(100, 101), ids())),
+    ):
+        fake.told = told
+        matcher = AlbumMatcher(fake, TwoExits(), (NEAR, NEAR))
+        (scored,) = (matcher.second_look("thing", 2, ids(2 << 32)),)
+        values[name] = (float(scored.normalised[0]), float(scored.unaided[0]))
+    assert values["by looks"] == pytest.approx((0.8, 0.8))
+    assert values["said"] == pytest.approx((0.8, 0.0))
+
+
+# Beside others.
+
+
+def settled(
+    *tracks: Seen, said: Sequence[int], rule: Calibration = RULE
+) -> tuple[list[int], list[float], float]:
+    """Bands and scores of tracks of one video, some of which were pointed at, and the best of their scene."""
+    numbers = ids(*((1 << 32) + number for number in range(len(tracks))))
+    value = np.array([track.value for track in tracks], np.float32)
+    where, marked = Where(tracks, numbers), np.isin(np.arange(len(tracks)), said)
+    found = settle(numbers, rule.score(value), bands(value, rule), rule, where, said=marked)
+    return found.band.tolist(), found.score.tolist(), float(found.bests.best.max(initial=-np.inf))
+
+
+def test_beside_a_better_one_it_is_accepted_and_carries_what_continues_it_and_the_better_one_stays() -> None:
+    best, said, goes_on, elsewhere = (
+        Seen(0.9),
+        Seen(0.7, start=10, end=12),
+        Seen(0.7, start=12, end=14),
+        Seen(0.7, start=20, end=22),
+    )
+    tracks = best, said, goes_on, elsewhere
+    assert settled(*tracks, said=())[0] == [ACCEPTED, UNCERTAIN, UNCERTAIN, UNCERTAIN]
+    band, score, top = settled(*tracks, said=(1,))
+    assert band == [ACCEPTED, ACCEPTED, ACCEPTED, UNCERTAIN]
+    assert min(score[:3]) >= RULE.high > score[3]
+    assert top == pytest.approx(0.9, abs=1e-6)
+
+
+def test_what_is_rejected_by_itself_raises_no_best_track_and_what_is_far_is_not_carried() -> None:
+    band, score, top = settled(Seen(0.05), Seen(0.02, start=2, end=4), Seen(0.7, start=20, end=22), said=(0,))
+    assert band == [ACCEPTED, REJECTED, ACCEPTED] and score[0] >= RULE.high
+    assert top == pytest.approx(0.7, abs=1e-6)
+
+
+def test_a_recall_is_not_promised_by_what_was_pointed_at_alone() -> None:
+    evidence = Evidence(tuple(np.linspace(0.6, 0.99, 200)), tuple(np.linspace(0.0, 0.5, 200)), 2)
+    recall = Contract("recall", 0.9)
+
+    def answer(looks: float) -> dict[int, int]:
+        fake = source([looks, 0.0], [looks, 0.0], [1, 2], told=pointed_at(1))
+        matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+        return by_track(match_on_terms(matcher, MatchRequest(("thing",), contract=recall), [evidence] * 2))
+
+    with pytest.raises(AccuracyError, match="cannot be promised of 'thing'"):
+        answer(0.3)
+    assert answer(0.95) == {1: ACCEPTED}
+
+
+# In a library.
+
+UNLIKE = (20, 50, 52, 82)
+"""A box of the red thing in frame 10 that colour bands take for another thing: it is ten pixels too low."""
+
+
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer):
+    """A red and a blue thing in one film; what is in a box of the red one is registered as `it`."""
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 40), Thing("blue", 0, 40, top=84)])
+    with panorama.open(tmp_path / "library", create=True) as made:
+        made.index(tmp_path / "v", model="color-bands")
+        made.register_from_video("it", "a.mp4", 1.0, UNLIKE)
+        yield made
+
+
+def frames_of(library) -> set[int]:
+    rows = library.query("SELECT frames WHERE entity = 'it'").arrow().to_pylist()
+    assert {(row["y1"], row["y2"]) for row in rows} <= {(40.0, 72.0)}, "the red thing alone"
+    return {row["frame"] for row in rows}
+
+
+def track_of(library, top: int = 40) -> int:
+    """The track of the red thing, or of that which is so far below the top."""
+    sql = "SELECT track_id FROM detections WHERE y1 = ? GROUP BY track_id ORDER BY count(*) DESC"
+    return int(library.query(sql, [top]).fetchall()[0][0])
+
+
+def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -> None:
+    assert 10 in frames_of(library)
+    why = library.why("it", track_id=track_of(library))
+    assert why.band == "accepted" and why.alone < why.steps[-1].low
+    assert why.pointed_at is not None and "a.mp4 at 1.000 s [20,50,52,82]" in why.pointed_at.source
+    told = f"Accepted at exit 1 of 1: an example was cut from this track, {why.pointed_at.source}; its score"
+    assert why.reason.startswith(told)
+    library.register("it", thing_picture("red"))
+    alike = library.why("it", track_id=track_of(library))
+    assert alike.reason.endswith(f"An example was cut from it, {why.pointed_at.source}.")
+    library.remove_exemplar(library.exemplars("it")[-1].exemplar_id)
+    assert json.loads(json.dumps(why.as_dict()))["pointed_at"]["entity"] == "it"
+    # Of the others nothing was said.
+    assert library.why("it", track_id=track_of(library, top=84)).pointed_at is None
+    every = library.query("SELECT tracks, band WHERE entity = 'it' AND score >= 0").arrow().to_pylist()
+    assert [row["track_id"] for row in every if row["band"] == "accepted"] == [track_of(library)]
+
+
+def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
+    library.drop("it")
+    library.register_from_video("it", "a.mp4", 1.0, (20, 60, 52, 92))
+    assert frames_of(library) == set()
+
+
+def test_it_holds_however_the_video_is_indexed_later_and_no_longer_when_the_example_is_gone(library) -> None:
+    before = track_of(library)
+    library.index(library.path.parent / "v", settings=IngestSettings(samples_per_second=3.0), redo=True)
+    after = track_of(library)
+    assert after >> 32 != before >> 32 and 10 in frames_of(library)
+    assert library.why("it", track_id=after).pointed_at is not None
+    library.register("it", thing_picture("green"))
+    assert 10 in frames_of(library)
+    (box,) = (one.exemplar_id for one in library.exemplars("it") if "a.mp4" in one.source)
+    library.remove_exemplar(box)
+    assert frames_of(library) == set()
+
+
+def test_the_last_word_counts_also_where_it_was_said_before(library) -> None:
+    track = track_of(library)
+    library.register_seen("it", track_ids=[track], look_alike=True)
+    assert frames_of(library) == set()
+    why = library.why("it", track_id=track)
+    assert why.pointed_at is None and why.denied is not None and "crop" in why.denied.source
+    library.register_from_video("it", "a.mp4", 1.0, UNLIKE)
+    assert 10 in frames_of(library)
+    assert library.why("it", track_id=track).denied is None
+    assert [(one.negative, one.denied) for one in library.exemplars("it")] == [(False, False), (True, True)]
+    # As every process tells it.
+    with panorama.open(library.path) as other:
+        assert 10 in frames_of(other)
+
+
+def test_a_copy_of_the_video_shows_it_as_well(library, tmp_path: Path) -> None:
+    (tmp_path / "v" / "b.mp4").write_bytes((tmp_path / "v" / "a.mp4").read_bytes())
+    library.index(tmp_path / "v")
+    videos = library.query("SELECT DISTINCT video FROM (SELECT frames WHERE entity = 'it')").fetchall()
+    assert sorted(videos) == [("a.mp4",), ("b.mp4",)]

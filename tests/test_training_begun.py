@@ -1,0 +1,141 @@
+"""A training in steps goes on with what it was begun with, and its recipe tells what made the weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+from test_training import FINE_TUNING, write_labelled
+
+from panorama.errors import ModelError, UsageError
+from panorama.models.interrupts import CHECKPOINT
+from panorama.models.training.begun import effective
+from panorama.models.training.loop import LOG
+from panorama.models.training.plot import read_log
+from panorama.models.training.train import train
+from panorama.models.weights import RECIPE, RESULT, read_recipe
+
+TINY = FINE_TUNING.replace("side = 128\nrounds", "side = 64\nrounds").replace(
+    "sides = [[0, 64]]", "sides = [[0, 32]]"
+)
+
+
+def zoo(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    write_labelled(folder, [f"animal{i}" for i in range(10)], each=3)
+    return folder
+
+
+def trained(text: str, work: Path, **options: Any) -> list[str]:
+    """Train what a recipe says in `work`/out, and what was said of it."""
+    (work / "recipe.toml").write_text(text)
+    told: list[str] = []
+    data = {"zoo": work / "zoo"}
+    train(work / "recipe.toml", data, work / "out", device="cpu", threads=1, say=told.append, **options)
+    return told
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("begun")
+    zoo(work / "zoo")
+    trained(TINY, work, seed=7)
+    return work
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("", "", r"checkpoint\.safetensors was made with seed in \[training\] = 7, and 0 is asked for now"),
+        (
+            "learning_rate = 1e-5",
+            "learning_rate = 1e-4",
+            r"learning_rate in \[training\] = 1e-05, and 0.0001",
+        ),
+        ("loss = { local = 0.0 }", "loss = { local = 0.5 }", r"local in \[training.loss\] = 0.0, and 0.5"),
+        ("rounds = 1", "rounds = 2", r"rounds in \[bank\] = 1, and 2 is asked for"),
+        ("shrinkage = 0.0", "shrinkage = 0.5", r"shrinkage in \[teacher\] = 0.0, and 0.5"),
+    ],
+)
+def test_another_recipe_is_refused_with_resume(old: str, new: str, told: str, begun: Path) -> None:
+    """The weights were of two recipes, and recipe.toml told of one that had made none of them."""
+    before = (begun / "out" / CHECKPOINT).read_bytes()
+    with pytest.raises(UsageError, match=told):
+        trained(TINY.replace(old, new), begun, resume=True, **({"seed": 7} if old else {}))
+    assert (begun / "out" / CHECKPOINT).read_bytes() == before
+
+
+def test_views_that_were_made_in_another_way_are_refused(begun: Path, tmp_path: Path) -> None:
+    """Killed before its first checkpoint, a training went on with the views of the recipe of before."""
+    zoo(tmp_path / "zoo")
+    trained(TINY, tmp_path)
+    (tmp_path / "out" / CHECKPOINT).unlink()
+    with pytest.raises(
+        UsageError, match=r"bank was made with side in \[bank\] = 64, and 32 is asked for now"
+    ):
+        trained(TINY.replace("side = 64\nrounds", "side = 32\nrounds"), tmp_path)
+    made = json.loads((tmp_path / "out" / "bank" / "made.json").read_text())
+    assert made["rounds in [bank]"] == 1 and len(made["the digest of the teacher"]) == 12
+    for path in (tmp_path / "zoo").glob("*.jpg"):  # those that are held out are no part of it
+        path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(UsageError, match="digest of the sizes of its pictures"):
+        trained(TINY, tmp_path)
+    (tmp_path / "out" / "bank" / "made.json").unlink()
+    with pytest.raises(UsageError, match=r"does not say how its views were made, .* delete it"):
+        trained(TINY, tmp_path)
+
+
+def test_the_recipe_beside_the_weights_tells_what_made_them(begun: Path, tmp_path: Path) -> None:
+    """`--seed 7` left seed = 0 in it, and stood nowhere."""
+    first = json.loads((begun / "out" / RESULT).read_text())
+    made = read_recipe(begun / "out" / RECIPE)
+    assert (made["training"]["seed"], made["training"]["steps"]) == (7, 2)
+    told = trained(TINY, begun, resume=True, seed=7, steps=3)
+    assert "step 2 of 3" in told[-1]
+    made = read_recipe(begun / "out" / RECIPE)
+    assert (made["training"]["seed"], made["training"]["steps"]) == (7, 3)
+    del made["sha256"]
+    assert made | {"training": 0} == read_recipe(begun / "recipe.toml") | {"training": 0}
+    # What was measured before the first step is told again, also where no result was written yet.
+    again = json.loads((begun / "out" / RESULT).read_text())
+    before = {key: value for key, value in first.items() if key.startswith("before_")}
+    assert before and before.items() <= again.items()
+    assert "loss" in read_log(begun / "out" / LOG)[-2], "the last step is logged, and so drawn"
+    # As it was begun: with the recipe of the weights, nothing has to be said again.
+    text = (begun / "out" / RECIPE).read_text()
+    assert trained(text, begun, resume=True)[-1].endswith("step 3 of 3")
+
+
+def test_a_checkpoint_of_before_goes_on_and_says_so(begun: Path, tmp_path: Path) -> None:
+    zoo(tmp_path / "zoo")
+    trained(TINY, tmp_path)
+    checkpoint = tmp_path / "out" / CHECKPOINT
+    save_file(load_file(checkpoint), checkpoint)
+    told = trained(TINY, tmp_path, resume=True)
+    assert told[0].startswith(f"{checkpoint} does not say what its training was begun with")
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted"),
+    [
+        ("[training]\nsteps = 12  # few\nseed=0\n", "[training]\nsteps = 14  # few\nseed= 7\n"),
+        ("[training]\nbatch = 4", "[training]\nseed = 7\nsteps = 14\nbatch = 4\n"),
+        ("[training]\nsteps = 14\nseed = 7\n", "[training]\nsteps = 14\nseed = 7\n"),
+        (
+            "seed = 1\n[training]\n[bank]\nsteps = 1",
+            "seed = 1\n[training]\nseed = 7\nsteps = 14\n[bank]\nsteps = 1\n",
+        ),
+    ],
+)
+def test_whole_numbers_of_a_recipe_are_replaced_and_all_else_stays(
+    table: str, wanted: str, tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.toml").write_text(table)
+    assert effective(tmp_path / "recipe.toml", {"steps": 14, "seed": 7}) == wanted
+    assert effective(tmp_path / "recipe.toml", {}) == table
+    (tmp_path / "recipe.toml").write_text("training = { steps = 1 }")
+    with pytest.raises(ModelError, match="steps and seed cannot be replaced"):
+        effective(tmp_path / "recipe.toml", {"steps": 14, "seed": 7})

@@ -1,0 +1,236 @@
+"""A drive that stops answering while a video is read: what it did not give is not taken for lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+from av.error import err_check
+from clips import trim, write_picture_folder, write_video
+from conftest import Ran
+from fakes import ColoredThings
+
+import panorama
+from panorama.errors import VideoError
+from panorama.indexing.settings import IngestSettings
+from panorama.tune.sample import choose_stretches, decode_sample
+from panorama.video import decoding, faults, find_videos, open_video, probing
+
+Run = Callable[..., Ran]
+NAMED = IngestSettings(samples_per_second=10.0)
+QUICK = IngestSettings(keyframes_only=True)
+
+
+class Drive:
+    """A drive that fails `times` times from a packet on, counted over all that is read of all files.
+
+    Attributes:
+        packets: read so far.
+        fails_at: the first packet that it does not give, None for none.
+        times: how often it fails, None for ever.
+    """
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.code = errno.EIO
+        self.mend()
+
+    def fail(self, at: int, times: int | None = None, code: int = errno.EIO) -> None:
+        self.packets, self.fails_at, self.times, self.code = 0, at, times, code
+
+    def mend(self) -> None:
+        self.packets, self.fails_at, self.times = 0, None, None
+
+    def give(self, packet: av.Packet) -> av.Packet:
+        if self.fails_at is not None and self.packets >= self.fails_at and self.times != 0:
+            self.times = None if self.times is None else self.times - 1
+            err_check(-self.code)
+        self.packets += 1
+        return packet
+
+
+class OnDrive:
+    """A container whose packets come from a drive."""
+
+    def __init__(self, container: Any, drive: Drive) -> None:
+        self._container, self._drive = container, drive
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._container, name)
+
+    def demux(self, *streams: Any) -> Iterator[av.Packet]:
+        for packet in self._container.demux(*streams):
+            yield self._drive.give(packet)
+
+
+@pytest.fixture
+def drive(monkeypatch: pytest.MonkeyPatch) -> Drive:
+    made, real = Drive(), probing.open_container
+
+    def on_drive(path: Path, unedited: bool = False) -> OnDrive:
+        return OnDrive(real(path, unedited), made)
+
+    monkeypatch.setattr(probing, "open_container", on_drive)
+    monkeypatch.setattr(decoding, "open_container", on_drive)
+    return made
+
+
+@pytest.fixture
+def library(tmp_path: Path, fake_proposer: ColoredThings) -> panorama.Library:
+    library = panorama.open(tmp_path / "panorama-library", create=True)
+    library.use_model("color-bands")
+    return library
+
+
+def film(path: Path, frames: int = 60) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    return write_video(path, "libx264", frames=frames, b_frames=2).path
+
+
+def held(library: panorama.Library) -> list[tuple[int, str]]:
+    """Of each video, by name, its frames, of which there are as many rows, and what was noted of it."""
+    videos = library.snapshot().videos.sort_by("video").select(["frames", "decode_note"]).to_pylist()
+    rows = [(int(video["frames"]), str(video["decode_note"])) for video in videos]
+    total = library.query("SELECT count(*) FROM frames").fetchall()[0][0]
+    assert total == sum(frames for frames, _ in rows)
+    return rows
+
+
+@pytest.mark.parametrize("name", ["v.mp4", "v.ts", "v.mkv"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN])
+def test_what_a_drive_did_not_give_fails_and_is_read_when_it_is_back(
+    library: panorama.Library, drive: Drive, tmp_path: Path, name: str, code: int
+) -> None:
+    """29 of 120 frames took the place of all, with exit status 0, and no `index` ever read the others."""
+    path = film(tmp_path / name)
+    library.index(path)
+    drive.fail(at=40, code=code)
+    (file,) = library.index(path, settings=NAMED).files
+    assert (file.status, file.damage) == ("failed", None)
+    assert str(path) in str(file.note) and os.strerror(code) in str(file.note)
+    assert held(library) == [(60, "None")], "what was indexed before stays"
+    drive.mend()
+    (file,) = library.index(path, settings=NAMED).files
+    assert (file.status, file.frames, file.damage) == ("indexed", 60, None)
+    assert held(library) == [(60, "None")]
+
+
+@pytest.mark.parametrize("settings", [IngestSettings(), QUICK])
+@pytest.mark.parametrize("name", ["v.mp4", "v.mkv"])
+def test_wherever_a_drive_fails_once_no_part_is_taken_for_the_whole(
+    library: panorama.Library, drive: Drive, tmp_path: Path, name: str, settings: IngestSettings
+) -> None:
+    """Also in the first look, in the scan for keyframes alone, and where packets are counted again."""
+    path = film(tmp_path / name)
+    if name.endswith("mp4"):
+        trim(path, first=10, frames=40)  # then packets are counted once more
+    drive.mend()
+    (sound,) = library.index(path, settings=settings).files
+    packets, complete = drive.packets, held(library)
+    library.remove_videos(sound.video)
+    assert packets > 60
+    for at in range(0, packets, 13):
+        drive.fail(at=at, times=20)
+        (file,) = library.index(path, settings=settings).files
+        assert file.status == "failed", f"{at} of {packets}: {file}"
+        assert not held(library)
+    drive.mend()
+    library.index(path, settings=settings)
+    assert held(library) == complete
+
+
+def test_the_command_says_so_and_ends_with_status_3(run: Run, drive: Drive, tmp_path: Path) -> None:
+    film(tmp_path / "v" / "a.mp4")
+    film(tmp_path / "v" / "b.mp4", frames=80)
+    drive.fail(at=40, times=17)
+    done = run("index", "v", "--model", "color-bands")
+    assert done.status == 3 and "1 indexed, 0 skipped, 1 failed" in done.err
+    assert "a.mp4 could not be read to its end: Input/output error; try again when its drive" in done.err
+    drive.mend()
+    again = run("index", "v", "--model", "color-bands")
+    assert again.status == 0 and "1 indexed, 1 skipped, 0 failed" in again.err
+
+
+def test_what_an_earlier_version_kept_of_such_a_file_is_indexed_anew_with_its_settings(
+    library: panorama.Library, drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, named = film(tmp_path / "v" / "a.mp4"), film(tmp_path / "v" / "b.mp4", frames=80)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(faults.Faults, "take", lambda self, error: None)
+        for path, settings in ((usual, None), (named, NAMED)):
+            drive.fail(at=40)
+            assert library.index(path, settings=settings).files[0].status == "indexed"
+    drive.mend()
+    before = held(library)
+    assert [frames for frames, _ in before] != [60, 80] and all("read error" in note for _, note in before)
+    library.index(tmp_path / "v", settings=QUICK)
+    assert held(library) == before, "a quick look replaces nothing"
+    assert [file.status for file in library.index(tmp_path / "v").files] == ["indexed"] * 2
+    assert held(library) == [(60, "None"), (80, "None")]
+    snapshot = library.snapshot()
+    looks = dict(zip(snapshot.live_segments.tolist(), snapshot.looks, strict=True))
+    hashes = [one.hash(ColoredThings().hash) for one in (IngestSettings(), NAMED)]
+    assert [looks[segment] for segment in snapshot.videos.column("segment").to_pylist()] == hashes
+    assert {file.status for file in library.index(tmp_path / "v").files} == {"skipped"}
+
+
+def test_pictures_that_a_drive_did_not_give_are_not_lost_and_dead_links_are(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "trap"
+    write_picture_folder(folder, 12, digits=2)
+    last = sorted(folder.iterdir())[-1]
+    last.unlink()
+    last.symlink_to(tmp_path / "nowhere.png")
+    (file,) = library.index(folder).files
+    assert file.status == "indexed" and last.name in str(file.damage)
+    complete, read = held(library), Path.read_bytes
+
+    def read_some(path: Path) -> bytes:
+        if path.name > "frame-05.png" and not path.is_symlink():
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return read(path)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(Path, "read_bytes", read_some)
+        (file,) = library.index(folder, settings=IngestSettings(every=2)).files
+    assert file.status == "failed" and "Input/output error" in str(file.note)
+    assert held(library) == complete
+    (file,) = library.index(folder, settings=IngestSettings(every=2)).files
+    assert file.status == "indexed" and held(library) == complete
+
+
+def test_settings_are_not_judged_by_a_part_of_the_sample(drive: Drive, tmp_path: Path) -> None:
+    film(tmp_path / "a.mp4", frames=100)
+    stretches, _ = choose_stretches(find_videos([tmp_path / "a.mp4"]), seconds=4)
+    drive.fail(at=60)
+    with pytest.raises(VideoError, match="could not be read to its end"):
+        decode_sample(stretches, threads=1, side=416)
+
+
+def test_who_only_looks_at_a_video_sees_what_can_be_read(drive: Drive, tmp_path: Path) -> None:
+    """A sheet of what lies before the bad sectors of a dying drive."""
+    drive.fail(at=40)
+    with open_video(film(tmp_path / "a.mp4"), threads=1) as reader:
+        assert 20 < len(list(reader.frames())) < 60
+        assert not reader.report.complete
+        with pytest.raises(VideoError, match="Input/output error"):
+            reader.check_reached()
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.gif", "gif")])
+def test_a_file_that_goes_while_it_is_read_is_told_as_any_other_that_fails(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    """Its length was asked for at the end: the error ended the run over all files."""
+    pixels = "rgb8" if codec == "gif" else "yuv420p"
+    path = write_video(tmp_path / name, codec, frames=30, pixel_format=pixels).path
+    with open_video(path, threads=1) as reader, pytest.raises(VideoError, match=name):
+        for frame in reader.frames():
+            if frame.index == 0:
+                path.unlink()
