@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from panorama.arguments import checked
 from panorama.calibration import SETTING, has_bands, measured_with, rules_for
+from panorama.commands import command
 from panorama.errors import ModelError, UsageError
 from panorama.examples import embed_examples
 from panorama.lines import counted
@@ -293,7 +294,7 @@ def reset_calibration(library: Library) -> None:
     if not has_bands(library.embedder, {}):
         raise ModelError(
             f"{library.embedder.name} ships with no calibration to go back to; the library keeps its own."
-            " panorama calibrate measures it again"
+            f" {command('calibrate')} measures it again"
         )
     own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
     library.change_settings(lambda kept: {key: None for key in kept if key.startswith(own)})

@@ -84,7 +84,11 @@ class HeldOpen:
 
     def _until_closed(self, found: Iterator[T]) -> Iterator[T]:
         """What is found one by one; what is asked for after `close` is refused, whenever it was begun."""
-        for each in found:
+        while True:
+            with using(self._path):
+                each = next(found, None)
+            if each is None:
+                return
             yield each
             self._check_open()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
@@ -198,23 +198,22 @@ class GoneRoot:
     """A folder that was indexed and lacks files.
 
     Attributes:
-        root: the folder; of a file that was named itself, the one that it lay in.
-        gone: the names of the videos whose files are missing.
+        root: the folder; of a file that was named itself, the one that it lay in; of files behind a link, the
+            one that the link leads to.
+        gone: the names of the videos whose files are missing, and where each file was.
         left: how many other videos of it there are.
-        emptied: folders in it that are there and empty, in which videos lay.
     """
 
     root: str
-    gone: tuple[str, ...]
+    gone: Mapping[str, str]
     left: int
-    emptied: tuple[str, ...]
 
     @property
     def unmounted(self) -> tuple[str, ...]:
         """Folders of which nothing is left, as of a disk that is not mounted; files that were deleted leave
         others beside them, or their folder goes with them.
         """
-        return self.emptied if self.left else (self.root,)
+        return emptied_folders(self.gone.values()) if self.left else (self.root,)
 
 
 def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
@@ -224,32 +223,47 @@ def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
         videos: with the columns video, uri and root.
     """
     columns = (videos.column(name).to_pylist() for name in ("video", "uri", "root"))
-    found: dict[str, tuple[list[str], list[str], dict[str, None]]] = {}
+    found: dict[str, tuple[dict[str, str], list[str]]] = {}
     for name, uri, root, absent in zip(*columns, missing(videos), strict=True):
-        gone, left, emptied = found.setdefault(root, ([], [], {}))
-        (gone if absent else left).append(name)
-        if absent and (folder := _emptied(PurePath(uri), PurePath(root))) is not None:
-            emptied[str(folder)] = None
-    return [
-        GoneRoot(root, tuple(gone), len(left), tuple(told))
-        for root, (gone, left, told) in found.items()
-        if gone
-    ]
+        gone, left = found.setdefault(_root_of(name, uri, root), ({}, []))
+        if absent:
+            gone[name] = uri
+        else:
+            left.append(name)
+    return [GoneRoot(root, gone, len(left)) for root, (gone, left) in found.items() if gone]
 
 
-def _emptied(file: PurePath, root: PurePath) -> Path | None:
-    """The folder below a root that a missing file lay in, however deep, if it is there and empty."""
-    for folder in takewhile(lambda parent: parent != root and parent.is_relative_to(root), file.parents):
-        try:
-            with os.scandir(folder) as entries:
-                return None if any(entries) else Path(folder)
-        except OSError:  # it is gone with the file, or nobody may look
-            continue
-    return None
+def _root_of(name: str, uri: str, root: str) -> str:
+    """The folder that was indexed, or that a link in it leads to."""
+    path = PurePath(uri)
+    if path.is_relative_to(root):
+        return root
+    parts = zip(reversed(path.parts), reversed(PurePath(name).parts), strict=False)
+    told = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], parts))
+    return str(path.parents[max(told, 1) - 1])
 
 
-def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
-    """The videos that were indexed from folders and patterns, and whose files are no more there.
+def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:
+    """Folders that are there and empty, in which missing files lay, however deep."""
+    nearest = dict.fromkeys(map(_nearest, dict.fromkeys(PurePath(uri).parent for uri in uris)))
+    return tuple(str(folder) for folder in nearest if folder is not None and _is_empty(folder))
+
+
+def _nearest(folder: PurePath) -> Path | None:
+    """The folder, or the nearest one around it that is there."""
+    return next((Path(one) for one in (folder, *folder.parents) if not is_gone(Path(one))), None)
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return not any(entries)
+    except OSError:  # nobody may look
+        return False
+
+
+def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
+    """The videos that were indexed from folders and patterns and whose files are no more there, and these.
 
     Args:
         paths: as `index` is given them; files are passed over, since they are looked for by name.
@@ -263,11 +277,11 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> list[str]:
             # `index` searches the folders that fit a pattern, too.
             patterns += [(*place, *BELOW)] if is_folder else [place, (*place, *BELOW)]
     named = zip(*(videos.column(name).to_pylist() for name in ("video", "uri")), strict=True)
-    return [
-        name
+    return {
+        name: uri
         for name, uri in named
         if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and is_gone(Path(uri))
-    ]
+    }
 
 
 def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ...]:
@@ -276,12 +290,10 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
     if not gone:
         return ()
     many = counted(len(gone), "video that was indexed there is", "videos that were indexed there are")
-    asked = frozenset(gone)
-    empty = [
-        folder for root in gone_by_root(videos) if asked & frozenset(root.gone) for folder in root.unmounted
-    ]
+    # Of these alone: files of other folders may lie on disks that answer late.
+    empty = emptied_folders(gone.values())
     unmounted = f". Nothing is left in {some(empty)}: is its disk mounted?" if empty else ""
-    return (f"{many} missing now, {some(gone)}: {what_gone_means()}{unmounted}",)
+    return (f"{many} missing now, {some([*gone])}: {what_gone_means()}{unmounted}",)
 
 
 def replaced(videos: pa.Table) -> list[bool]:
@@ -314,10 +326,12 @@ def unshowable(names: Set[str], videos: pa.Table) -> set[str]:
     Args:
         videos: with the column video and those that `replaced` needs.
     """
-    some = _only(names, videos)
-    columns = (some.column(name).to_pylist() for name in ("video", "uri"))
+    listed = _only(names, videos)
+    columns = (listed.column(name).to_pylist() for name in ("video", "uri"))
     return {
-        name for name, uri, other in zip(*columns, replaced(some), strict=True) if other or is_gone(Path(uri))
+        name
+        for name, uri, other in zip(*columns, replaced(listed), strict=True)
+        if other or is_gone(Path(uri))
     }
 
 
@@ -328,8 +342,8 @@ def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
         shown: names of the videos that pictures are cut from.
         videos: with the column video and those that `replaced` needs.
     """
-    some = _only(shown, videos)
-    named = zip(some.column("video").to_pylist(), replaced(some), strict=True)
+    listed = _only(shown, videos)
+    named = zip(listed.column("video").to_pylist(), replaced(listed), strict=True)
     return tuple(
         f"the file of {name} has changed since it was indexed: pictures are cut from it as it is now,"
         " at the times and boxes of before; index it again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -18,7 +19,7 @@ from panorama.recording_report import RecordingReport
 from panorama.shared_cameras import shared_cameras
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.recorded import has_date, zone_named
-from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
+from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds, was_set
 
 SETTING = "recording"
 """Where a library keeps its rule, so that the next `index` does the same."""
@@ -230,7 +231,14 @@ def _by_rule(
         slower=tuple(slower),
         kept=tuple(kept),
         backwards=tuple(backwards),
+        to_come=tuple(row.name for row in rows if _is_to_come(changes[row.name], rule)),
     )
+
+
+def _is_to_come(now: Recorded, rule: RecordingRule) -> bool:
+    """Whether a rule told a time that has not come yet."""
+    unix = now.start_time_unix
+    return now.time_from == rule.time_from and unix is not None and unix > time.time() + NEARLY_RIGHT_SECONDS
 
 
 def _late_seconds(path: Path, zone: tzinfo) -> float | None:
@@ -458,7 +466,7 @@ def _dated(uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: tzi
         unix = recorded_at(Path(uri), zone) if rule.time_from == METADATA else told.unix(zone)
     except VideoError:
         return known if known.time_zone is None else replace(known, time_zone=rule.zone), False
-    if unix is None or not has_date(unix):
+    if unix is None or not has_date(unix) or not was_set(datetime.fromtimestamp(unix, zone)):
         same = without_camera(known.time_from or "") == without_camera(rule.time_from)
         return (known, False) if same else (known.begun(), True)
     return known.begun(unix, rule.zone, rule.time_from), True

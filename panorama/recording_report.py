@@ -29,6 +29,7 @@ class RecordingReport:
         remark: what else to say of times that were set by hand, '' for nothing.
         slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
         backwards: those whose last was taken before the first: names are not in the order of time.
+        to_come: names of those whose time has not come yet.
         kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
     """
 
@@ -43,6 +44,7 @@ class RecordingReport:
     slower: tuple[str, ...] = ()
     backwards: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    to_come: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The account for people; nothing where nothing was asked for."""
@@ -51,6 +53,11 @@ class RecordingReport:
             told.append(
                 f"wall-clock time of {counted(self.dated, 'video')} from {self.rule.source},"
                 f" as {self.example}"
+            )
+        if self.to_come:
+            told.append(
+                f"{counted(len(self.to_come), 'video was', 'videos were')} recorded in the future by that, as"
+                f" where --timezone is another or the clock was wrong: {some(self.to_come)}"
             )
         if self.slower:
             told.append(

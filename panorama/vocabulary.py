@@ -165,11 +165,9 @@ def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
 
 
 def describe(library: Library, name: str) -> Result:
-    """One row about an entity: exemplars, its kind, threshold, spread of its exemplars, nearest other entity.
+    """One row about an entity: exemplars, its kind, least similarity, spread of them, nearest other entity.
 
-    threshold is the similarity from which a single crop scores as accepted, in the mean over the views of its
-    exemplars, NULL for a category, where what they share counts as well; spread is the mean distance
-    (1 - similarity) between its exemplars, NULL for a single one.
+    See docs/SQL.md for the columns.
     """
     entity = library.entity(name)
     embedder, exit = library.embedder, library.embedder.exits
@@ -179,11 +177,11 @@ def describe(library: Library, name: str) -> Result:
     mine = album.entity_index == album.entities.index(entity.name)
     positive = album.vectors[mine & ~album.negative]  # (P, dim)
     calibration = library.calibrations[exit - 1]
-    threshold = spread = nearest = similarity = None
+    least = spread = nearest = similarity = None
     if len(positive):
         needed = calibration.normalised(calibration.high)
         if not entity.category:
-            threshold = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
+            least = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
         others = ~mine & ~album.negative
         if others.any():
             table = positive @ album.vectors[others].T  # (P, O)
@@ -198,7 +196,7 @@ def describe(library: Library, name: str) -> Result:
         "exemplars": pa.array([entity.exemplars], pa.int64()),
         "negatives": pa.array([entity.negatives], pa.int64()),
         "category": pa.array([entity.category], pa.bool_()),
-        "threshold": pa.array([threshold], pa.float64()),
+        "least_similarity": pa.array([least], pa.float64()),
         "spread": pa.array([spread], pa.float64()),
         "nearest": pa.array([nearest], pa.string()),
         "nearest_similarity": pa.array([similarity], pa.float64()),

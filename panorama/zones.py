@@ -73,10 +73,12 @@ class Zones:
         self._store.put_zones([zone])
         return zone
 
-    def rename(self, name: str, new: str, camera: str | None = None) -> None:
-        """Give a shape another name; without a camera, that shape of all cameras that have it."""
-        for where in self._cameras_of(name, camera):
+    def rename(self, name: str, new: str, camera: str | None = None) -> list[str]:
+        """Give a shape another name; without a camera, of all cameras that have it, which leave."""
+        cameras = self._cameras_of(name, camera)
+        for where in cameras:
             self._store.rename_zone(where, name, new)
+        return cameras
 
     def move(self, name: str, to: str, camera: str | None = None) -> None:
         """Give a shape to another camera, as when a camera got another name.
@@ -101,10 +103,12 @@ class Zones:
         cameras = self.cameras() if shapes else []
         return [zone for zone in shapes if zone.camera not in cameras]
 
-    def drop(self, name: str, camera: str | None = None) -> None:
-        """Remove a shape; without a camera, from all cameras that have it."""
-        for where in self._cameras_of(name, camera):
+    def drop(self, name: str, camera: str | None = None) -> list[str]:
+        """Remove a shape; without a camera, from all cameras that have it, which leave."""
+        cameras = self._cameras_of(name, camera)
+        for where in cameras:
             self._store.drop_zone(where, name)
+        return cameras
 
     def to_json(self) -> dict[str, Any]:
         """All shapes, as `load` reads them; points are shares of the frame."""

@@ -118,10 +118,41 @@ def test_a_disk_below_the_indexed_folder_that_is_not_mounted_is_not_forgotten(
     where = tmp_path / "m" / "trap"
     assert f"no video that was indexed from {where} is there: is its disk mounted?" in refused.err
     assert refused.err.endswith(f"panorama remove --missing {where}\n")
+    # Whoever names what is around it has not said it of this one.
+    assert run("remove", "--missing", "--yes", "m").status == 2 and len(videos(run)) == 4
     (tmp_path / "m" / "trap").rmdir()
     (tmp_path / "trap").rename(where)
     assert run("remove", "--missing", "--yes").status == 0
     assert videos(run) == ["gate/b.mp4", "trap/day/c.mp4"]
+
+
+@pytest.mark.parametrize("mount_point_stays", [True, False])
+def test_a_disk_behind_a_link_that_is_not_mounted_is_not_forgotten(
+    run: Callable[..., Any], tmp_path: Path, mount_point_stays: bool
+) -> None:
+    for number, name in enumerate(("disk/a.mp4", "disk/day/b.mp4", "m/yard/c.mp4")):
+        write_film(tmp_path / name, [Thing("red", 0, 12)], frames=12 + number)
+    (tmp_path / "m" / "gate").symlink_to(tmp_path / "disk")
+    run("index", "m", "--model", "color-bands")
+    assert videos(run) == ["gate/a.mp4", "gate/day/b.mp4", "yard/c.mp4"]
+    (tmp_path / "disk").rename(tmp_path / "away")
+    if mount_point_stays:
+        (tmp_path / "disk").mkdir()
+    refused = run("remove", "--missing", "--yes")
+    assert (refused.status, len(videos(run))) == (2, 3)
+    assert f"no video that was indexed from {tmp_path / 'disk'} is there" in refused.err
+
+
+def test_only_the_folders_that_are_indexed_are_asked_for_what_is_gone(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for number, name in enumerate(("gate/a.mp4", "trap/b.mp4", "yard/c.mp4")):
+        write_film(tmp_path / "m" / name, [Thing("red", 0, 12)], frames=12 + number)
+    run("index", "m", "--model", "color-bands")
+    for camera in ("gate", "trap"):
+        next((tmp_path / "m" / camera).iterdir()).unlink()
+    told = run("index", "m/gate").err
+    assert f"Nothing is left in {tmp_path / 'm' / 'gate'}:" in told and "trap" not in told
 
 
 def test_files_of_one_name_in_several_folders_are_told_by_the_folder_that_was_indexed(

@@ -67,6 +67,11 @@ def test_in_python_it_is_the_library_whose_method_says_so(tmp_path, monkeypatch)
             library.query("SELECT frames WHERE entity = 'cat'")
         assert str(refused.value).endswith(f"by a picture: panorama {option}register cat PICTURE...")
 
+    with panorama.open("b") as library:  # of answers that come one by one
+        answers = library.query_each(["SELECT tracks WHERE video = 'x'"])
+        assert f"--library {tmp_path}/b videos" in " ".join(next(answers).warnings)
+        assert command("info") == "panorama info"
+
 
 ADVISING = re.compile(rf"panorama (?:{'|'.join(_COMMANDS)})\b")
 

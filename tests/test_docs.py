@@ -90,13 +90,14 @@ def agree(shown: str, real: str) -> bool:
 
 def run_panorama(arguments: str) -> tuple[int, str]:
     """The command line in this process: a process for each would load torch again every time."""
-    out = io.StringIO()
+    written = io.BytesIO()  # tables are written to it as text, data as bytes
+    out = io.TextIOWrapper(written, "utf-8", write_through=True)
     before, sys.argv = sys.argv, ["panorama", *shlex.split(arguments)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             main()
     except SystemExit as exit:
-        return int(exit.code or 0), out.getvalue()
+        return int(exit.code or 0), written.getvalue().decode()
     finally:
         sys.argv = before
     raise AssertionError("main() returned")

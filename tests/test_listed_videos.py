@@ -84,4 +84,4 @@ def test_what_means_no_video_is_told_with_near_names(listed: pa.Table, given: st
     ],
 )
 def test_what_is_gone_is_looked_for_where_index_looks(listed: pa.Table, given: str, names: list[str]) -> None:
-    assert gone_from([given], listed) == names
+    assert list(gone_from([given], listed)) == names

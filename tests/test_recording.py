@@ -69,6 +69,33 @@ def test_indexing_stores_times_and_cameras_and_says_whose_it_could_not_tell(
     assert {row.recorded.time_zone for row in library._store.recorded()} == {"Europe/Berlin", None}
 
 
+def test_a_name_of_a_clock_that_was_never_set_tells_no_time(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Recorders name their files so until somebody sets their clock; those of containers told none."""
+    for number, stamp in enumerate(("19700101-000000", "19791231-235959", "19800101-000000")):
+        write_film(tmp_path / "old" / f"road_{stamp}.mp4", [Thing("red", number, 10)], frames=12)
+    for rule in (RecordingRule("name", "UTC"), RULE):
+        library.index(tmp_path / "old", recording=rule, model="color-bands")
+        report = library.date(recording=rule)
+        assert report.undated == ("road_19700101-000000.mp4", "road_19791231-235959.mp4")
+        assert clocks(library)["road_19800101-000000"][1] == "1980-01-01 00:00:00"
+
+
+def test_times_that_have_not_come_yet_are_remarked_on(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("panorama.recording.time.time", lambda: unix("2026-03-01 10:15:30", "Europe/Berlin"))
+    report = library.index(tmp_path / "archive", recording=RULE, model="color-bands").recording
+    assert report is not None and report.dated == 3
+    assert report.to_come == ("gate_20260301-101600.mp4",)
+    (told,) = (line for line in report.lines() if "in the future" in line)
+    assert told.startswith("1 video was recorded in the future by that, as where --timezone is another")
+    assert told.endswith(": gate_20260301-101600.mp4")
+    library.date(["gate_20260301-101600.mp4"], start="2026-03-01 10:20")
+    assert library.date(recording=RULE).to_come == (), "by hand"
+
+
 def test_times_are_set_anew_without_decoding_and_those_set_by_hand_stay(
     library: panorama.Library, tmp_path: Path
 ) -> None:

@@ -272,6 +272,18 @@ def test_of_many_names_that_are_not_there_the_first_are_told_and_how_many_more(e
             "SELECT frames WHERE entity = 'dog' ORDER BY nosuch DESC",
             "SELECT frames has no column 'nosuch' to order",
         ),
+        (
+            "SELECT moments WHERE start_utc > '2026-03-01'",
+            r"\. The relation has it: SELECT start_utc FROM mo",
+        ),
+        (
+            "SELECT moments, end_utc WHERE entity = 'dog'",
+            r"\. The relation has it: SELECT end_utc FROM moment",
+        ),
+        (
+            "SELECT moments WHERE entity = 'dog' ORDER BY end_utc",
+            r"\. The relation has it: SELECT end_utc FR",
+        ),
         ("SELECT moments WHERE entity = 'dog' ORDER BY start_tme", "aspect, .*Did you mean 'start_time'"),
         ("SELECT nosuch FROM sightings", "; sightings has end_clock, end_time, end_utc, entity, score, "),
         (

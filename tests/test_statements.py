@@ -144,7 +144,7 @@ def test_a_name_is_known_however_it_is_typed(library, typed):
     assert library.entity(typed).exemplars == 2
 
 
-def test_describe_tells_threshold_spread_and_the_nearest_other_entity(library):
+def test_describe_tells_least_similarity_spread_and_the_nearest_other_entity(library):
     library.query("CREATE ENTITY 'warm' FROM 'album/red.png', 'album/yellow.png'")
     (alone,) = library.query("DESCRIBE ENTITY 'warm'").arrow().to_pylist()
     assert alone["nearest"] is None and alone["spread"] > 0
@@ -152,7 +152,7 @@ def test_describe_tells_threshold_spread_and_the_nearest_other_entity(library):
     (told,) = library.query("DESCRIBE ENTITY 'warm'").arrow().to_pylist()
     assert (told["entity"], told["exemplars"], told["negatives"], told["nearest"]) == ("warm", 2, 0, "red")
     assert told["nearest_similarity"] == pytest.approx(1, abs=1e-5)
-    assert 0 < told["threshold"] < 1
+    assert 0 < told["least_similarity"] < 1
     (single,) = library.query("DESCRIBE ENTITY 'red'").arrow().to_pylist()
     assert single["spread"] is None
     album = library.snapshot().album(library.embedder.hash, 1).averaged()

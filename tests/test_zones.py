@@ -117,7 +117,8 @@ def test_a_shape_drawn_anew_is_asked_at_once_also_where_answers_were_kept(run: A
 def test_rename_and_drop_take_one_camera_or_all(run: Any, indexed: Path) -> None:
     for camera in ("gate", "yard"):
         run("zones", "add", "door", "--camera", camera, "--points", "0,0 9,0 9,9")
-    assert run("zones", "rename", "door", "exit", "--camera", "yard").status == 0
+    told = run("zones", "rename", "door", "exit", "--camera", "yard")
+    assert (told.status, told.err) == (0, "door of camera 'yard' is now exit\n")
     assert [z["name"] for z in run("zones", "list", "--json").json] == ["door", "exit"]
     assert "there is one of camera 'yard'" in run("zones", "drop", "exit", "--camera", "gate").err
     assert "Did you mean 'door'" in run("zones", "drop", "dor").err
@@ -171,6 +172,17 @@ def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
     # One of every camera is nobody's.
     gone = run("remove", "yard/c.mp4", "gate/a.mp4", "gate/b.mp4").err
     assert "zone 'till' is of camera 'c'" in gone and gone.count("of which no video is left") == 1
+
+
+def test_it_is_said_of_which_cameras_shapes_were_dropped(run: Any, indexed: Path) -> None:
+    """`zones drop lawn` took that of a camera and that of all others, and said "dropped lawn"."""
+    for camera in (["--camera", "gate"], []):
+        run("zones", "add", "lawn", *camera, "--points", "0%,0% 50%,0% 50%,50%")
+    done = run("zones", "rename", "lawn", "grass")
+    assert done.err == "lawn of 2 cameras: every camera, camera 'gate' is now grass\n"
+    assert run("zones", "drop", "grass").err == "dropped grass of 2 cameras: every camera, camera 'gate'\n"
+    run("zones", "add", "lawn", "--points", "0%,0% 50%,0% 50%,50%")
+    assert run("zones", "drop", "lawn").err == "dropped lawn of every camera\n"
 
 
 def test_an_export_comes_in_again_as_it_was(run: Any, indexed: Path) -> None:

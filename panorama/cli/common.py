@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,7 +92,9 @@ def size(count: float) -> str:
 
 def print_data(text: str, nl: bool = True) -> None:
     """CSV or JSON on stdout: for programs, so in UTF-8 as in files, whatever a terminal is set to."""
-    click.echo(text.encode(), nl=nl)
+    # What stands in for stdout within Python, as StringIO, has no encoding and takes text alone.
+    is_utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+    click.echo(text if is_utf8 else text.encode(), nl=nl)
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:

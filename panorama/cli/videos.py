@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.library import Library
 from panorama.lines import counted, some
-from panorama.listed_videos import Meant, gone_by_root, meant, missing, replaced, what_gone_means
+from panorama.listed_videos import GoneRoot, Meant, gone_by_root, meant, missing, replaced, what_gone_means
 from panorama.zones import orphan_remarks
 
 RECORDED_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
@@ -130,7 +131,7 @@ def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:
     return found
 
 
-def _names(found: list[Meant]) -> list[str]:
+def _names(found: Sequence[Meant]) -> list[str]:
     """The names of the videos, each once."""
     return list(dict.fromkeys(name for part in found for name in part.names))
 
@@ -151,7 +152,8 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
 
     A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
     they are is said, and asked for a yes. --missing takes out those whose files are gone; where nothing is
-    left of a folder that was indexed, as of a disk that is not mounted, only if that folder is named.
+    left of a folder that was indexed, or a folder in it is there and empty, as of a disk that is not mounted,
+    only if that folder is named itself.
 
     What was found in them leaves the disk with the first command that changes the library after ten minutes,
     as `panorama compact`: until then queries may read it that began before.
@@ -165,7 +167,7 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
         raise click.UsageError(f"name the videos: {command('remove', 'VIDEO...')}, or --missing")
     library = opened(ctx)
     found = _meant(videos, library)
-    names = _missing(library, _names(found) if videos else None) if gone else _names(found)
+    names = _missing(library, found) if gone else _names(found)
     if not names:
         say("no file is missing; nothing was taken out")
         return
@@ -185,25 +187,25 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
         say(text)
 
 
-def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
+def _missing(library: Library, found: Sequence[Meant]) -> list[str]:
     """The videos whose files are gone; said by the folders that were indexed.
 
     Args:
-        among: of these alone, None for all.
+        found: what was named; of these alone, of all where it is nothing.
 
     Raises:
         UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody named it.
     """
     names, unmounted = [], list[str]()
+    among = frozenset(_names(found))
     for folder in gone_by_root(library.videos()):
-        gone = [name for name in folder.gone if among is None or name in among]
+        gone = [name for name in folder.gone if not found or name in among]
         if not gone:
             continue
         total = counted(len(folder.gone) + folder.left, "video")
         whole = "" if folder.left else "; all of its videos are missing"
         say(f"missing of {folder.root}: {len(gone)} of {total}{whole}")
-        if among is None:
-            unmounted += folder.unmounted
+        unmounted += [one for one in folder.unmounted if _is_at_stake(one, folder, found)]
         names += gone
     if unmounted:
         # Not by --yes: a job of the night would forget a disk that is not mounted.
@@ -212,3 +214,11 @@ def _missing(library: Library, among: Sequence[str] | None) -> list[str]:
             " taken out. If its files are gone for good: " + command("remove", "--missing", *unmounted)
         )
     return names
+
+
+def _is_at_stake(emptied: str, folder: GoneRoot, found: Sequence[Meant]) -> bool:
+    """Whether videos of an emptied folder would be taken out of which nobody named this folder alone."""
+    inside = {name for name, uri in folder.gone.items() if PurePath(uri).is_relative_to(emptied)}
+    if not found:
+        return True
+    return any(inside.intersection(part.names) and not inside.issuperset(part.names) for part in found)

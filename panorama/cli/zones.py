@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from panorama.cli.common import Seconds, json_option, opened, print_data, print_rows, say, uris_of
 from panorama.lettering import lettering_remarks
+from panorama.lines import some
 from panorama.store import EVERY_CAMERA, Zone
 from panorama.store.outputs import JSON, check_output, whole_file
 from panorama.store.zones import of_camera
@@ -95,8 +97,8 @@ def show_command(ctx: click.Context, out: str, camera: str | None, video: str | 
 @click.pass_context
 def rename_command(ctx: click.Context, name: str, new: str, camera: str | None) -> None:
     """Give a shape another name."""
-    opened(ctx).zones.rename(name, new, camera)
-    say(f"{name} is now {new}")
+    cameras = opened(ctx).zones.rename(name, new, camera)
+    say(f"{name} of {_whose(cameras)} is now {new}")
 
 
 @zones_command.command("move")
@@ -116,8 +118,14 @@ def move_command(ctx: click.Context, name: str, to: str, camera: str | None) -> 
 @click.pass_context
 def drop_command(ctx: click.Context, name: str, camera: str | None) -> None:
     """Remove a shape."""
-    opened(ctx).zones.drop(name, camera)
-    say(f"dropped {name}")
+    cameras = opened(ctx).zones.drop(name, camera)
+    say(f"dropped {name} of {_whose(cameras)}")
+
+
+def _whose(cameras: Sequence[str]) -> str:
+    """The cameras whose shapes of one name were changed."""
+    shown = some(list(map(of_camera, cameras)))
+    return shown if len(cameras) == 1 else f"{len(cameras)} cameras: {shown}"
 
 
 @zones_command.command("export", short_help="Write all shapes as JSON.")

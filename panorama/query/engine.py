@@ -155,7 +155,9 @@ class Engine:
             tokens = tokenize(sql)
         elif statement is not None:
             raise QueryError(
-                "statements about entities are executed by Library.query, not by the engine", sql, 0
+                "a statement about entities stands alone, in Library.query; several at once are SELECTs",
+                sql,
+                0,
             )
         refuse_numbers(tokens, sql)
         refuse_by_name(tokens, sql)

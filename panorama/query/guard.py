@@ -13,7 +13,7 @@ from panorama.query.clock import is_daytime
 from panorama.query.dialect import meant_text, tokenize
 from panorama.query.extensions import TARGETS, lists_tables
 from panorama.query.plan import Query, columns_to_add
-from panorama.query.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
+from panorama.query.relations import RELATION_COLUMNS, RELATIONS, SCHEMA, relation_with
 from panorama.query.unions import sides_hint
 
 _REFUSED = {
@@ -195,7 +195,7 @@ def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
     for query in queries:
         if query.order is not None and re.search(word, query.order, re.IGNORECASE):
             known = columns_to_add(query.target)
-            guess = near(name, known, 0.7)
+            guess = relation_with(name, query.target) or near(name, known, 0.7)
             told = f"SELECT {query.target} has no column {name!r} to order by; it has {', '.join(known)}"
             return f"{told}{'.' * bool(guess)}{guess}"
     lacking = [word for word in _read_names(sql) if name not in RELATION_COLUMNS.get(word, {name})]

@@ -333,6 +333,12 @@ def quote_number(value: float) -> str:
     return repr(value) if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
 
 
+def relation_with(name: str, target: str) -> str:
+    """What to say where a target lacks a column that the relation of its name has; '' where none does."""
+    has = name in RELATION_COLUMNS.get(target, ())
+    return f" The relation has it: SELECT {name} FROM {target}" if has else ""
+
+
 def quote_text(value: str) -> str:
     """A string as SQL writes it."""
     return "'" + value.replace("'", "''") + "'"

@@ -22,7 +22,7 @@ from panorama.query.plan import (
     columns_of,
     columns_to_add,
 )
-from panorama.query.relations import quote_text
+from panorama.query.relations import quote_text, relation_with
 from panorama.query.shorthand import column_position, constant
 from panorama.query.space import PLACE, PREDICATES, pair_of, shape_of, steps_in
 from panorama.query.time_rules import (
@@ -42,7 +42,7 @@ def check_names(query: Query, context: Context) -> Query:
     known = frozenset(columns_of(query.target))
     for leaf in query.every_leaf():
         for name in sorted(leaf.columns - known - {PLACE}):
-            guess = near(name, known, least=0.7)
+            guess = relation_with(name, query.target) or near(name, known, least=0.7)
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
                 f"{'.' * bool(guess)}{guess}"
@@ -63,7 +63,7 @@ def check_columns(query: Query, context: Context) -> Query:
         if name in known or (name == "similarity" and query.similarity is not None):
             continue
         told = f"SELECT {query.target} has no column {name!r} to return; it has {', '.join(known)}"
-        guess = near(name, known, least=0.7)
+        guess = relation_with(name, query.target) or near(name, known, least=0.7)
         if name == "time":
             guess = f" Rows of {query.target} are intervals: start_time, end_time"
         if name == "similarity" and query.target in ("tracks", "crops"):

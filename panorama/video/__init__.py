@@ -21,7 +21,7 @@ from panorama.video.opening import open_video
 from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, pictures_in
 from panorama.video.planes import scaled
 from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
-from panorama.video.recorded import recorded_at, taken_seconds
+from panorama.video.recorded import recorded_at, taken_seconds, was_set
 from panorama.video.stretch import StretchReader
 
 __all__ = [
@@ -49,4 +49,5 @@ __all__ = [
     "recorded_at",
     "scaled",
     "taken_seconds",
+    "was_set",
 ]

@@ -18,6 +18,11 @@ FIRST_YEAR = 1980
 """Clocks that were never set say 1904, 1970 or the like."""
 
 
+def was_set(moment: datetime) -> bool:
+    """Whether a clock that shows this was ever set."""
+    return moment.year >= FIRST_YEAR
+
+
 def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     """Seconds since 1970 of the recording's start as the container claims; None where it does not.
 
@@ -91,7 +96,7 @@ def _first_picture(folder: Path, backwards: bool) -> bytes | None:
 
 def _taken(picture: bytes | None, zone: tzinfo) -> float | None:
     moment = taken_at(picture or b"")
-    if moment is None or moment.year < FIRST_YEAR:
+    if moment is None or not was_set(moment):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
 
@@ -102,6 +107,6 @@ def _unix(text: str, zone: tzinfo) -> float | None:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    if moment.year < FIRST_YEAR or len(text.strip()) <= len("2026-03-01"):
+    if not was_set(moment) or len(text.strip()) <= len("2026-03-01"):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
