@@ -24,8 +24,14 @@ class LibraryContents(HeldOpen):
         return self._store.snapshot()
 
     def compact(self) -> int:
-        """Merge many small data files into few large ones; how many were replaced."""
-        return self._store.compact()
+        """Merge many small data files into few large ones; how many were replaced.
+
+        Raises:
+            LibraryWriteError: also where the files are merged, but what was forgotten cannot be erased yet.
+        """
+        merged = self._store.compact()
+        self._store.erase_forgotten()
+        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, bytes by kind, models."""

@@ -160,9 +160,30 @@ def test_compact_says_what_is_left_and_what_to_do(known: Store) -> None:
         reading(known.path),
         pytest.raises(LibraryWriteError, match=r"is reading.*, then: panorama compact$"),
     ):
-        known.compact()
-    known.compact()
+        known.erase_forgotten()
+    known.erase_forgotten()
     assert not left(known.path)
+
+
+def test_merging_files_waits_for_no_reader(known: Store, monkeypatch) -> None:
+    forget(known)
+    index(known, "2.mp4", seed=2)
+    monkeypatch.setattr(catalog, "BUSY_SECONDS", 60.0)
+    with reading(known.path):
+        began = time.monotonic()
+        assert known.compact() > 0
+        assert time.monotonic() - began < 20 and mark(known) is not None
+
+
+def test_indexing_goes_on_while_somebody_reads(run, asked: Path) -> None:
+    library = asked / "panorama-library"
+    run("register", NAME, write_picture(asked / "her.png", thing_picture("red")))
+    with reading(library):
+        assert run("forget", NAME, "--yes").status == 3
+        done = run("index", asked)
+        assert done.status == 0 and "2 skipped, 0 failed" in done.err, done.err
+        assert run("compact").status == 1
+    assert run("compact").status == 0
 
 
 def test_on_a_full_disk_it_is_forgotten_too(known: Store, monkeypatch) -> None:

@@ -426,14 +426,17 @@ class Store:
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
-
-        Raises:
-            LibraryWriteError: also where what was forgotten cannot be erased yet.
         """
         self.sweep()
-        merged = rewrite.compact(self._place, target_bytes, least_files, wait)
+        return rewrite.compact(self._place, target_bytes, least_files, wait)
+
+    def erase_forgotten(self) -> None:
+        """Erase what forgetting left on the disk, if anything; who reads or writes is waited for.
+
+        Raises:
+            LibraryWriteError: it cannot be erased yet.
+        """
         erasing.finish(self._place)
-        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
