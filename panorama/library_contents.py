@@ -41,6 +41,10 @@ class LibraryContents(HeldOpen):
         """The videos, one row each, in order of name."""
         return self.snapshot().videos
 
+    def listed(self) -> pa.Table:
+        """The columns video, uri and camera of the same, also where when one was recorded is damaged."""
+        return self._store.listed()
+
     def setting(self, key: str) -> Any:
         """A JSON value that is kept in the library, None where there is none."""
         return self._store.setting(key)
