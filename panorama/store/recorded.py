@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import pyarrow as pa
 
 from panorama.commands import command_of
-from panorama.errors import UsageError, unknown
+from panorama.errors import LibraryDamaged, UsageError, unknown
 from panorama.lines import shell_word
 from panorama.store.catalog import Transaction
 from panorama.store.decoded import Column
@@ -126,8 +126,26 @@ INDEXED_AT = Column(
     "videos.indexed_at", lambda video, unix: round(_dated(video, unix) * 1e6), "the video {!r}".format
 )
 """When videos were last indexed, in microseconds since 1970."""
-ZONES = Column("videos.time_zone", _zone, lambda key: f"the video {key[0]!r}", _same_moment)
-"""The zones of their cameras' clocks, where it is known when they begin; a key is the name and that."""
+_ZONES = Column("videos.time_zone", _zone, lambda key: f"the video {key[0]!r}", _same_moment)
+
+
+def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | None]]) -> list[tzinfo]:
+    """The zones of cameras' clocks.
+
+    Args:
+        keyed: of each video its name and when it begins, in seconds since 1970, and the zone as it is stored.
+
+    Raises:
+        LibraryDamaged: this machine knows no such zone.
+        UsageError: it knows none at all, which is no damage of a library.
+    """
+    try:
+        return _ZONES.of(tx, keyed)
+    except LibraryDamaged:
+        if not available_timezones():
+            for _, name in keyed:
+                zone_named(name or "UTC")
+        raise
 
 
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:

@@ -26,7 +26,7 @@ from panorama.store.decoded import UNREADABLE, Column
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
 from panorama.store.own_names import check_data_files
-from panorama.store.recorded import INDEXED_AT, STARTS, ZONES
+from panorama.store.recorded import INDEXED_AT, STARTS, time_zones
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 from panorama.store.seen import SeenPlaces, live_places
 from panorama.store.zones import Zone
@@ -330,7 +330,7 @@ def _read_videos(tx: Transaction) -> pa.Table:
     starts = STARTS.of(tx, ((row[0], row[8]) for row in rows))
     since = INDEXED_AT.of(tx, ((row[0], row[-1]) for row in rows))
     begun = [(row, start) for row, start in zip(rows, starts, strict=True) if start is not None]
-    found = iter(ZONES.of(tx, (((row[0], start), row[10]) for row, start in begun)))
+    found = iter(time_zones(tx, [((row[0], start), row[10]) for row, start in begun]))
     rows = [
         (*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found))))
         for row, indexed, start in zip(rows, since, starts, strict=True)
