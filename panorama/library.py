@@ -171,7 +171,7 @@ class Library(LibraryContents):
         """
         from panorama.recording import date_videos
 
-        names = None if videos is None else names_of(videos, self.videos())
+        names = None if videos is None else names_of(videos, self.listed())
         return date_videos(self._store, names, recording, start, zone, first_start, times)
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
@@ -180,7 +180,7 @@ class Library(LibraryContents):
         Raises:
             UnknownVideo: the library holds one of them not.
         """
-        chosen = names_of(videos, self.videos())
+        chosen = names_of(videos, self.listed())
         self._store.remove_videos(chosen)
         return chosen
 

@@ -24,8 +24,14 @@ class LibraryContents(HeldOpen):
         return self._store.snapshot()
 
     def compact(self) -> int:
-        """Merge many small data files into few large ones; how many were replaced."""
-        return self._store.compact()
+        """Merge many small data files into few large ones; how many were replaced.
+
+        Raises:
+            LibraryWriteError: also where the files are merged, but what was forgotten cannot be erased yet.
+        """
+        merged = self._store.compact()
+        self._store.erase_forgotten()
+        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, bytes by kind, models."""
@@ -34,6 +40,10 @@ class LibraryContents(HeldOpen):
     def videos(self) -> pa.Table:
         """The videos, one row each, in order of name."""
         return self.snapshot().videos
+
+    def listed(self) -> pa.Table:
+        """The columns video, uri and camera of the same, also where when one was recorded is damaged."""
+        return self._store.listed()
 
     def setting(self, key: str) -> Any:
         """A JSON value that is kept in the library, None where there is none."""

@@ -182,7 +182,7 @@ class Zones:
 
     def cameras(self) -> list[str]:
         """The cameras of the library's videos, sorted."""
-        return sorted(set(self._videos().column("camera").to_pylist()))
+        return sorted(set(self._store.listed().column("camera").to_pylist()))
 
     def _check_camera(self, camera: str) -> None:
         cameras = self.cameras()

@@ -18,6 +18,10 @@ from panorama.opening import open_library
 from panorama.store import EVERY_CAMERA, Store, Zone
 
 BLOB = b"\x01\x02"
+_SEEN = """
+INSERT INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
+SELECT 1, content_hash, {}, {}, 0, 0, {}, 1 FROM segments WHERE segment_id = 2
+"""
 TRIANGLE = ((0.1, 0.1), (0.9, 0.1), (0.5, 0.9))
 
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -69,6 +73,31 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         "UPDATE videos SET width = 99999999999 WHERE name = '1.mp4'", {},
         r"videos\.width of the video '1\.mp4' holds 99999999999",
     ),
+    "a zone that no machine knows": (
+        "UPDATE videos SET start_time_unix = 1e9, time_zone = 'Mars/Base', time_from = 'name'"
+        " WHERE name = '1.mp4'", {},
+        r"videos\.time_zone of the video '1\.mp4' holds 'Mars/Base': no such time zone is known here; where"
+        r" it is a new one: pip install --upgrade tzdata; .*, or .* panorama clock 1\.mp4"
+        r" --at '2001-09-09 01:46:40\.000000' --timezone UTC$",
+    ),
+    "an indexing that no calendar has": (
+        "UPDATE videos SET indexed_at = 9e11 WHERE name = '1.mp4'", {},
+        r"videos\.indexed_at of the video '1\.mp4' holds 900000000000\.0: no date is so far away",
+    ),
+    "views that are text": (
+        "UPDATE exemplar_vectors SET views = 'x' WHERE exemplar_id = 1", {},
+        r"exemplar_vectors\.views of the exemplar 1 of 'cat' holds 'x': .* exemplars cat --remove 1",
+    ),
+    "a vector that is a number": (
+        "UPDATE exemplar_vectors SET vectors = 5 WHERE exemplar_id = 1", {},
+        r"exemplar_vectors\.vectors of the exemplar 1 of 'cat' holds 5: .* exemplars cat --remove 1",
+    ),
+    "a place at a corner that is text": (
+        _SEEN.format(1, 0, "'x'"), {},
+        r"seen\.x2 of the exemplar 1 of 'cat' holds 'x': .* exemplars cat --remove 1",
+    ),
+    "a place in half a frame": (_SEEN.format(1.5, 0, 1), {}, r"seen\.frame .* 1 of 'cat' holds 1\.5: "),
+    "a place at no time": (_SEEN.format(1, "9e999", 1), {}, r"seen\.time .* 1 of 'cat' holds inf: "),
     "a counter that is text": (
         "UPDATE counters SET value = 'x' WHERE name = 'data'", {},
         r"counters\.value of the counter 'data' holds 'x'",
@@ -119,6 +148,43 @@ def test_a_version_that_is_no_number_is_told_when_the_library_is_opened(damaged)
 def test_the_clock_says_it_too(damaged, name: str) -> None:
     with Store.open(damaged(name)) as store, pytest.raises(LibraryDamaged, match=r"1\.mp4"):
         store.recorded()
+
+
+def test_what_was_said_of_a_damaged_place_is_told_too(damaged) -> None:
+    with Store.open(damaged("a place at a corner that is text")) as store:
+        with store._place.catalog.read() as tx:
+            content = str(tx.scalar("SELECT content_hash FROM segments WHERE segment_id = 2"))
+        with pytest.raises(LibraryDamaged, match=r"seen\.x2 of the exemplar 1 of 'cat'"):
+            store.reviewed(content)
+
+
+def test_what_the_error_of_a_place_says_mends_it(run: Callable[..., Ran], asked: Path) -> None:
+    other = write_picture(asked / "more.png", thing_picture("blue"))
+    assert run("register", "red", other).status == 0
+    damage(asked / "panorama-library", _SEEN.format(1, 0, "'x'"))
+    done = run("videos")
+    assert done.status == 1 and "LibraryDamaged" in done.err and "defect" not in done.err
+    (command,) = re.findall(r"panorama (exemplars .* --remove 1)", done.err)
+    assert run(*shlex.split(command)).status == 0
+    assert run("videos").status == 0
+
+
+def test_what_the_error_of_a_zone_says_mends_it(run: Callable[..., Ran], asked: Path) -> None:
+    points = ("--points", "0%,60% 100%,60% 100%,100%")
+    assert run("zones", "add", "lawn", *points, "--camera", "gate").status == 0
+    sql = "UPDATE videos SET start_time_unix = 1e9 + 0.5, time_zone = 'Mars/Base', time_from = 'name'"
+    damage(asked / "panorama-library", sql)
+    for name in ("gate/a.mp4", "yard/b.mp4"):
+        for words in (("videos",), ("clock",), ("query", "SELECT count(*) FROM videos")):
+            done = run(*words)
+            assert done.status == 1 and "LibraryDamaged" in done.err and f"{name!r} holds" in done.err
+        (command,) = re.findall(r"panorama (clock .*)", done.err)
+        mended = run(*shlex.split(command))
+        assert mended.status == 0 and "1 video changed" in mended.err, mended.err
+    assert run("clock").out.count("2001-09-09 01:46:40.500") == 2
+    damage(asked / "panorama-library", "UPDATE videos SET time_zone = 'Mars/Base'")
+    assert run("remove", "gate/a.mp4").status == 0 and run("remove", "yard/b.mp4").status == 0
+    assert run("videos").status == 0
 
 
 @pytest.mark.parametrize("points", ["[]", '[[0,0],[1e308,null],"x"]', "no JSON"])

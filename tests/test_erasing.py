@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -160,9 +161,30 @@ def test_compact_says_what_is_left_and_what_to_do(known: Store) -> None:
         reading(known.path),
         pytest.raises(LibraryWriteError, match=r"is reading.*, then: panorama compact$"),
     ):
-        known.compact()
-    known.compact()
+        known.erase_forgotten()
+    known.erase_forgotten()
     assert not left(known.path)
+
+
+def test_merging_files_waits_for_no_reader(known: Store, monkeypatch) -> None:
+    forget(known)
+    index(known, "2.mp4", seed=2)
+    monkeypatch.setattr(catalog, "BUSY_SECONDS", 60.0)
+    with reading(known.path):
+        began = time.monotonic()
+        assert known.compact() > 0
+        assert time.monotonic() - began < 20 and mark(known) is not None
+
+
+def test_indexing_goes_on_while_somebody_reads(run, asked: Path) -> None:
+    library = asked / "panorama-library"
+    run("register", NAME, write_picture(asked / "her.png", thing_picture("red")))
+    with reading(library):
+        assert run("forget", NAME, "--yes").status == 3
+        done = run("index", asked)
+        assert done.status == 0 and "2 skipped, 0 failed" in done.err, done.err
+        assert run("compact").status == 1
+    assert run("compact").status == 0
 
 
 def test_on_a_full_disk_it_is_forgotten_too(known: Store, monkeypatch) -> None:
@@ -176,6 +198,47 @@ def test_on_a_full_disk_it_is_forgotten_too(known: Store, monkeypatch) -> None:
     monkeypatch.undo()
     known.compact()
     assert not left(known.path)
+
+
+def test_so_it_is_where_a_picture_cannot_be_deleted(known: Store, monkeypatch) -> None:
+    def full(_: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "unlink", full)
+    told = r"No space left on device; free some space, as much as it takes, then: panorama compact$"
+    with pytest.raises(NotYetErased, match=told):
+        known.forget_entity(NAME)
+    monkeypatch.undo()
+    known.erase_forgotten()
+    assert not left(known.path)
+
+
+def test_so_it_is_where_somebody_writes_by_then(known: Store, monkeypatch) -> None:
+    forget_entity = album.forget_entity
+    with closing(sqlite3.connect(known.path / "catalog.sqlite")) as other:
+
+        def writes(*given: str) -> None:
+            forget_entity(*given)
+            other.execute("BEGIN IMMEDIATE")
+
+        monkeypatch.setattr(album, "forget_entity", writes)
+        with pytest.raises(NotYetErased, match=r"locked; end what writes into it, then: panorama compact$"):
+            known.forget_entity(NAME)
+    known.erase_forgotten()
+    assert not left(known.path)
+
+
+def test_what_is_left_makes_no_change_wait_for_a_writer(known: Store, monkeypatch) -> None:
+    forget(known)
+    monkeypatch.setattr(catalog, "BUSY_SECONDS", 10.0)
+    with (
+        Store.open(known.path) as store,
+        closing(sqlite3.connect(known.path / "catalog.sqlite")) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        erasing.try_to_finish(store._place)
+        assert time.monotonic() - began < 5 and mark(store) is not None
 
 
 @pytest.fixture

@@ -262,7 +262,8 @@ def test_without_data_of_zones_clocks_run_in_utc(
     made_at(tmp_path / "berlin.mp4", 14, "2026-03-01T09:15:00Z")
     run("index", "berlin.mp4", "--model", "color-bands", *METADATA)
     before = zoneinfo.TZPATH
-    monkeypatch.setitem(sys.modules, "tzdata", None)
+    for name in {"tzdata", *(name for name in sys.modules if name.startswith("tzdata."))}:
+        monkeypatch.setitem(sys.modules, name, None)
     try:
         zoneinfo.reset_tzpath(to=())
         zoneinfo.ZoneInfo.clear_cache()

@@ -124,7 +124,7 @@ def _rows(library: Library) -> list[list[Any]]:
 
 def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:
     """What was named means; of folders and patterns it is said how many videos they are."""
-    found = meant(videos, library.videos()) if videos else []
+    found = meant(videos, library.listed()) if videos else []
     for part in found:
         if part.several:
             say(f"{part.given} means {counted(len(part.names), 'video')}")

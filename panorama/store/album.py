@@ -238,10 +238,14 @@ def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) ->
     return f"{said}: it is registered as {kept}; to change that, first: {first}"
 
 
-def remove_unlisted(place: Place, paths: Sequence[Path]) -> int:
-    """Delete those picture files that no exemplar names; how many."""
+def remove_unlisted(place: Place, paths: Sequence[Path], wait_seconds: float | None = None) -> int:
+    """Delete those picture files that no exemplar names; how many.
+
+    Args:
+        wait_seconds: for who writes; None for as long as a writer waits.
+    """
     # Pictures are written inside the transaction that lists them, so holding one here shuts writers out.
-    with place.catalog.write() as tx:
+    with place.catalog.write(wait_seconds=wait_seconds) as tx:
         listed = {row.picture for row in tx.rows(_PICTURES)}
         gone = [path for path in paths if str(path.relative_to(place.root)) not in listed]
         for path in gone:

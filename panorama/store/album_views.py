@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -126,26 +127,38 @@ def read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]
 
 def _vectors_of(tx: Transaction, rows: list[Any]) -> NDArray[np.float32]:
     """(M, dim) the views of some exemplars at one exit of one model."""
-    sizes = Counter(len(row.vectors) / row.views for row in rows)
+    _VIEWS.of(tx, ((row, row.views) for row in rows))
+    sizes = Counter(len(row.vectors) / row.views for row in rows if isinstance(row.vectors, bytes))
     # Bytes of a view. Which rows are damaged nobody can tell for sure: the fewer, else the shorter.
-    usual = max(sizes, key=lambda size: (sizes[size], size))
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
     def read(row: Any, held: bytes) -> NDArray[np.float32]:
         if len(held) != usual * row.views:
             raise ValueError(f"{row.views} views have {usual * row.views:g}")
         return np.frombuffer(held, np.float32).reshape(row.views, -1)
 
-    column = Column("exemplar_vectors.vectors", read, _exemplar, _remove_it)
+    column = Column("exemplar_vectors.vectors", read, exemplar_of, remove_it)
     return np.concatenate(column.of(tx, ((row, row.vectors) for row in rows)))
 
 
-def _exemplar(row: Any) -> str:
+def exemplar_of(row: Any) -> str:
+    """Which exemplar a row is of, with exemplar_id and the name of the entity, for people."""
     return f"the exemplar {row.exemplar_id} of {row.name!r}"
 
 
-def _remove_it(row: Any) -> str:
+def remove_it(row: Any) -> str:
+    """What mends an exemplar of which something is damaged."""
     command = command_of("exemplars", row.name, f"--remove {row.exemplar_id}")
     return f"remove it ({command}) and register it anew"
+
+
+def _views(_: Any, views: Any) -> int:
+    if index(views) < 1:
+        raise ValueError("it is 1 or more")
+    return index(views)
+
+
+_VIEWS = Column("exemplar_vectors.views", _views, exemplar_of, remove_it)
 
 
 def _album_of(

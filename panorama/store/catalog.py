@@ -251,7 +251,7 @@ class Catalog:
         """
         self.check_there()
         try:
-            with self._transaction("BEGIN") as transaction:
+            with self._transaction(None, "BEGIN") as transaction:
                 yield transaction
         except (sa.exc.DBAPIError, sqlite3.DatabaseError) as exc:
             said = getattr(exc, "orig", exc)
@@ -263,14 +263,15 @@ class Catalog:
             raise PanoramaError(f"cannot read {self.path}: {said}; check that it is readable") from exc
 
     @contextmanager
-    def write(self, durable: bool = True) -> Iterator[Transaction]:
+    def write(self, durable: bool = True, wait_seconds: float | None = None) -> Iterator[Transaction]:
         """One change: all of it or nothing.
 
         Args:
             durable: False spares waiting for the disk, for what may be lost in a power cut.
+            wait_seconds: for another writer; None for BUSY_SECONDS.
 
         Raises:
-            LibraryWriteError: full disk, no permission, or another writer held the catalog for a minute.
+            LibraryWriteError: full disk, no permission, or another writer held the catalog for so long.
             LibraryNotFound: the library was deleted or replaced since it was opened.
         """
         self.check_there()
@@ -284,11 +285,11 @@ class Catalog:
             # FULL: a committed video survives a power cut, not only a crash of the process.
             synchronous = f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
             # IMMEDIATE: a transaction that reads and then asks to write could fail half-way otherwise.
-            with self._transaction(synchronous, "BEGIN IMMEDIATE") as transaction:
+            with self._transaction(wait_seconds, synchronous, "BEGIN IMMEDIATE") as transaction:
                 yield transaction
 
     @contextmanager
-    def _transaction(self, *begin: str) -> Iterator[Transaction]:
+    def _transaction(self, wait_seconds: float | None, *begin: str) -> Iterator[Transaction]:
         """A transaction that has ended when the block is left, also by an interrupt (decision 110).
 
         SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
@@ -296,7 +297,7 @@ class Catalog:
         pooled = self._engine.raw_connection()
         connection = cast(_Connection, pooled.driver_connection)
         try:
-            for statement in begin:
+            for statement in (_waiting(wait_seconds), *begin):
                 connection.execute(statement)
             yield Transaction(sa.Connection(self._engine, pooled), self.path)
             connection.commit()
@@ -321,18 +322,9 @@ class Catalog:
         Raises:
             LibraryWriteError: another process reads or writes, or there is no room; the mark stays.
         """
-        wait = BUSY_SECONDS if wait_seconds is None else wait_seconds
-        try:
-            connection = self._connect()
-            try:
-                connection.execute(f"PRAGMA busy_timeout = {round(1000 * wait)}")
-                busy = _scrubbed(connection)
-            finally:
-                connection.close()
-        except sqlite3.Error as exc:
-            raise LibraryWriteError(
-                f"{self.path} still holds deleted bytes and cannot be rewritten: {exc}; {_room(str(exc))}"
-            ) from exc
+        with write_errors(self.path), contextlib.closing(self._connect()) as connection:
+            connection.execute(_waiting(wait_seconds))
+            busy = _scrubbed(connection)
         if busy:
             raise LibraryWriteError(
                 f"{self.path}: another process is reading, so the write-ahead log still holds deleted bytes;"
@@ -402,10 +394,9 @@ def _scrubbed(connection: sqlite3.Connection) -> bool:
     return bool(busy)
 
 
-def _room(said: str) -> str:
-    if "full" in said.lower() or "disk i/o" in said.lower():
-        return "free some space, as much as it takes"
-    return "end what writes into it" if "locked" in said.lower() else "check the disk and its permissions"
+def _waiting(seconds: float | None) -> str:
+    """Connections go from one transaction to the next: each says how long it waits."""
+    return f"PRAGMA busy_timeout = {round(1000 * (BUSY_SECONDS if seconds is None else seconds))}"
 
 
 _VALUE = Column("meta.value", lambda _, value: int(value), lambda key: f"the key {key!r}")
@@ -443,17 +434,26 @@ def write_errors(path: Path) -> Iterator[None]:
         raise
     except sa.exc.IntegrityError:
         raise
-    except sa.exc.DBAPIError as exc:
-        raise LibraryWriteError(_advice(path, str(exc.orig), None)) from exc
-    except sqlite3.DatabaseError as exc:
-        raise LibraryWriteError(_advice(path, str(exc), None)) from exc
-    except OSError as exc:
-        raise LibraryWriteError(_advice(path, exc.strerror or str(exc), exc.errno)) from exc
+    except (sa.exc.DBAPIError, sqlite3.DatabaseError, OSError) as exc:
+        raise LibraryWriteError(_advice(path, *told_by(exc))) from exc
+
+
+def told_by(exc: BaseException) -> tuple[str, int | None]:
+    """What the disk or SQLite says, and the number of an error of the system."""
+    if isinstance(exc, OSError):
+        return exc.strerror or str(exc), exc.errno
+    return str(getattr(exc, "orig", exc)), None
+
+
+def is_of_room(said: str, number: int | None) -> bool:
+    """Whether what was said means a full disk."""
+    lower = said.lower()
+    return number in _FULL or "full" in lower or "no space" in lower
 
 
 def _advice(path: Path, said: str, number: int | None) -> str:
     lower = said.lower()
-    if number in _FULL or "full" in lower or "no space" in lower:
+    if is_of_room(said, number):
         step = "free some space and run the same command again; what was committed before is safe"
     elif number in _DENIED or "readonly" in lower or "read-only" in lower or "permission" in lower:
         step = "check the permissions of the library's directory"

@@ -11,6 +11,7 @@ import contextlib
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
 from panorama.store import album
+from panorama.store.catalog import is_of_room, told_by
 from panorama.store.layout import Place
 from panorama.store.own_names import pictures_in
 
@@ -27,10 +28,24 @@ def finish(place: Place, wait_seconds: float | None = None) -> None:
     if not place.catalog.is_erasing:
         return
     try:
-        album.remove_unlisted(place, pictures_in(place.album))
+        album.remove_unlisted(place, pictures_in(place.album), wait_seconds)
         place.catalog.scrub(wait_seconds)
     except LibraryWriteError as exc:
-        raise LibraryWriteError(f"{exc}, then: {command('compact')}") from exc
+        raise LibraryWriteError(f"{_left(place, exc)}, then: {command('compact')}") from exc
+
+
+def _left(place: Place, exc: LibraryWriteError) -> str:
+    """What is wrong, and what to do about it; the same command again would know no such entity."""
+    cause = exc.__cause__
+    if cause is None:  # it was not the disk or SQLite that said it
+        return str(exc)
+    said, number = told_by(cause)
+    step = "check the disk and its permissions"
+    if is_of_room(said, number) or "disk i/o" in said.lower():
+        step = "free some space, as much as it takes"
+    elif "locked" in said.lower():
+        step = "end what writes into it"
+    return f"{place.root} still holds bytes of what was deleted: {said}; {step}"
 
 
 def try_to_finish(place: Place) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from panorama.errors import UsageError, unknown
+import pyarrow as pa
+
+from panorama.commands import command_of
+from panorama.errors import LibraryDamaged, UsageError, unknown
+from panorama.lines import shell_word
 from panorama.store.catalog import Transaction
 from panorama.store.decoded import Column
 
+LISTED = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("video", "uri", "camera")])
 _COLUMNS = """
 SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from FROM videos
 """
 _ROWS = f"{_COLUMNS} ORDER BY name"
 _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
+_LISTED = "SELECT name, uri, camera FROM videos ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
@@ -88,14 +94,58 @@ def has_date(unix: float) -> bool:
     return _FIRST <= unix < _LAST
 
 
-def _start(_: str, unix: Any) -> float | None:
-    if unix is not None and not has_date(unix):
+def _dated(_: str, unix: Any) -> float:
+    if not has_date(unix):
         raise ValueError("no date is so far away")
-    return unix if unix is None else float(unix)
+    return float(unix)
 
 
-STARTS = Column("videos.start_time_unix", _start, lambda video: f"the video {video!r}")
+def _zone(_: tuple[str, float], name: str | None) -> tzinfo:
+    try:
+        return zone_named(name or "UTC")
+    except UsageError as exc:
+        raise ValueError(
+            "no such time zone is known here; where it is a new one: pip install --upgrade tzdata"
+        ) from exc
+
+
+def _same_moment(key: tuple[str, float]) -> str:
+    video, start = key
+    at = shell_word(f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M:%S.%f}")
+    moment = command_of("clock", video, f"--at {at} --timezone UTC")
+    return f"say it in another zone, as the same moment in UTC: {moment}"
+
+
+STARTS = Column(
+    "videos.start_time_unix",
+    lambda video, unix: None if unix is None else _dated(video, unix),
+    "the video {!r}".format,
+)
 """When videos begin, in seconds since 1970; None where that is not known."""
+INDEXED_AT = Column(
+    "videos.indexed_at", lambda video, unix: round(_dated(video, unix) * 1e6), "the video {!r}".format
+)
+"""When videos were last indexed, in microseconds since 1970."""
+_ZONES = Column("videos.time_zone", _zone, lambda key: f"the video {key[0]!r}", _same_moment)
+
+
+def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | None]]) -> list[tzinfo]:
+    """The zones of cameras' clocks.
+
+    Args:
+        keyed: of each video its name and when it begins, in seconds since 1970, and the zone as it is stored.
+
+    Raises:
+        LibraryDamaged: this machine knows no such zone.
+        UsageError: it knows none at all, which is no damage of a library.
+    """
+    try:
+        return _ZONES.of(tx, keyed)
+    except LibraryDamaged:
+        if not available_timezones():
+            for _, name in keyed:
+                zone_named(name or "UTC")
+        raise
 
 
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
@@ -106,6 +156,13 @@ def read(tx: Transaction, names: Collection[str] | None = None) -> list[Recorded
         RecordedRow(row.name, row.uri, row.root, _recorded(row, start))
         for row, start in zip(rows, starts, strict=True)
     ]
+
+
+def listed(tx: Transaction) -> pa.Table:
+    """The columns of LISTED of every video, in order of name; what names a video reads none of its times."""
+    rows = tx.tuples(_LISTED)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in LISTED)
+    return pa.table(list(columns), schema=LISTED)
 
 
 def without_camera(tx: Transaction) -> list[tuple[str, str]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.store.album_views import exemplar_of, remove_it
 from panorama.store.catalog import Transaction
+from panorama.store.decoded import Column
 
 # What is said again is said last: it gets another row, behind all others.
 _PUT = """
@@ -15,15 +20,19 @@ INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2,
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
 """
 _OF_CONTENT = """
-SELECT s.exemplar_id, e.name, x.negative, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
+SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, x.negative
 FROM seen s JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
 WHERE s.content_hash = :content_hash ORDER BY s.time, s.exemplar_id
 """
 _LIVE = """
-SELECT s.exemplar_id, g.segment_id, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
+SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, g.segment_id
 FROM seen s JOIN segments g ON g.content_hash = s.content_hash AND g.state = 'live'
+JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
 ORDER BY s.rowid, g.segment_id
 """
+
+_MOST = 2**53
+"""Whole numbers up to it are whole as float64, too."""
 
 Box = tuple[float, float, float, float]
 
@@ -115,9 +124,39 @@ def _places(rows: list[tuple[float, ...]]) -> SeenPlaces:
     return SeenPlaces(ids, segments.astype(np.int32), frames, table[:, 3], table[:, 4:].astype(np.float32))
 
 
+def _frame(_: Any, frame: Any) -> int:
+    if not 0 <= index(frame) < _MOST:
+        raise ValueError("no video has such a frame")
+    return index(frame)
+
+
+def _number(_: Any, value: Any) -> float:
+    if not isinstance(value, (int, float)) or not abs(value) < _MOST:
+        raise ValueError("it is no number that a video has")
+    return float(value)
+
+
+_COLUMNS = tuple(
+    Column(f"seen.{name}", _frame if name == "frame" else _number, exemplar_of, remove_it)
+    for name in ("frame", "time", "x1", "y1", "x2", "y2")
+)
+
+
 def live_places(tx: Transaction) -> SeenPlaces:
-    """All places in live segments, whichever entity they were said of."""
-    return _places([tuple(row) for row in tx.tuples(_LIVE)])
+    """All places in live segments, whichever entity they were said of.
+
+    Raises:
+        LibraryDamaged: of one, a frame or a number of it means nothing.
+    """
+    rows = tx.rows(_LIVE)
+    read = _read(tx, rows)
+    return _places([(row.exemplar_id, row.segment_id, *place) for row, place in zip(rows, read, strict=True)])
+
+
+def _read(tx: Transaction, rows: Sequence[Any]) -> list[tuple[float, ...]]:
+    """Frame, seconds and box of some places."""
+    columns = (column.of(tx, ((row, row[i]) for row in rows)) for i, column in enumerate(_COLUMNS))
+    return list(zip(*columns, strict=True))
 
 
 def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
@@ -137,15 +176,13 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
 
 
 def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:
-    """All that was said of one video's content, in order of time."""
+    """All that was said of one video's content, in order of time.
+
+    Raises:
+        LibraryDamaged: as in `live_places`.
+    """
+    rows = tx.rows(_OF_CONTENT, content_hash=content_hash)
     return [
-        Reviewed(
-            row.exemplar_id,
-            row.name,
-            not row.negative,
-            row.frame,
-            row.time,
-            (row.x1, row.y1, row.x2, row.y2),
-        )
-        for row in tx.rows(_OF_CONTENT, content_hash=content_hash)
+        Reviewed(row.exemplar_id, row.name, not row.negative, int(frame), seconds, (x1, y1, x2, y2))
+        for row, (frame, seconds, x1, y1, x2, y2) in zip(rows, _read(tx, rows), strict=True)
     ]

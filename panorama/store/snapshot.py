@@ -8,7 +8,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from panorama.store.decoded import UNREADABLE, Column
 from panorama.store.layout import Place
 from panorama.store.locks import FileLock
 from panorama.store.own_names import check_data_files
-from panorama.store.recorded import STARTS, zone_named
+from panorama.store.recorded import INDEXED_AT, STARTS, time_zones
 from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 from panorama.store.seen import SeenPlaces, live_places
 from panorama.store.zones import Zone
@@ -323,16 +323,16 @@ def _end_bytes(_: int, held: bytes | None) -> bytes:
 _CUTS = Column("segments.cuts", lambda _, held: np.frombuffer(held, CUT), "the segment {}".format)
 _ENDS = Column("segments.ends", _end_bytes, "the segment {}".format)
 
-_INDEXED_AT = Column("videos.indexed_at", lambda _, unix: round(unix * 1e6), "the video {!r}".format)
-
 
 def _read_videos(tx: Transaction) -> pa.Table:
     rows = tx.tuples(_VIDEOS)
     names = [row[0] for row in rows]
     starts = STARTS.of(tx, ((row[0], row[8]) for row in rows))
-    since = _INDEXED_AT.of(tx, ((row[0], row[-1]) for row in rows))
+    since = INDEXED_AT.of(tx, ((row[0], row[-1]) for row in rows))
+    begun = [(row, start) for row, start in zip(rows, starts, strict=True) if start is not None]
+    found = iter(time_zones(tx, [((row[0], start), row[10]) for row, start in begun]))
     rows = [
-        (*row[:-1], indexed, _local(start, row[10]), _local(start, "UTC"))
+        (*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found))))
         for row, indexed, start in zip(rows, since, starts, strict=True)
     ]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)
@@ -351,11 +351,10 @@ def _column(tx: Transaction, kind: pa.Field, names: Sequence[str], values: Seque
         raise
 
 
-def _local(unix: float | None, zone: str | None) -> datetime | None:
-    """What the camera's wall clock showed at the start; from there on a video's clock just runs on."""
-    if unix is None:
-        return None
-    return datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone or "UTC")).replace(tzinfo=None)
+def _clocks(unix: float, zone: tzinfo) -> tuple[datetime, datetime]:
+    """What the camera's clock and UTC showed at the start; from there on a video's clock just runs on."""
+    moment = datetime.fromtimestamp(unix, UTC)
+    return moment.astimezone(zone).replace(tzinfo=None), moment.replace(tzinfo=None)
 
 
 def _read_files(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, NotYetErased
@@ -168,6 +169,11 @@ class Store:
         """When and by which camera videos were recorded, by name, None for all."""
         with self._place.catalog.read() as tx:
             return recorded.read(tx, names)
+
+    def listed(self) -> pa.Table:
+        """The columns video, uri and camera of all videos, also where when one was recorded is damaged."""
+        with self._place.catalog.read() as tx:
+            return recorded.listed(tx)
 
     def without_camera(self) -> list[tuple[str, str]]:
         """Name and uri of every video that has no camera."""
@@ -426,14 +432,17 @@ class Store:
 
         Args:
             wait: called before every piece of rows: where work pauses for others.
-
-        Raises:
-            LibraryWriteError: also where what was forgotten cannot be erased yet.
         """
         self.sweep()
-        merged = rewrite.compact(self._place, target_bytes, least_files, wait)
+        return rewrite.compact(self._place, target_bytes, least_files, wait)
+
+    def erase_forgotten(self) -> None:
+        """Erase what forgetting left on the disk, if anything; who reads or writes is waited for.
+
+        Raises:
+            LibraryWriteError: it cannot be erased yet.
+        """
         erasing.finish(self._place)
-        return merged
 
     def info(self) -> LibraryInfo:
         """Counts, sizes, models."""
