@@ -2,7 +2,8 @@
 
 Within a time, entities are looked for one after the other. Crops that a deeper exit must see are computed
 track by track, the most similar ones first; what is not reached stays undecided. No row is returned that the
-complete answer would not have: a track seen deeper is then accepted only if it would be beside any other.
+complete answer would not have: a track seen deeper is then accepted only if it would be beside any other, and
+what is not reached is accepted by no word, nor what continues it with it (see `kinship`).
 """
 
 from __future__ import annotations
