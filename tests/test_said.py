@@ -279,6 +279,23 @@ def test_the_last_word_counts_also_where_it_was_said_before(library) -> None:
         assert 10 in frames_of(other)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["yes, then no", "no, then yes"])
+def test_the_same_crop_is_registered_and_denied_and_the_last_word_counts(library, first: bool) -> None:
+    library.register("it", thing_picture("green"))
+    (box,) = (one.exemplar_id for one in library.exemplars("it") if "a.mp4" in one.source)
+    library.remove_exemplar(box)
+    track = track_of(library)
+    for look_alike in (first, not first, first):
+        library.register_seen("it", track_ids=[track], look_alike=look_alike)
+        rows = library.query("SELECT tracks WHERE entity = 'it'").fetchall()
+        assert (track in {row.track_id for row in rows}) is not look_alike
+        (crop,) = (one for one in library.exemplars("it") if "crop" in one.source)
+        assert (crop.negative, crop.denied) == (look_alike, look_alike)
+        why = library.why("it", track_id=track)
+        assert (why.pointed_at is None, why.denied is None) == (look_alike, not look_alike)
+    assert [one.right for one in library.reviewed("a.mp4")] == [not first]
+
+
 def test_a_copy_of_the_video_shows_it_as_well(library, tmp_path: Path) -> None:
     (tmp_path / "v" / "b.mp4").write_bytes((tmp_path / "v" / "a.mp4").read_bytes())
     library.index(tmp_path / "v")

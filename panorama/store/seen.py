@@ -14,6 +14,7 @@ _PUT = """
 INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
 """
+_FORGET = "DELETE FROM seen WHERE exemplar_id = :exemplar"
 _OF_CONTENT = """
 SELECT s.exemplar_id, e.name, x.negative, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
 FROM seen s JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
@@ -134,6 +135,11 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
         x2=x2,
         y2=y2,
     )
+
+
+def forget(tx: Transaction, exemplar: int) -> None:
+    """Forget where a picture was seen."""
+    tx.run(_FORGET, exemplar=exemplar)
 
 
 def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:
