@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import Thing, scene, thing_picture, write_film, write_picture
 from numpy.typing import NDArray
 from test_kinship import RULE, Seen, Where
 from test_matching import DEEP, NEAR, SHALLOW, FakeSource, TwoExits, by_track, source, unit
@@ -294,6 +294,36 @@ def test_the_same_crop_is_registered_and_denied_and_the_last_word_counts(library
         why = library.why("it", track_id=track)
         assert (why.pointed_at is None, why.denied is None) == (look_alike, not look_alike)
     assert [one.right for one in library.reviewed("a.mp4")] == [not first]
+
+
+def test_it_holds_for_a_recording_that_grew_and_a_folder_that_got_more_pictures(
+    tmp_path: Path, fake_proposer
+) -> None:
+    whole = write_film(tmp_path / "whole.ts", [Thing("red", 0, 40)], frames=40).read_bytes()
+    live, trap = tmp_path / "v" / "live.ts", tmp_path / "v" / "trap"
+    for number in range(1000, 1030):
+        write_picture(trap / f"IMG_{number}.png", scene(10, [Thing("red", 0, 40)]))
+    live.write_bytes(whole[: len(whole) // 188 * 3 // 4 * 188])
+    with panorama.open(tmp_path / "library", create=True) as library:
+
+        def found() -> list[str]:
+            rows = library.query("SELECT DISTINCT video FROM (SELECT frames WHERE entity = 'it')")
+            return sorted(row.video for row in rows.fetchall())
+
+        library.index(tmp_path / "v", model="color-bands")
+        for name in ("live.ts", "trap"):
+            library.register_from_video("it", name, 1.0, (19, 49, 51, 81))  # nine pixels too low
+        assert found() == ["live.ts", "trap"]
+        live.write_bytes(whole)
+        for number in range(1030, 1040):
+            write_picture(trap / f"IMG_{number}.png", scene(10, [Thing("red", 0, 40)]))
+        assert [one.status for one in library.index(tmp_path / "v").files] == ["indexed"] * 2
+        assert found() == ["live.ts", "trap"]
+        # Another recording under that name is another thing.
+        things = [Thing("red", 0, 60, left=11)]
+        live.write_bytes(write_film(tmp_path / "x.ts", things, frames=60).read_bytes())
+        library.index(tmp_path / "v")
+        assert found() == ["trap"]
 
 
 def test_a_copy_of_the_video_shows_it_as_well(library, tmp_path: Path) -> None:

@@ -14,6 +14,12 @@ _PUT = """
 INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
 """
+# In the order in which it was said. What was said of the content itself holds.
+_GO_ON = """
+INSERT OR IGNORE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
+SELECT exemplar_id, :content_hash, frame, time, x1, y1, x2, y2 FROM seen
+WHERE content_hash = :continues ORDER BY rowid
+"""
 _FORGET = "DELETE FROM seen WHERE exemplar_id = :exemplar"
 _OF_CONTENT = """
 SELECT s.exemplar_id, e.name, x.negative, s.frame, s.time, s.x1, s.y1, s.x2, s.y2
@@ -135,6 +141,11 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
         x2=x2,
         y2=y2,
     )
+
+
+def go_on(tx: Transaction, continues: str, content_hash: str) -> None:
+    """Let what was said of a content hold of one that begins with it."""
+    tx.run(_GO_ON, continues=continues, content_hash=content_hash)
 
 
 def forget(tx: Transaction, exemplar: int) -> None:
