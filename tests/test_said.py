@@ -189,14 +189,23 @@ def test_a_recall_is_not_promised_by_what_was_pointed_at_alone() -> None:
     evidence = Evidence(tuple(np.linspace(0.6, 0.99, 200)), tuple(np.linspace(0.0, 0.5, 200)), 2)
     recall = Contract("recall", 0.9)
 
-    def answer(looks: float) -> dict[int, int]:
-        fake = source([looks, 0.0], [looks, 0.0], [1, 2], told=pointed_at(1))
+    def answer(looks: float, other: float | None = None) -> dict[int, int]:
+        examples = [unit(looks)] if other is None else [unit(looks), [other, 0.0, np.sqrt(1 - other**2)]]
+        crops = np.array([[unit(1.0), [0.0, 0.0, -1.0]]] * 2, np.float32)
+        signs = (False,) * len(examples)
+        fake = FakeSource(crops, ids(1, 2), np.array([examples] * 2, np.float32), negative=signs)
+        fake.told = pointed_at(1)
         matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
         return by_track(match_on_terms(matcher, MatchRequest(("thing",), contract=recall), [evidence] * 2))
 
-    with pytest.raises(AccuracyError, match="cannot be promised of 'thing'"):
-        answer(0.3)
-    assert answer(0.95) == {1: ACCEPTED}
+    # The picture fits what it was cut from as nothing else can, also where it was cut exactly.
+    for looks in (0.3, 0.95, 1.0):
+        with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+            answer(looks)
+    # Another example that finds it says how the thing is met again; one that does not says nothing.
+    assert answer(1.0, other=0.95) == {1: ACCEPTED}
+    with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+        answer(1.0, other=0.3)
 
 
 # In a library.

@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 
 from panorama.lines import counted
 from panorama.query.decide import Calibration
-from panorama.query.matches import Matches, MatchRequest, side_by_side
+from panorama.query.matches import ACCEPTED, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher, VectorSource
-from panorama.query.promises import Evidence, account, no_category, nothing_found, promised
+from panorama.query.promises import (
+    Evidence,
+    account,
+    no_category,
+    nothing_found,
+    only_pointed_at,
+    promised,
+)
 from panorama.query.scoring import Vectors
 from panorama.query.terms import Budget, Contract
 
@@ -68,6 +75,8 @@ def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract
     for name in names:
         # What somebody pointed at says nothing of how well the examples find the rest.
         if not matcher.accepts(name):
+            if (matcher.match(MatchRequest((name,))).band == ACCEPTED).any():
+                raise only_pointed_at(contract, name)
             raise nothing_found(contract, name, matcher.best(name), matcher.calibrations)
 
 
