@@ -256,8 +256,20 @@ def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -
 
 def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
     library.drop("it")
-    library.register_from_video("it", "a.mp4", 1.0, (20, 60, 52, 92))
+    film, nothing = library.path.parent / "v" / "a.mp4", "the picture is an example, and nothing is accepted"
+
+    def told(box: tuple[int, ...], video: Path = film, **more: bool) -> list[str]:
+        warnings = library.register_from_video("it", video, 1.0, box, **more).warnings
+        return [line for line in warnings if "pixels" not in line]
+
+    assert told((20, 60, 52, 92)) == [f"no track was at this box at that time: {nothing} by its place"]
     assert frames_of(library) == set()
+    assert told((20, 60, 52, 92), look_alike=True) == [] == told(UNLIKE)
+    other = write_film(film.with_name("other.mp4"), [Thing("red", 0, 40)])
+    assert told(UNLIKE, other) == [], "the library does not hold it"
+    other.replace(film)
+    (line,) = told(UNLIKE)
+    assert line.startswith(f"a.mp4 has changed since it was indexed: {nothing} by its place; panorama ")
 
 
 def test_it_holds_however_the_video_is_indexed_later_and_no_longer_when_the_example_is_gone(library) -> None:

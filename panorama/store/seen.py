@@ -99,6 +99,11 @@ class SeenPlaces:
         """No place is known."""
         return _places([])
 
+    @classmethod
+    def at(cls, at: SeenAt) -> SeenPlaces:
+        """One place, of no picture yet."""
+        return _places([(0, at.segment, at.frame, at.seconds, *at.box_xyxy)])
+
     def of(self, exemplar_ids: NDArray[np.int64]) -> SeenPlaces:
         """Those of some pictures."""
         pick = np.isin(self.exemplar_ids, exemplar_ids)
