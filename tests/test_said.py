@@ -67,6 +67,17 @@ def test_of_one_track_the_last_word_counts(
         assert said.last_of(words[-1][1]) == words[-1][0]
 
 
+def test_which_pictures_were_cut_from_which_tracks_in_whatever_order_both_are_given() -> None:
+    said = Said.of(ids(5, 3, 5, 9), ids(70, 50, 60, 70), examples=ids(3, 5, 9), denied=ids())
+    found = said.cut_from(ids(5, 3, 4), ids(60, 80, 70, 50))
+    assert found is not None and found.tolist() == [
+        [True, False, True, False],
+        [False, False, False, True],
+        [False, False, False, False],
+    ]
+    assert said.cut_from(ids(4), ids(60, 70)) is None and said.cut_from(ids(5), ids(80)) is None
+
+
 # Matching.
 
 
