@@ -26,6 +26,9 @@ from panorama.query.promises import Evidence
 from panorama.query.said import Said
 from panorama.query.scoring import DENIED, Sought, TrackRows, score_tracks
 from panorama.query.terms import Contract
+from panorama.store import seen_tracks
+from panorama.store.seen_tracks import tracks_at
+from panorama.store.sorted_rows import BOX
 
 EXAMPLE = 100
 """The number of the first exemplar of a FakeSource; the next one has the next."""
@@ -363,3 +366,34 @@ def test_a_copy_of_the_video_shows_it_as_well(library, tmp_path: Path) -> None:
     library.index(tmp_path / "v")
     videos = library.query("SELECT DISTINCT video FROM (SELECT frames WHERE entity = 'it')").fetchall()
     assert sorted(videos) == [("a.mp4",), ("b.mp4",)]
+
+
+def test_a_place_is_looked_up_once_whatever_is_indexed_beside_it(library, monkeypatch) -> None:
+    looked: list[int] = []
+
+    def counting(tables, seen) -> NDArray[np.int64]:
+        looked.append(len(seen))
+        return tracks_at(tables, seen)
+
+    monkeypatch.setattr(seen_tracks, "tracks_at", counting)
+    film = library.path.parent / "v" / "a.mp4"
+    assert 10 in frames_of(library) and looked == [1]
+    write_film(film.with_name("b.mp4"), [Thing("green", 0, 40)])
+    with panorama.open(library.path) as other:  # as another process, while this one answers
+        other.index(film.parent)
+        assert 10 in frames_of(library) and looked == [1]
+        other.register_from_video("it", "a.mp4", 2.0, (30, 50, 62, 82))
+        assert 10 in frames_of(library) and looked == [1, 1]
+        other.index(film.parent, settings=IngestSettings(samples_per_second=3.0), redo=True)
+    assert 10 in frames_of(library) and looked == [1, 1, 2]
+
+
+def test_a_track_is_where_it_is_between_its_samples_and_stands_before_and_after_them() -> None:
+    owners, count = ids(7, 7, 7, 9), 4
+    samples = np.zeros(count, BOX)
+    samples["time"], samples["x1"] = [1.0, 2.0, 4.0, 3.0], [10, 20, 60, 5]
+    samples["x2"] = samples["x1"] + 1
+    tracks, seconds = ids(7, 7, 7, 7, 9, 9, 8, 7), np.array([0.0, 1.5, 3.0, 9.0, 0.0, 9.0, 3.0, 2.0])
+    boxes = seen_tracks._boxes_at(seconds, tracks, owners, samples)
+    assert boxes[:, 0].tolist() == pytest.approx([10, 15, 40, 60, 5, 5, 0, 20], abs=1e-4)
+    assert boxes[6].tolist() == [0, 0, 0, 0], "it has no sample"

@@ -106,7 +106,9 @@ class SeenPlaces:
 
     def of(self, exemplar_ids: NDArray[np.int64]) -> SeenPlaces:
         """Those of some pictures."""
-        pick = np.isin(self.exemplar_ids, exemplar_ids)
+        return self[np.isin(self.exemplar_ids, exemplar_ids)]
+
+    def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> SeenPlaces:
         return SeenPlaces(
             self.exemplar_ids[pick],
             self.segments[pick],
