@@ -15,7 +15,8 @@ class Entity:
         negatives: all pictures of what it is not.
         denied: those of them that were denied by their row; the others are look-alikes.
         category: whether it stands for any of its kind, not for one individual.
-        warnings: remarks for people on what was just registered: what was left out of folders, and why.
+        warnings: remarks for people on what was just registered: what was left out of folders, and why, and
+            that a box names no track.
     """
 
     name: str

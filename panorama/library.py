@@ -223,11 +223,15 @@ class Library(LibraryContents):
 
         Args:
             video: a file, or the name of a video of the library; the track at an example's place is accepted.
+                Where none is there, `Entity.warnings` says so.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None
         picture = registering.video_picture(file, seconds, box, segment)
-        return self._add({name: registering.Given.of([picture], look_alike)}, category)[0]
+        given = registering.Given.of([picture], look_alike)
+        if self._is_made and not look_alike:
+            given = replace(given, told=given.told + registering.unplaced(self._store, file, picture))
+        return self._add({name: given}, category)[0]
 
     def register_seen(
         self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (),

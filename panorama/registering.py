@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from panorama.commands import command
+from panorama.commands import command, command_of
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.examples import embed_examples
@@ -27,6 +27,9 @@ from panorama.given_pictures import (
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar, SeenAt, Store
+from panorama.store.places import PlaceTables
+from panorama.store.seen import SeenPlaces
+from panorama.store.seen_tracks import NO_TRACK, tracks_at
 from panorama.video import file_state, open_video
 
 NEGATIVE_FOLDER = "not"
@@ -198,6 +201,24 @@ def held_segment(store: Store, file: Path) -> int | None:
     if known is None or not known.has_state(file_state(file)):
         return None
     return known.segment
+
+
+def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
+    """What is to be said of an example out of a video of the library whose place names none of its tracks."""
+    if example.seen is None:
+        if store.known_file(str(file.resolve())) is None:
+            return ()
+        return (
+            f"{file.name} has changed since it was indexed: the picture is an example, and nothing is"
+            f" accepted by its place; {command_of('index', str(file))} makes its rows anew",
+        )
+    places = PlaceTables(store.snapshot())
+    if (tracks_at(places, SeenPlaces.at(example.seen)) != NO_TRACK).any():
+        return ()
+    return (
+        "no track was at this box at that time: the picture is an example, and nothing is accepted by its"
+        " place",
+    )
 
 
 def exemplars(

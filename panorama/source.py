@@ -28,7 +28,8 @@ from panorama.query.stopping import check_stopped
 from panorama.store import Album, Snapshot, Store
 from panorama.store.places import PlaceTables, TrackPlaces
 from panorama.store.schema import LOCAL_BITS, segment_of
-from panorama.store.seen_tracks import NO_TRACK, tracks_at
+from panorama.store.seen import SeenPlaces
+from panorama.store.seen_tracks import NO_TRACK, SeenTracks
 from panorama.store.sorted_rows import BOX, SPAN
 from panorama.store.vector_table import VectorTable, read_crop_ids
 from panorama.store.vectors import VectorIndex
@@ -51,6 +52,7 @@ class KeptIndexes:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], tuple[object, VectorIndex]] = {}
         self._places: PlaceTables | None = None
+        self._seen = SeenTracks()
 
     def get(self, snapshot: Snapshot, model_hash: str, exit: int) -> VectorIndex:
         """The index over what a snapshot holds at an exit; made anew where that has changed."""
@@ -67,6 +69,10 @@ class KeptIndexes:
         if self._places is None or self._places.snapshot is not snapshot:
             self._places = PlaceTables(snapshot, self._places)
         return self._places
+
+    def tracks_at(self, snapshot: Snapshot, seen: SeenPlaces) -> NDArray[np.int64]:
+        """(P,) the track of a snapshot that was at each place, NO_TRACK for none."""
+        return self._seen.at(self.places(snapshot), seen)
 
 
 class SnapshotVectors:
@@ -114,7 +120,7 @@ class SnapshotVectors:
         seen = self._snapshot.seen.of(album.exemplar_ids[mine])
         if not len(seen):
             return Said.none()
-        tracks = tracks_at(self._kept.places(self._snapshot), seen)
+        tracks = self._kept.tracks_at(self._snapshot, seen)
         there = tracks != NO_TRACK
         examples, denied = (album.exemplar_ids[mine & kind] for kind in (~album.negative, album.denied))
         return Said.of(seen.exemplar_ids[there], tracks[there], examples, denied)

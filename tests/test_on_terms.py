@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +13,14 @@ from query_samples import FakeMatcher, make_engine, make_library
 from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
 
 from panorama.errors import AccuracyError, QueryError
+from panorama.query import on_terms
 from panorama.query.decide import Calibration
 from panorama.query.engine import Engine
 from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.matching import AlbumMatcher
 from panorama.query.on_terms import match_on_terms
 from panorama.query.promises import Evidence, allowed_errors, evidence_for, nothing_found, promised
+from panorama.query.said import Said
 from panorama.query.terms import Budget, Contract
 
 PRECISE = Contract("precision", 0.9)
@@ -327,3 +329,44 @@ def test_an_entity_that_the_time_does_not_reach_is_named() -> None:
     budget = Ticking(0)
     assert len(match_on_terms(matcher, MatchRequest(("thing",), budget=budget), [])) == 0
     assert budget.cut == ["thing was not looked for"]
+
+
+# What goes on from what the time did not reach, or stands beside it.
+
+FIRST, SECOND = 1 << 32, (1 << 32) + 1
+"""Two tracks of one shot, at one place at the same time."""
+
+
+def beside_each_other(
+    shallow: tuple[float, float], deep: tuple[float, float], said: Sequence[int] = ()
+) -> AlbumMatcher:
+    """Both undecided at exit 1, by how alike they are at either exit; some were pointed at."""
+    rule = {"near_in_video": 0.95, "carried": 0.65, "beside": 1.0, "near_on_site": 1.0}
+    numbers = np.array(said, np.int64)
+    told = Said.of(np.full(len(said), 100), numbers, np.array([100]), numbers[:0])
+    crops = np.array([[unit(v, np.sqrt(1 - v * v), 0) for v in values] for values in (shallow, deep)])
+    examples = np.array([[unit(1, 0, 0)]] * 2, np.float32)
+    owners = np.array([FIRST, SECOND])
+    source = FakeSource(crops.astype(np.float32), owners, examples, stored_exits=1, told=told)
+    calibrations = [replace(SHALLOW, high=1.0, **rule), replace(DEEP, **rule)]
+    return AlbumMatcher(source, TwoExits(), calibrations)
+
+
+@pytest.mark.parametrize("keep", ["accepted", "all"])
+@pytest.mark.parametrize("looks", range(1, 6))
+@pytest.mark.parametrize(
+    ("deep", "said"),
+    [((0.05, 0.05), [FIRST]), ((0.9, 0.05), []), ((0.9, 0.7), []), ((0.7, 0.99), []), ((0.7, 0.05), [FIRST])],
+    ids=["what was said", "what is sure", "both", "a better one", "what was said, and is alike"],
+)
+def test_nothing_is_accepted_by_what_the_time_did_not_reach(
+    monkeypatch: pytest.MonkeyPatch, deep: tuple[float, float], said: list[int], looks: int, keep: str
+) -> None:
+    monkeypatch.setattr(on_terms, "FIRST_BATCH", 1)
+    request = MatchRequest(("thing",), keep=keep, min_score=0.0)
+    matcher = beside_each_other((0.64, 0.62), deep, said)
+    complete = accepted(beside_each_other((0.64, 0.62), deep, said).match(request))
+    budget = Ticking(looks)
+    assert accepted(match_on_terms(matcher, replace(request, budget=budget), [])) <= complete
+    if not budget.cut:
+        assert accepted(match_on_terms(matcher, replace(request, budget=Ticking(99)), [])) == complete

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import Thing, scene, thing_picture, write_film, write_picture
 from numpy.typing import NDArray
 from test_kinship import RULE, Seen, Where
 from test_matching import DEEP, NEAR, SHALLOW, FakeSource, TwoExits, by_track, source, unit
@@ -26,6 +26,9 @@ from panorama.query.promises import Evidence
 from panorama.query.said import Said
 from panorama.query.scoring import DENIED, Sought, TrackRows, score_tracks
 from panorama.query.terms import Contract
+from panorama.store import seen_tracks
+from panorama.store.seen_tracks import tracks_at
+from panorama.store.sorted_rows import BOX
 
 EXAMPLE = 100
 """The number of the first exemplar of a FakeSource; the next one has the next."""
@@ -65,6 +68,17 @@ def test_of_one_track_the_last_word_counts(
         assert said.last_of(track) is None
     if words:
         assert said.last_of(words[-1][1]) == words[-1][0]
+
+
+def test_which_pictures_were_cut_from_which_tracks_in_whatever_order_both_are_given() -> None:
+    said = Said.of(ids(5, 3, 5, 9), ids(70, 50, 60, 70), examples=ids(3, 5, 9), denied=ids())
+    found = said.cut_from(ids(5, 3, 4), ids(60, 80, 70, 50))
+    assert found is not None and found.tolist() == [
+        [True, False, True, False],
+        [False, False, False, True],
+        [False, False, False, False],
+    ]
+    assert said.cut_from(ids(4), ids(60, 70)) is None and said.cut_from(ids(5), ids(80)) is None
 
 
 # Matching.
@@ -189,14 +203,23 @@ def test_a_recall_is_not_promised_by_what_was_pointed_at_alone() -> None:
     evidence = Evidence(tuple(np.linspace(0.6, 0.99, 200)), tuple(np.linspace(0.0, 0.5, 200)), 2)
     recall = Contract("recall", 0.9)
 
-    def answer(looks: float) -> dict[int, int]:
-        fake = source([looks, 0.0], [looks, 0.0], [1, 2], told=pointed_at(1))
+    def answer(looks: float, other: float | None = None) -> dict[int, int]:
+        examples = [unit(looks)] if other is None else [unit(looks), [other, 0.0, np.sqrt(1 - other**2)]]
+        crops = np.array([[unit(1.0), [0.0, 0.0, -1.0]]] * 2, np.float32)
+        signs = (False,) * len(examples)
+        fake = FakeSource(crops, ids(1, 2), np.array([examples] * 2, np.float32), negative=signs)
+        fake.told = pointed_at(1)
         matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
         return by_track(match_on_terms(matcher, MatchRequest(("thing",), contract=recall), [evidence] * 2))
 
-    with pytest.raises(AccuracyError, match="cannot be promised of 'thing'"):
-        answer(0.3)
-    assert answer(0.95) == {1: ACCEPTED}
+    # The picture fits what it was cut from as nothing else can, also where it was cut exactly.
+    for looks in (0.3, 0.95, 1.0):
+        with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+            answer(looks)
+    # Another example that finds it says how the thing is met again; one that does not says nothing.
+    assert answer(1.0, other=0.95) == {1: ACCEPTED}
+    with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+        answer(1.0, other=0.3)
 
 
 # In a library.
@@ -247,8 +270,20 @@ def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -
 
 def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
     library.drop("it")
-    library.register_from_video("it", "a.mp4", 1.0, (20, 60, 52, 92))
+    film, nothing = library.path.parent / "v" / "a.mp4", "the picture is an example, and nothing is accepted"
+
+    def told(box: tuple[int, ...], video: Path = film, **more: bool) -> list[str]:
+        warnings = library.register_from_video("it", video, 1.0, box, **more).warnings
+        return [line for line in warnings if "pixels" not in line]
+
+    assert told((20, 60, 52, 92)) == [f"no track was at this box at that time: {nothing} by its place"]
     assert frames_of(library) == set()
+    assert told((20, 60, 52, 92), look_alike=True) == [] == told(UNLIKE)
+    other = write_film(film.with_name("other.mp4"), [Thing("red", 0, 40)])
+    assert told(UNLIKE, other) == [], "the library does not hold it"
+    other.replace(film)
+    (line,) = told(UNLIKE)
+    assert line.startswith(f"a.mp4 has changed since it was indexed: {nothing} by its place; panorama ")
 
 
 def test_it_holds_however_the_video_is_indexed_later_and_no_longer_when_the_example_is_gone(library) -> None:
@@ -279,8 +314,86 @@ def test_the_last_word_counts_also_where_it_was_said_before(library) -> None:
         assert 10 in frames_of(other)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["yes, then no", "no, then yes"])
+def test_the_same_crop_is_registered_and_denied_and_the_last_word_counts(library, first: bool) -> None:
+    library.register("it", thing_picture("green"))
+    (box,) = (one.exemplar_id for one in library.exemplars("it") if "a.mp4" in one.source)
+    library.remove_exemplar(box)
+    track = track_of(library)
+    for look_alike in (first, not first, first):
+        library.register_seen("it", track_ids=[track], look_alike=look_alike)
+        rows = library.query("SELECT tracks WHERE entity = 'it'").fetchall()
+        assert (track in {row.track_id for row in rows}) is not look_alike
+        (crop,) = (one for one in library.exemplars("it") if "crop" in one.source)
+        assert (crop.negative, crop.denied) == (look_alike, look_alike)
+        why = library.why("it", track_id=track)
+        assert (why.pointed_at is None, why.denied is None) == (look_alike, not look_alike)
+    assert [one.right for one in library.reviewed("a.mp4")] == [not first]
+
+
+def test_it_holds_for_a_recording_that_grew_and_a_folder_that_got_more_pictures(
+    tmp_path: Path, fake_proposer
+) -> None:
+    whole = write_film(tmp_path / "whole.ts", [Thing("red", 0, 40)], frames=40).read_bytes()
+    live, trap = tmp_path / "v" / "live.ts", tmp_path / "v" / "trap"
+    for number in range(1000, 1030):
+        write_picture(trap / f"IMG_{number}.png", scene(10, [Thing("red", 0, 40)]))
+    live.write_bytes(whole[: len(whole) // 188 * 3 // 4 * 188])
+    with panorama.open(tmp_path / "library", create=True) as library:
+
+        def found() -> list[str]:
+            rows = library.query("SELECT DISTINCT video FROM (SELECT frames WHERE entity = 'it')")
+            return sorted(row.video for row in rows.fetchall())
+
+        library.index(tmp_path / "v", model="color-bands")
+        for name in ("live.ts", "trap"):
+            library.register_from_video("it", name, 1.0, (19, 49, 51, 81))  # nine pixels too low
+        assert found() == ["live.ts", "trap"]
+        live.write_bytes(whole)
+        for number in range(1030, 1040):
+            write_picture(trap / f"IMG_{number}.png", scene(10, [Thing("red", 0, 40)]))
+        assert [one.status for one in library.index(tmp_path / "v").files] == ["indexed"] * 2
+        assert found() == ["live.ts", "trap"]
+        # Another recording under that name is another thing.
+        things = [Thing("red", 0, 60, left=11)]
+        live.write_bytes(write_film(tmp_path / "x.ts", things, frames=60).read_bytes())
+        library.index(tmp_path / "v")
+        assert found() == ["trap"]
+
+
 def test_a_copy_of_the_video_shows_it_as_well(library, tmp_path: Path) -> None:
     (tmp_path / "v" / "b.mp4").write_bytes((tmp_path / "v" / "a.mp4").read_bytes())
     library.index(tmp_path / "v")
     videos = library.query("SELECT DISTINCT video FROM (SELECT frames WHERE entity = 'it')").fetchall()
     assert sorted(videos) == [("a.mp4",), ("b.mp4",)]
+
+
+def test_a_place_is_looked_up_once_whatever_is_indexed_beside_it(library, monkeypatch) -> None:
+    looked: list[int] = []
+
+    def counting(tables, seen) -> NDArray[np.int64]:
+        looked.append(len(seen))
+        return tracks_at(tables, seen)
+
+    monkeypatch.setattr(seen_tracks, "tracks_at", counting)
+    film = library.path.parent / "v" / "a.mp4"
+    assert 10 in frames_of(library) and looked == [1]
+    write_film(film.with_name("b.mp4"), [Thing("green", 0, 40)])
+    with panorama.open(library.path) as other:  # as another process, while this one answers
+        other.index(film.parent)
+        assert 10 in frames_of(library) and looked == [1]
+        other.register_from_video("it", "a.mp4", 2.0, (30, 50, 62, 82))
+        assert 10 in frames_of(library) and looked == [1, 1]
+        other.index(film.parent, settings=IngestSettings(samples_per_second=3.0), redo=True)
+    assert 10 in frames_of(library) and looked == [1, 1, 2]
+
+
+def test_a_track_is_where_it_is_between_its_samples_and_stands_before_and_after_them() -> None:
+    owners, count = ids(7, 7, 7, 9), 4
+    samples = np.zeros(count, BOX)
+    samples["time"], samples["x1"] = [1.0, 2.0, 4.0, 3.0], [10, 20, 60, 5]
+    samples["x2"] = samples["x1"] + 1
+    tracks, seconds = ids(7, 7, 7, 7, 9, 9, 8, 7), np.array([0.0, 1.5, 3.0, 9.0, 0.0, 9.0, 3.0, 2.0])
+    boxes = seen_tracks._boxes_at(seconds, tracks, owners, samples)
+    assert boxes[:, 0].tolist() == pytest.approx([10, 15, 40, 60, 5, 5, 0, 20], abs=1e-4)
+    assert boxes[6].tolist() == [0, 0, 0, 0], "it has no sample"

@@ -9,7 +9,7 @@ import pytest
 from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, lacking, unit_vectors
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
-from panorama.store import NewExemplar, Store, catalog, pack_ids
+from panorama.store import NewExemplar, SeenAt, Store, catalog, pack_ids
 
 
 def everything(store: Store) -> bytes:
@@ -54,6 +54,30 @@ def test_the_views_of_a_picture_stand_together_and_have_a_mean(store):
     assert (mean.exemplar_ids.tolist(), mean.negative.tolist()) == ([one, two], [False, True])
     sums = np.array([views[:3].sum(axis=0), views[3:].sum(axis=0)])
     np.testing.assert_allclose(mean.vectors, sums / np.linalg.norm(sums, axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_of_a_picture_that_was_seen_the_last_word_counts_for_the_place_that_it_was_said_of(store):
+    index(store, "a.mp4", "content")
+    (segment,) = store.snapshot().live_segments.tolist()
+
+    def said(frame: int, no: bool) -> int:
+        at = SeenAt(segment, frame, frame / 10, (0.0, 0.0, 9.0, 9.0))
+        (number,) = store.add_exemplars(
+            "van", [NewExemplar(b"alike", ".jpg", "a", negative=no, denied=no, seen=at)]
+        )
+        return number
+
+    number = said(1, no=False)
+    assert said(2, no=False) == number
+    assert [(one.frame, one.right) for one in store.reviewed("content")] == [(1, True), (2, True)]
+    assert said(2, no=True) == number
+    # Of frame 1 nobody said that it is not the van.
+    assert [(one.frame, one.right) for one in store.reviewed("content")] == [(2, False)]
+    (kept,) = store.exemplars("van")
+    assert kept.negative and kept.denied
+    with pytest.raises(EntityError, match="is both an exemplar and a denied picture of 'van': it is registe"):
+        store.add_exemplars("van", [exemplar(b"alike")])
+    assert said(2, no=False) == number and not store.exemplars("van")[0].negative
 
 
 @pytest.mark.parametrize("vectors", [np.ones(4), np.ones((0, 4)), np.full((1, 4), np.nan)])

@@ -203,14 +203,19 @@ class Intake:
         return Reason.UNCHANGED, what
 
     def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
-        """The row of a file that holds something else, whose time holds where that is more of the same."""
-        for before in self._store.recorded([known.name]):
-            if before.recorded.time_from is None:
-                continue
-            if goes_on(video.path, known.size, known.content_hash):
-                row = replace(row, continues=known.content_hash)
-            elif before.recorded.time_from == BY_HAND:
-                self.by_hand[known.name] = before.recorded
+        """The row of a file that holds something else: where that is more of the same, what is known holds.
+
+        That is when it was recorded, and what somebody said of places in it.
+        """
+        times = [row.recorded for row in self._store.recorded([known.name])]
+        times = [recorded for recorded in times if recorded.time_from is not None]
+        if not times and not self._store.reviewed(known.content_hash):
+            return row  # it takes reading the file once more
+        if goes_on(video.path, known.size, known.content_hash):
+            return replace(row, continues=known.content_hash)
+        for recorded in times:
+            if recorded.time_from == BY_HAND:
+                self.by_hand[known.name] = recorded
         return row
 
     def _other(self, known: KnownFile | None) -> Indexer | None:

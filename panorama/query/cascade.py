@@ -34,6 +34,7 @@ class Cascade:
             that are cut from it.
         top: the same among these tracks, at every exit that they were seen at.
         scenes: what these tracks were compared with, once they are settled.
+        unseen: (T,) those that were to be seen deeper than they were: the time was over.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Cascade:
         self.top: dict[int, float] = {}
         self.scenes = SceneBests.none()
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
+        self.unseen = np.zeros(len(scored.track_ids), np.bool_)
         self._said = scored.said
         self.band, self.score, self._unaided = self._decided(scored, exit)
 
@@ -62,8 +64,12 @@ class Cascade:
         """The tracks seen at `exit` that are worth a deeper look."""
         return self.track_ids[(self.exit == exit) & is_open(self.band, self.score, exit)]
 
-    def take(self, again: Scored, exit: int) -> None:
-        """Decide some of the tracks by what a deeper exit sees."""
+    def take(self, again: Scored | None, waiting: NDArray[np.int64], exit: int) -> None:
+        """Decide the tracks that waited by what a deeper exit sees; those that it does not are `unseen`."""
+        seen = waiting[:0] if again is None else again.track_ids
+        self.unseen |= np.isin(self.track_ids, np.setdiff1d(waiting, seen))
+        if again is None:
+            return
         rows = np.searchsorted(self.track_ids, again.track_ids)
         self.band[rows], self.score[rows], self._unaided[rows] = self._decided(again, exit)
         self.exit[rows] = exit
@@ -87,7 +93,7 @@ class Cascade:
     def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
         """Compare the tracks of each scene with each other; nothing that is rejected is accepted.
 
-        What somebody said is the entity was not rejected, and is accepted.
+        What somebody said is the entity was not rejected, and is accepted if it was seen as deep as others.
 
         Args:
             known: what the entity's other tracks are in some scenes, where these are only some of its tracks.
@@ -95,8 +101,9 @@ class Cascade:
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
+        tracks = self.track_ids, self.score, self.band
         settled = settle(
-            self.track_ids, self.score, self.band, deepest, where, best, self._unaided, known, self._said
+            *tracks, deepest, where, best, self._unaided, known, said=self._said, unseen=self.unseen
         )
         self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
 
@@ -132,6 +139,6 @@ def refine(
         with timed(exit):
             again = second_look(waiting, exit)
         for cascade in cascades:
-            if cascade.name in again:
-                cascade.take(again[cascade.name], exit)
+            if cascade.name in waiting:
+                cascade.take(again.get(cascade.name), waiting[cascade.name], exit)
         before = exit

@@ -17,6 +17,10 @@ videos that show the same; a video without cuts is one shot.
 A track that somebody said is the entity is accepted by that, and what continues it is carried. How well it
 looks like the thing is not known better by it: it raises no best track beyond what it is by itself.
 
+A track that should have been seen deeper and was not, because the time was over, may be anything. It neither
+carries nor is carried, and is accepted by no word: what continues it was perhaps carried by nothing. Others
+are compared with the most that it may be.
+
 What is carried by the second rule, or was said, gets a score above `high`, what stands back by the first one
 a score below it: the band always follows from the score. How likely an uncertain track is right depends less
 on its own value than on how far it stays behind the best one, in the library and in the scene; its score is
@@ -213,6 +217,7 @@ def settle(
     unaided: NDArray[np.float64] | None = None,
     known: SceneBests | None = None,
     said: NDArray[np.bool_] | None = None,
+    unseen: NDArray[np.bool_] | None = None,
 ) -> Settled:
     """Scores and bands after both rules.
 
@@ -225,9 +230,11 @@ def settle(
         unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
         known: of scenes, what the entity's other tracks are there, where these are only some of its tracks.
         said: (T,) which of them somebody said are the entity; none where it is not given.
+        unseen: (T,) uncertain ones that were not seen as deep as they should; none where it is not given.
     """
     score, band = score.copy(), band.copy()
-    said = np.zeros(len(band), np.bool_) if said is None else said
+    unseen = np.zeros(len(band), np.bool_) if unseen is None else unseen
+    said = np.zeros(len(band), np.bool_) if said is None else said & ~unseen
     band[said] = ACCEPTED
     raised = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)
     if calibration.near_in_video <= 0 or not (band > REJECTED).any():
@@ -237,13 +244,14 @@ def settle(
     scenes, scene = np.unique(where.scenes(track_ids), return_inverse=True)
     before, seen = (known or SceneBests.none()).of(scenes)
     bests = before.copy()
-    np.maximum.at(bests, scene, np.where(band > REJECTED, measure, -np.inf))
+    most = np.where(unseen, 1.0, measure)  # no value is above 1
+    np.maximum.at(bests, scene, np.where(band > REJECTED, most, -np.inf))
     _, shot = np.unique(where.shots(track_ids), return_inverse=True)
     here = SceneBests(scenes, bests, seen)
     tops = here.with_others(known or SceneBests.none()).on_sites(where, scenes)
     counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
-    sure = said | ((band == ACCEPTED) & (value >= calibration.near_in_video * counts[scene]))
-    waiting = np.isin(shot, shot[sure]) & ~sure & (band != REJECTED)
+    sure = said | ((band == ACCEPTED) & ~unseen & (value >= calibration.near_in_video * counts[scene]))
+    waiting = np.isin(shot, shot[sure]) & ~sure & ~unseen & (band != REJECTED)
     waiting &= value >= calibration.carried * counts[scene]
     carried = _carried(track_ids, shot, sure, waiting, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN

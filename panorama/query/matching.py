@@ -159,15 +159,18 @@ class AlbumMatcher:
         return self._wholes[name].best
 
     def accepts(self, name: str) -> bool:
-        """Whether a track of the library is accepted by its looks, not only because somebody said so."""
+        """Whether a track of the library is accepted by its looks, not only because somebody said so.
+
+        The example that was cut from a track fits it, which says nothing of how the rest is found.
+        """
         found = self.match(MatchRequest((name,)))
         accepted = np.sort(found.track_id[found.band == ACCEPTED])
         said = self.source.said(name).accepts(accepted)
         if not said.all() or not len(said):
             return bool(len(said))
-        looked = self.second_look(name, self.embedder.exits, accepted)
+        values = self._passes.by_others(name, accepted, self.embedder.exits)
         deepest = self.rules(name)[-1]
-        return looked is not None and bool((looked.normalised >= deepest.normalised(deepest.high)).any())
+        return bool((values >= deepest.normalised(deepest.high)).any())
 
     def second_look(self, name: str, exit: int, track_ids: NDArray[np.int64]) -> Scored | None:
         """Those of the tracks that still have crops, at an exit."""

@@ -2,7 +2,8 @@
 
 Within a time, entities are looked for one after the other. Crops that a deeper exit must see are computed
 track by track, the most similar ones first; what is not reached stays undecided. No row is returned that the
-complete answer would not have: a track seen deeper is then accepted only if it would be beside any other.
+complete answer would not have: a track seen deeper is then accepted only if it would be beside any other, and
+what is not reached is accepted by no word, nor what continues it with it (see `kinship`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,16 @@ from numpy.typing import NDArray
 
 from panorama.lines import counted
 from panorama.query.decide import Calibration
-from panorama.query.matches import Matches, MatchRequest, side_by_side
+from panorama.query.matches import ACCEPTED, Matches, MatchRequest, side_by_side
 from panorama.query.matching import AlbumMatcher, VectorSource
-from panorama.query.promises import Evidence, account, no_category, nothing_found, promised
+from panorama.query.promises import (
+    Evidence,
+    account,
+    no_category,
+    nothing_found,
+    only_pointed_at,
+    promised,
+)
 from panorama.query.scoring import Vectors
 from panorama.query.terms import Budget, Contract
 
@@ -67,6 +75,8 @@ def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract
     for name in names:
         # What somebody pointed at says nothing of how well the examples find the rest.
         if not matcher.accepts(name):
+            if (matcher.match(MatchRequest((name,))).band == ACCEPTED).any():
+                raise only_pointed_at(contract, name)
             raise nothing_found(contract, name, matcher.best(name), matcher.calibrations)
 
 

@@ -20,7 +20,7 @@ from panorama.query.kinship import Whereabouts
 from panorama.query.ledger import note_dropped, note_ways
 from panorama.query.matches import MatchRequest
 from panorama.query.said import Said
-from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, score_tracks
+from panorama.query.scoring import Exemplars, Scored, Sought, TrackRows, Vectors, by_others, score_tracks
 from panorama.store.schema import segment_of
 
 
@@ -194,6 +194,16 @@ class Passes:
             if len(numbers) and len(one.positive):
                 found[name] = score_tracks([one], table, groups, numbers, None)[0]
         return found
+
+    def by_others(self, name: str, track_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
+        """What tracks of an entity are, at an exit, without the exemplars that were cut from them.
+
+        Those that have no crops any more are missing; DENIED where there are no other exemplars.
+        """
+        crop_ids, owners = self._source.crops()
+        table = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
+        groups = TrackRows.of(table.track_ids)
+        return by_others(self.sought(name, exit), table, groups, groups.of_ids(track_ids))
 
     def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
         """What it takes to find one entity's tracks of a score of at least `least`."""

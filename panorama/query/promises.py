@@ -140,6 +140,16 @@ def nothing_found(
     )
 
 
+def only_pointed_at(contract: Contract, name: str) -> AccuracyError:
+    """The refusal of a recall where nothing is accepted but what examples were cut from."""
+    example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
+    return AccuracyError(
+        f"{contract} cannot be promised of {name!r}: all that is accepted are tracks that somebody pointed"
+        " at, and no example finds one that it was not cut from, which would tell how the rest is found. Add"
+        f" an example of another of its tracks ({example}), or leave the promise out"
+    )
+
+
 def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[Evidence]) -> str:
     """What was applied, for people."""
     examples = min(len(one.stranger if contract.kind == "precision" else one.same) for one in evidence)

@@ -67,19 +67,28 @@ class Said:
     def cut_from(
         self, exemplar_ids: NDArray[np.int64], track_ids: NDArray[np.int64]
     ) -> NDArray[np.bool_] | None:
-        """(E, T) which of some pictures were cut from which of some tracks; None for none from any."""
+        """(E, T) which of some pictures were cut from which of some tracks, each given once.
+
+        None for none from any.
+        """
         mine = _among(self.track_ids, track_ids) & _among(self.exemplar_ids, exemplar_ids)
         if not mine.any():
             return None
         found = np.zeros((len(exemplar_ids), len(track_ids)), np.bool_)
-        for exemplar, track in zip(self.exemplar_ids[mine], self.track_ids[mine], strict=True):
-            found[np.ix_(exemplar_ids == exemplar, track_ids == track)] = True
+        pictures, tracks = self.exemplar_ids[mine], self.track_ids[mine]
+        found[_rows_of(exemplar_ids, pictures), _rows_of(track_ids, tracks)] = True
         return found
 
     def last_of(self, track_id: int) -> int | None:
         """The picture that the last word on a track was said with; None where nothing was said of it."""
         rows = np.flatnonzero(self.track_ids == track_id)
         return int(self.exemplar_ids[rows[-1]]) if len(rows) else None
+
+
+def _rows_of(ids: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.intp]:
+    """(K,) where some ids (K,) stand among others, all of which are there, each once, in any order."""
+    order = np.argsort(ids, kind="stable")
+    return order[np.searchsorted(ids[order], some)]
 
 
 def _among(ids: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -396,6 +396,25 @@ def _pooled(
     return Scored(track_ids, pooled, unaided, crop_ids[best], one.exemplar_ids[which], said)
 
 
+def by_others(
+    one: Sought, table: Vectors, groups: TrackRows, tracks: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """(T,) what tracks (numbers in `groups`) are without the exemplars that were cut from them.
+
+    DENIED where there are no others.
+    """
+    rows, counts, ids = groups.rows(tracks), groups.counts[tracks], groups.track_ids[tracks]
+    exemplars = np.concatenate([one.positive, one.negative])
+    normalised = normalise(np.ascontiguousarray((table.vectors[rows] @ exemplars.T).T), one.level)
+    views = _run_starts(one.exemplar_ids)
+    cut = one.said.cut_from(one.exemplar_ids[views], ids)
+    own = np.zeros((len(views), len(ids)), np.bool_) if cut is None else cut
+    values = _without(one, normalised, own, counts)
+    spread = np.full((len(counts), int(counts.max(initial=1))), -np.inf, np.float32)  # (T, C)
+    spread[np.arange(spread.shape[1]) < counts[:, None]] = np.maximum(values, DENIED)
+    return pool(spread)
+
+
 def _denied(one: Sought, scored: Scored, crops: NDArray[np.float32], counts: NDArray[np.intp]) -> Scored:
     """The same tracks, DENIED where they are kept out: `crops` (rows, dim) and `counts` (T,) are theirs."""
     near = denied_values(one, crops)  # (D, rows)
@@ -449,8 +468,15 @@ def _unaided(
     own = np.logical_or.reduceat(np.logical_or.reduceat(own, views, axis=0), starts, axis=1)  # (E, T)
     if cut is not None:
         own |= cut
-    own &= ~own.all(axis=0)
-    each = np.diff(np.append(views, known))
+    return _without(one, normalised, own & ~own.all(axis=0), counts)
+
+
+def _without(
+    one: Sought, normalised: NDArray[np.float32], own: NDArray[np.bool_], counts: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Values (rows,) of the crops of tracks, where some exemplars (E, T) do not count for them."""
+    known = len(one.exemplar_ids)
+    each = np.diff(np.append(_run_starts(one.exemplar_ids), known))
     aided = np.repeat(np.repeat(own, each, axis=0), counts, axis=1)  # (V, rows)
     kept = np.where(aided, np.float32(-np.inf), normalised[:known])
     # Their mean has a part of each.

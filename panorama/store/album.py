@@ -36,7 +36,7 @@ _NEW_EXEMPLAR = """
 INSERT INTO exemplars (entity_id, negative, denied, source, picture, sha256, width, height, created_at)
 VALUES (:entity, :negative, :denied, :source, :picture, :sha256, :width, :height, :now) RETURNING exemplar_id
 """
-_SAY_AGAIN = "UPDATE exemplars SET denied = :denied WHERE exemplar_id = :exemplar"
+_SAY_AGAIN = "UPDATE exemplars SET negative = :negative, denied = :denied WHERE exemplar_id = :exemplar"
 _EXEMPLARS = """
 SELECT x.exemplar_id, e.name, x.negative, x.denied, x.source, x.picture, x.sha256, x.width, x.height
 FROM exemplars x JOIN entities e ON e.entity_id = x.entity_id
@@ -143,6 +143,7 @@ def add_album(
     """Register pictures of several entities, creating those that are new: all or none.
 
     A picture that an entity already has keeps its id; its vectors are updated, and its file if that is lost.
+    Of one that was seen in a video the last word counts: a yes turns a no, and the reverse.
 
     Args:
         category: whether all of them stand for any of their kind; None leaves it as it is.
@@ -151,7 +152,7 @@ def add_album(
         Exemplar ids, in the order of `entries` and of the pictures of each.
 
     Raises:
-        EntityError: a bad name, no picture, or one that is registered with the other sign.
+        EntityError: a bad name, no picture, or one that is registered with the other sign and was not seen.
     """
     checked = [(check_name(entity), items) for entity, items in entries.items()]
     for name, items in checked:
@@ -186,12 +187,15 @@ def _add(
     same = tx.row(_SAME_PICTURE, entity=entity_id, sha256=digest)
     if same is not None:
         kept = picture_file(place.root, same.picture)
+        exemplar = int(same.exemplar_id)
         if bool(same.negative) != item.negative:
             given_with_it = kept in written
-            denied = item.denied or bool(same.denied)
-            raise EntityError(_both(name, item, denied, None if given_with_it else same.exemplar_id))
-        exemplar = int(same.exemplar_id)
-        tx.run(_SAY_AGAIN, exemplar=exemplar, denied=int(item.denied))  # the last word counts
+            if given_with_it or item.seen is None:
+                denied = item.denied or bool(same.denied)
+                raise EntityError(_both(name, item, denied, None if given_with_it else exemplar))
+            seen.forget(tx, exemplar)  # of another place that looks the same this was not said
+        signs = {"negative": int(item.negative), "denied": int(item.denied)}
+        tx.run(_SAY_AGAIN, exemplar=exemplar, **signs)  # the last word counts
         _put_back(kept, item.picture)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"

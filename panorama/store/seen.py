@@ -19,6 +19,13 @@ _PUT = """
 INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
 """
+# In the order in which it was said. What was said of the content itself holds.
+_GO_ON = """
+INSERT OR IGNORE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
+SELECT exemplar_id, :content_hash, frame, time, x1, y1, x2, y2 FROM seen
+WHERE content_hash = :continues ORDER BY rowid
+"""
+_FORGET = "DELETE FROM seen WHERE exemplar_id = :exemplar"
 _OF_CONTENT = """
 SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, x.negative
 FROM seen s JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
@@ -101,9 +108,16 @@ class SeenPlaces:
         """No place is known."""
         return _places([])
 
+    @classmethod
+    def at(cls, at: SeenAt) -> SeenPlaces:
+        """One place, of no picture yet."""
+        return _places([(0, at.segment, at.frame, at.seconds, *at.box_xyxy)])
+
     def of(self, exemplar_ids: NDArray[np.int64]) -> SeenPlaces:
         """Those of some pictures."""
-        pick = np.isin(self.exemplar_ids, exemplar_ids)
+        return self[np.isin(self.exemplar_ids, exemplar_ids)]
+
+    def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> SeenPlaces:
         return SeenPlaces(
             self.exemplar_ids[pick],
             self.segments[pick],
@@ -173,6 +187,16 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
         x2=x2,
         y2=y2,
     )
+
+
+def go_on(tx: Transaction, continues: str, content_hash: str) -> None:
+    """Let what was said of a content hold of one that begins with it."""
+    tx.run(_GO_ON, continues=continues, content_hash=content_hash)
+
+
+def forget(tx: Transaction, exemplar: int) -> None:
+    """Forget where a picture was seen."""
+    tx.run(_FORGET, exemplar=exemplar)
 
 
 def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, unknown
+from panorama.store import seen
 from panorama.store.catalog import Transaction
 
 
@@ -34,7 +35,8 @@ class VideoRow:
         time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
         time_from: where the time was taken from, see `panorama.recording`; None where it is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
-        continues: hash of what the file held before, where this goes on behind it: its time holds.
+        continues: hash of what the file held before, where this goes on behind it: its time holds, and what
+            was said of places in it.
         camera_from: the patterns that told the camera, None where none did.
     """
 
@@ -208,9 +210,13 @@ def _timed(video: VideoRow, known: Any) -> VideoRow:
 def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     """Insert or update the row of one file; the name it has in the column `video`.
 
+    What was said of the content that this goes on behind holds of this one, too.
+
     The same uri keeps its row and name; the same content whose old file is gone is a rename; anything else is
     new, also where the content is known: copies have a row each.
     """
+    if video.continues is not None:
+        seen.go_on(tx, video.continues, video.content_hash)
     row = tx.row(_BY_URI, uri=video.uri)
     if row is not None:
         video_id, name = row.video_id, row.name
