@@ -353,8 +353,10 @@ class _Account:
         return self._matcher.best(self._name).get(exit, 0.0)
 
     def best_score(self) -> float:
-        """The score of the entity's best track at the exit that decided."""
-        return float(self._matcher.calibrations[self._exit - 1].score(np.array(self._best(self._exit))))
+        """The score of the entity's best track at the exit that decided, or where others came to."""
+        bests = self._matcher.best(self._name)
+        exit = self._exit if self._exit in bests else max(bests, default=self._exit)
+        return float(self._matcher.calibrations[exit - 1].score(np.array(self._best(exit))))
 
     def alone(self) -> float:
         """The track's score at the exit that decided, before it was compared with others."""

@@ -167,6 +167,24 @@ def test_an_example_of_a_track_is_no_measure_for_others_however_little_it_looks_
 # Beside others.
 
 
+@pytest.mark.parametrize("keep", ["accepted", "all"])
+def test_what_was_pointed_at_and_is_unlike_lowers_no_best_track_by_going_deeper_alone(keep: str) -> None:
+    """Tracks of a scene, both alike enough at exit 1, and one of another video that was pointed at."""
+    rule = {"near_in_video": 0.95, "carried": 0.9, "fade": 1.0}
+    calibrations = replace(SHALLOW, near_best=0.0, **rule), replace(DEEP, **rule)
+    best, other, elsewhere = (1 << 32) + 1, (1 << 32) + 2, 3 << 32
+    scores = []
+    for told in (Said.none(), pointed_at(elsewhere)):
+        fake = source([0.99, 0.65, 0.0], [0.99, 0.65, 0.05], [best, other, elsewhere], stored=1, told=told)
+        matcher = AlbumMatcher(fake, TwoExits(), calibrations)
+        found = matcher.match(MatchRequest(("thing",), keep=keep))
+        assert (by_track(found).get(elsewhere) == ACCEPTED) is bool(len(told.accepted))
+        assert matcher.best("thing") == pytest.approx({1: 0.99})
+        scores.append(dict(zip(found.track_id.tolist(), found.score.tolist(), strict=True)))
+    for track in (best, other):
+        assert scores[0][track] == pytest.approx(scores[1][track])
+
+
 def settled(
     *tracks: Seen, said: Sequence[int], rule: Calibration = RULE
 ) -> tuple[list[int], list[float], float]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from panorama.query.decide import Calibration, bands
 from panorama.query.kinship import SceneBests, Whereabouts, settle
 from panorama.query.ledger import note_bands, timed
-from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches
+from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches
 from panorama.query.scoring import Scored
 
 IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
@@ -31,7 +31,8 @@ class Cascade:
     Attributes:
         band, score, exit: (T,) of each track at the exit that decided it so far.
         best: the entity's best value at every exit that was looked at, of each track without the exemplars
-            that are cut from it.
+            that are cut from it; not at one where only such were looked at that somebody pointed at and that
+            would not have come there by themselves: other tracks are compared with what others came to.
         top: the same among these tracks, at every exit that they were seen at.
         scenes: what these tracks were compared with, once they are settled.
         unseen: (T,) those that were to be seen deeper than they were: the time was over.
@@ -58,7 +59,9 @@ class Cascade:
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
         self.unseen = np.zeros(len(scored.track_ids), np.bool_)
         self._said = scored.said
-        self.band, self.score, self._unaided = self._decided(scored, exit)
+        self._led = np.zeros(len(scored.track_ids), np.bool_)  # went deeper because it was said alone
+        every = np.arange(len(scored.track_ids))
+        self.band, self.score, self._unaided = self._decided(scored, every, exit)
 
     def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
         """The tracks seen at `exit` that are worth a deeper look."""
@@ -71,18 +74,21 @@ class Cascade:
         if again is None:
             return
         rows = np.searchsorted(self.track_ids, again.track_ids)
-        self.band[rows], self.score[rows], self._unaided[rows] = self._decided(again, exit)
+        self.band[rows], self.score[rows], self._unaided[rows] = self._decided(again, rows, exit)
         self.exit[rows] = exit
         self._crop_ids[rows], self._exemplar_ids[rows] = again.crop_ids, again.exemplar_ids
 
     def _decided(
-        self, scored: Scored, exit: int
+        self, scored: Scored, rows: NDArray[np.intp], exit: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
         """Bands, scores and scores without the exemplars that are cut from the track, each (T,)."""
         calibration = self._calibrations[exit - 1]
-        self.top[exit] = float(scored.unaided.max(initial=0.0))
-        best = self.best.setdefault(exit, self.top[exit])
+        top = float(scored.unaided.max(initial=0.0))
+        best = self.best.get(exit, top)
+        if exit == self.first or not self._led[rows].all():
+            self.top[exit], self.best[exit] = top, best
         decided = bands(scored.normalised, calibration, best)
+        self._led[rows] |= scored.said & (decided == REJECTED)
         if exit == len(self._calibrations):
             decided[scored.said] = ACCEPTED
         else:  # it is seen as deep as others are, so that its value is on their scale
