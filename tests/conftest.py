@@ -36,6 +36,7 @@ TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
 from fakes import ColoredThings, Thing, write_album, write_film  # noqa: E402
+from page_samples import Page  # noqa: E402
 from places import FOOTAGE, NO_FOOTAGE  # noqa: E402
 
 
@@ -100,6 +101,18 @@ def asked(run: Callable[..., Ran], tmp_path: Path) -> Path:
     run("index", "v", "--model", "color-bands", "--fps", "10")
     run("register", "--album", write_album(tmp_path / "album", "red", "blue", "green"))
     return tmp_path
+
+
+@pytest.fixture
+def paged(run: Callable[..., Ran], asked: Path) -> Callable[..., Page]:
+    """Writes the page of an answer and reads it."""
+
+    def page(sql: str, *words: object) -> Page:
+        done = run("query", sql, "--page", "review.html", *words)
+        assert done.status == 0, done.err
+        return Page(asked / "review.html", done.err)
+
+    return page
 
 
 @pytest.fixture(scope="module")

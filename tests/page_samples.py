@@ -11,6 +11,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
+
 VOID = {"meta", "link", "img", "input", "rect"}
 
 

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from fakes import Thing, write_film
-from page_samples import Page, picture
+from page_samples import RED, Page, picture
 
 import panorama
 from panorama import hit_frames
@@ -22,20 +22,7 @@ from panorama.hits import Hit
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
 
-RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
 NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""
-
-
-@pytest.fixture
-def paged(run, asked):
-    """Writes the page of an answer and reads it."""
-
-    def page(sql, *words):
-        done = run("query", sql, "--page", "review.html", *words)
-        assert done.status == 0, done.err
-        return Page(asked / "review.html", done.err)
-
-    return page
 
 
 def test_every_track_is_shown_once_in_the_order_of_the_answer_with_score_and_band(run, paged):

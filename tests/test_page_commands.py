@@ -7,26 +7,10 @@ import re
 import shlex
 import shutil
 
-import pytest
 from fakes import Thing, write_film
-from page_samples import Page
+from page_samples import RED, Page
 
 import panorama
-
-RED = "SELECT tracks WHERE entity = 'red' AND score >= 0 ORDER BY score DESC, track_id"
-NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""
-
-
-@pytest.fixture
-def paged(run, asked):
-    """Writes the page of an answer and reads it."""
-
-    def page(sql, *words):
-        done = run("query", sql, "--page", "review.html", *words)
-        assert done.status == 0, done.err
-        return Page(asked / "review.html", done.err)
-
-    return page
 
 
 def test_the_commands_tell_the_library_what_the_small_pictures_show(run, asked, paged):
