@@ -292,7 +292,10 @@ def test_where_the_entity_is_not_its_name_does_not_stand(paged):
     assert page.tiles and {tile.attributes["data-entity"] for tile in page.tiles} == {""}
     assert page.root.named("h1")[0].text == "Hits"
     # What names a track is asked about, and without such a column nothing can say otherwise.
-    for sql in ("SELECT tracks WHERE NOT entity = 'red'", "SELECT video, start_time FROM moments WHERE entity = 'red'"):
+    for sql in (
+        "SELECT tracks WHERE NOT entity = 'red'",
+        "SELECT video, start_time FROM moments WHERE entity = 'red'",
+    ):
         page = paged(sql)
         assert page.tiles and {tile.attributes["data-entity"] for tile in page.tiles} == {"red"}
 
@@ -333,19 +336,23 @@ def test_local_time_is_shown_where_it_is_known(run, asked, paged):
             assert first.startswith("2026-03-01 10:00:0") and told == [shown, f"{first} - {last[11:]}"]
 
 
-def test_a_frame_is_called_by_its_own_time(run, asked, paged):
-    """Of rows without a frame the best view of the track is shown, and the start of the track was told."""
-    page = paged(RED)
-    times = []
-    for tile in page.tiles:
-        track = f"track_id = {tile.attributes['data-number']}"
-        sql = f"SELECT time FROM crops WHERE {track} ORDER BY quality DESC, crop_id LIMIT 1"
-        (best,) = run("query", sql, "--json").json
-        (whole,) = run("query", f"SELECT start_time FROM tracks WHERE {track}", "--json").json
-        times.append(best["time"] - whole["start_time"])
-        assert f" at {clock(best['time'])}, " in tile.named("img")[0].attributes["alt"]
-        assert tile.attributes["aria-label"].endswith(f" at {clock(best['time'])}")
-    assert max(times) > 0.2
+@pytest.mark.parametrize("rows", ["tracks", "moments"])
+def test_a_frame_is_called_by_its_own_time(run, asked, paged, rows):
+    """The best view is shown, and it was called by the time at which the track or the moment begins."""
+    page = paged(f"SELECT {rows} WHERE entity = 'red'")
+    told = run("query", f"SELECT {rows} WHERE entity = 'red'", "--json").json
+    behind = []
+    for tile, row in zip(page.tiles, told, strict=True):
+        best = f"FROM crops WHERE track_id = {row['track_id']} ORDER BY quality DESC, crop_id LIMIT 1"
+        (view,) = [row] if rows == "moments" else run("query", f"SELECT frame {best}", "--json").json
+        frame = view["frame"]
+        sql = f"SELECT time FROM frames WHERE video = '{row['video']}' AND frame = {frame}"
+        (shown,) = run("query", sql, "--json").json
+        behind.append(shown["time"] - row["start_time"])
+        assert f" at {clock(shown['time'])}, " in tile.named("img")[0].attributes["alt"]
+        assert tile.attributes["aria-label"].endswith(f" at {clock(shown['time'])}")
+        assert clock(row["start_time"]) in tile.of_class("when")[0].text
+    assert max(behind) > 0.2
 
 
 def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):

@@ -123,7 +123,7 @@ def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(tmp_path):
 
 
 def test_a_sheet_of_more_hits_than_fit_is_full_and_shows_every_track():
-    """Of 25 rows of no track, or of one, five were shown; of two things half of the places for each at most."""
+    """Of 25 rows of one track or of none it had five; what one thing left of its share stayed empty."""
 
     def hits(entity: str, track: int | None, count: int) -> list[Hit]:
         return [Hit("a.mp4", float(n), entity, 0.5, None, track_id=track) for n in range(count)]

@@ -17,6 +17,7 @@ from panorama.query.result import Result
 from panorama.seen_pictures import crops_taken, picture_digest
 from panorama.sheet import clocked
 from panorama.store.album import check_name
+from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -68,7 +69,8 @@ class Tile:
 
     Attributes:
         hit: the row that is shown, of several of a track the one nearest to its best view; its entity is ''
-            where the answer names none. Without a box of its own it has frame, time and box of that view.
+            where the answer names none. Without a box of its own it has that of this view, and its time is
+            that of its frame, not the row's, which may be the start of a stretch.
         videos: of all its rows, that of `hit` first: videos of one content share their tracks.
         rows: how many rows of the answer it stands for.
         start_seconds, end_seconds: from the first to the end of the last of them.
@@ -120,13 +122,23 @@ def tiles_of(
     copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
     lost = unshowable(copies, videos)
     tiles = [_tile(_with_file(group, lost), crops, decided, started) for group in shown]
-    return tiles, len(groups), left_out
+    return _at_their_frames(library, tiles), len(groups), left_out
+
+
+def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
+    """The tiles, the time of each that of the frame that is shown."""
+    named = [(tile.hit.video, -1 if tile.hit.frame is None else int(tile.hit.frame)) for tile in tiles]
+    times = TrackBoxes.of(library).times(named)
+    return [
+        replace(tile, hit=replace(tile.hit, time_seconds=times.get(at, tile.hit.time_seconds)))
+        for tile, at in zip(tiles, named, strict=True)
+    ]
 
 
 def _named(hit: Hit, entity: str, named_by_rows: bool) -> Hit:
-    """A hit that names no entity with this one; without, where its row could name one and names no track either.
+    """A hit that names no entity with this one, unless its row could name one and names no track either.
 
-    Such are the rows of NOT: where the entity is not.
+    Such are the rows of NOT: they tell where the entity is not.
     """
     return hit if hit.entity or (named_by_rows and _thing(hit) is None) else replace(hit, entity=entity)
 
@@ -199,7 +211,7 @@ def _tile(
         hit = min(mine, key=lambda row: abs(row.time_seconds - crop["time"]))
     if crop is not None and hit.box_xyxy is None:
         x1, y1, x2, y2 = (float(crop[name]) for name in ("x1", "y1", "x2", "y2"))
-        hit = replace(hit, frame=crop["frame"], time_seconds=crop["time"], box_xyxy=(x1, y1, x2, y2))
+        hit = replace(hit, frame=crop["frame"], box_xyxy=(x1, y1, x2, y2))
     if (hit.entity, hit.track_id) in decided:
         score, band = decided[hit.entity, hit.track_id]  # type: ignore[index]
         hit = replace(hit, band=hit.band or band, score=score if hit.score is None else hit.score)
