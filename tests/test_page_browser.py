@@ -203,8 +203,8 @@ def test_keys_mark_on_keyboards_without_latin_letters(browsed):
     """On a Russian or Greek keyboard no key said yes, no or undo, and nothing told why."""
     told = browsed(
         """
-        const press = (name, code) => page(one).activeElement.dispatchEvent(new one.contentWindow.KeyboardEvent(
-          "keydown", {key: name, code, bubbles: true, cancelable: true}));
+        const press = (name, code) => page(one).activeElement.dispatchEvent(
+          new one.contentWindow.KeyboardEvent("keydown", {key: name, code, bubbles: true, cancelable: true}));
         const counted = () => byId(one, "count").textContent;
         await open(one);
         all(one, ".tile")[0].focus();

@@ -89,7 +89,8 @@ def write_page(
         library: that gave the answer.
         result: rows with a video and a time; see `tiles_of`.
         out: an .html file.
-        entity: what rows that name no entity are about; None to take the only one that the SQL names.
+        entity: what rows that name a track and no entity are about, see `tiles_of`; None to take the only one
+            that the SQL names.
         most: hits on the page; of more, the first of the answer.
 
     Raises:
