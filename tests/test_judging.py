@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from test_matching import SHALLOW, TwoExits, by_track, source
+from dataclasses import dataclass
+from typing import Any
 
-from panorama.judging import expected_error
+import numpy as np
+import pyarrow as pa
+import pytest
+from test_matching import SHALLOW, FakeSource, TwoExits, by_track, source
+
+from panorama.evaluate import RANKED_FRAMES, Truth
+from panorama.judging import (
+    CascadeCost,
+    Silence,
+    calibration_error,
+    cascade_cost,
+    expected_error,
+    strangers,
+)
 from panorama.partly import Partly, Strangers
 from panorama.query.decide import Calibration
 from panorama.query.matches import ACCEPTED, UNCERTAIN, MatchRequest
@@ -61,3 +73,71 @@ def test_strangers_stand_in_for_the_album() -> None:
     partly = Partly(whole, 2, strangers={1: mine, 2: mine})
     found = AlbumMatcher(partly, TwoExits(), (SHALLOW, PLAIN)).match(MatchRequest())
     assert [found.entities[i] for i in found.entity_index] == ["like it"]
+
+
+@dataclass
+class Asked:
+    """What a question gave, row by row; those of frames with the columns of RANKED_FRAMES."""
+
+    rows: list[tuple[Any, ...]]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.rows
+
+    def arrow(self) -> pa.Table:
+        return pa.table(dict(zip(("video", "frame", "score"), zip(*self.rows, strict=True), strict=True)))
+
+
+class Watched:
+    """A library of two videos of 40 frames; each crop is a track, ten frames of the first one after the other.
+
+    Ranked frames are given by entity.
+    """
+
+    embedder, calibrations = TwoExits(), (SHALLOW, PLAIN)
+
+    def __init__(self, held: FakeSource, ranked: dict[str, list[tuple[str, int, float]]] | None = None) -> None:
+        self.held, self.ranked = held, ranked or {}
+
+    def videos(self) -> pa.Table:
+        return pa.table({"video": ["a", "b"], "frames": [40, 40], "segment": [1, 2]})
+
+    def matcher(self) -> AlbumMatcher:
+        return AlbumMatcher(self.held, self.embedder, self.calibrations)
+
+    def query(self, sql: str, names: tuple[str, ...] | list[str] = ()) -> Asked:
+        if sql == RANKED_FRAMES:
+            return Asked(self.ranked[names[0]])
+        owners = self.held.owners.tolist()
+        return Asked([(track, "a", 10 * i, 10 * i + 10) for i, track in enumerate(owners)])
+
+
+def test_the_cascade_is_told_beside_the_deepest_exit_with_what_each_had_to_see() -> None:
+    """The third thing is lost at the first exit; the second is sent on; the fourth is nothing."""
+    tracks = [(1 << 32) + number for number in range(4)]
+    library: Any = Watched(source([0.9, 0.5, 0.1, 0.1], [0.9, 0.8, 0.9, 0.1], tracks))
+    truth = {"thing": Truth({"a": [(0, 29)]}, {"a": [(0, 4)]})}
+    # Of frames 5 to 29 the cascade returns 5 to 19. Each crop costs 1 at the first exit, one of them 2 more.
+    assert cascade_cost(library, truth) == CascadeCost(0.75, 1.0, (1.0, 0.25), (4 * 1 + 1 * 2) / (4 * 2))
+    assert cascade_cost(library, {"thing": Truth({})}).f1 is None
+
+
+def test_scores_are_judged_by_frames_that_count_and_are_a_prediction() -> None:
+    ranked = {
+        "van": [("a", 0, 0.9), ("a", 1, 0.9), ("b", 3, 0.25), ("b", 4, 0.9), ("b", 5, 0.04)],
+        "cat": [("b", 3, 0.25), ("b", 39, 0.05)],
+    }
+    library: Any = Watched(source([0.9], [0.9], [1 << 32]), ranked)
+    truth = {"van": Truth({"a": [(0, 0)]}, {"b": [(4, 4)]}), "cat": Truth({"b": [(3, 3)]})}
+    found = calibration_error(library, truth)
+    assert found.bins == ((0.05, 0.0, 1), (0.25, 0.5, 2), (pytest.approx(0.9), 0.5, 2))
+    assert found.error == pytest.approx((0.05 * 1 + 0.25 * 2 + 0.4 * 2) / 5)
+
+
+def test_a_stranger_is_silent_where_no_track_of_the_library_is_accepted_for_it() -> None:
+    red, blue = (np.full((32, 32, 3), color, np.uint8) for color in ((255, 0, 0), (0, 0, 255)))
+    embedder = TwoExits()
+    held = FakeSource(embedder.embed_all([red]), np.array([1 << 32]), np.zeros((2, 1, 3), np.float32))
+    library: Any = Watched(held)
+    assert strangers(library, [red, red, blue, blue, blue]) == Silence(5, pytest.approx(0.6))
+    assert strangers(library, [red]) == Silence(1, 0.0)
