@@ -17,6 +17,7 @@ from panorama.judging import (
     calibration_error,
     cascade_cost,
     expected_error,
+    own_clips_out,
     strangers,
 )
 from panorama.partly import Partly, Strangers
@@ -89,18 +90,18 @@ class Asked:
 
 
 class Watched:
-    """A library of two videos of 40 frames; each crop is a track, ten frames of the first one after the other.
+    """A library of two videos of 40 frames; each crop is a track, in ten frames of its video by its number.
 
     Ranked frames are given by entity.
     """
 
-    embedder, calibrations = TwoExits(), (SHALLOW, PLAIN)
+    embedder, calibrations, segments = TwoExits(), (SHALLOW, PLAIN), {"a": 1, "b": 2}
 
     def __init__(self, held: FakeSource, ranked: dict[str, list[tuple[str, int, float]]] | None = None) -> None:
         self.held, self.ranked = held, ranked or {}
 
     def videos(self) -> pa.Table:
-        return pa.table({"video": ["a", "b"], "frames": [40, 40], "segment": [1, 2]})
+        return pa.table({"video": [*self.segments], "frames": [40, 40], "segment": [*self.segments.values()]})
 
     def matcher(self) -> AlbumMatcher:
         return AlbumMatcher(self.held, self.embedder, self.calibrations)
@@ -109,7 +110,8 @@ class Watched:
         if sql == RANKED_FRAMES:
             return Asked(self.ranked[names[0]])
         owners = self.held.owners.tolist()
-        return Asked([(track, "a", 10 * i, 10 * i + 10) for i, track in enumerate(owners)])
+        shown = [(track, video) for track in owners for video, at in self.segments.items() if track >> 32 == at]
+        return Asked([(track, video, 10 * (track % 8), 10 * (track % 8) + 10) for track, video in shown])
 
 
 def test_the_cascade_is_told_beside_the_deepest_exit_with_what_each_had_to_see() -> None:
@@ -120,6 +122,24 @@ def test_the_cascade_is_told_beside_the_deepest_exit_with_what_each_had_to_see()
     # Of frames 5 to 29 the cascade returns 5 to 19. Each crop costs 1 at the first exit, one of them 2 more.
     assert cascade_cost(library, truth) == CascadeCost(0.75, 1.0, (1.0, 0.25), (4 * 1 + 1 * 2) / (4 * 2))
     assert cascade_cost(library, {"thing": Truth({})}).f1 is None
+
+
+def test_what_only_the_clips_taken_out_kept_from_being_accepted_is_heard() -> None:
+    """Beside the thing itself the second track is uncertain; without it, it is the best there is."""
+    near = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.95)
+    library: Any = Watched(source([0.99, 0.8], [0.99, 0.8], [1 << 32, 2 << 32]))
+    library.calibrations = (near, near)
+    assert by_track(library.matcher().match(MatchRequest()))[2 << 32] == UNCERTAIN
+    assert own_clips_out(library, {"thing": Truth({"a": [(0, 9)]})}) == Silence(1, 0.0)
+
+
+def test_a_copy_of_a_clip_that_shows_it_is_taken_out_with_the_clip() -> None:
+    """The copy has the same tracks, and the truth names one of the two."""
+    library: Any = Watched(source([0.9], [0.9], [1 << 32]))
+    truth = {"thing": Truth({"a": [(0, 9)], "elsewhere": [(0, 9)]})}
+    assert own_clips_out(library, truth) == Silence(1, 1.0)
+    library.segments = {"a": 1, "copy of a": 1}
+    assert own_clips_out(library, truth) == Silence(0, None)
 
 
 def test_scores_are_judged_by_frames_that_count_and_are_a_prediction() -> None:

@@ -191,6 +191,15 @@ def test_only_undecided_tracks_go_deeper() -> None:
     assert dict(zip(matches.track_id.tolist(), matches.exit.tolist(), strict=True)) == {7: 1, 8: 2}
 
 
+def test_a_track_whose_crops_lie_apart_in_the_table_is_worth_its_own() -> None:
+    worth = []
+    for values, owners in (([0.9, 0.2, 0.8, 0.1], [7, 8, 7, 8]), ([0.9, 0.8, 0.2, 0.1], [7, 7, 8, 8])):
+        matcher = AlbumMatcher(source(values, values, owners), TwoExits(), (SHALLOW, DEEP))
+        found = matcher.match(MatchRequest(keep="all"))
+        worth.append(dict(zip(found.track_id.tolist(), found.score.tolist(), strict=True)))
+    assert worth[0] == worth[1] and worth[0][7] > 0.9 > 0.1 > worth[0][8]
+
+
 def test_a_scope_changes_no_band() -> None:
     near = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.95)
     values = [0.99, 0.8, 0.1]

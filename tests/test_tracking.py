@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from panorama.regions import DETECTOR, Regions
-from panorama.tracking.tracker import Tracker, _assignment
+from panorama.tracking.tracker import Track, Tracker, _assignment
 
 RED = np.array([1, 0, 0], np.float32)
 BLUE = np.array([0, 0, 1], np.float32)
@@ -35,6 +35,22 @@ def test_a_slowly_moving_box_is_one_track() -> None:
     assert ids == {1}
     (track,) = tracker.finish()
     assert track.frames.tolist() == [0, 5, 10, 15, 20]
+
+
+def test_a_thing_is_expected_where_its_velocity_takes_it_within_a_second() -> None:
+    track = Track(1)
+    for i in range(4):  # 20 pixels a second across, 10 up
+        track.add(5 * i, 0.2 * i, [10 + 4.0 * i, 90 - 2.0 * i, 60 + 4.0 * i, 170 - 2.0 * i], 0.9)
+    assert track.velocity == pytest.approx((20, -10))
+    assert track.shift(1.1) == pytest.approx((10, -5))
+    assert track.shift(9.0) == pytest.approx((20, -10))
+    track.add(20, 0.8, [42, 82, 92, 162], 0.9)  # 100 pixels a second across: half of that is believed
+    assert track.velocity == pytest.approx((60, -10))
+    track.held_until = (40, 1.6)
+    assert track.shift(2.1) == pytest.approx((30, -5))
+    track.add(45, 1.8, [43, 82, 93, 162], 0.9)  # it stood still until then
+    assert track.velocity == pytest.approx((2.5, 0))
+    assert track.frames.tolist() == [0, 5, 10, 15, 20, 40, 45]
 
 
 def test_a_fast_box_without_overlap_is_followed_by_its_velocity_and_looks() -> None:
