@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -159,6 +160,8 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
     assert done.status == 0 and (tmp_path / "bands.json").exists() and "stay" not in done.err
     with panorama.open("panorama-library") as library:
         assert library.calibrations != shipped
+        written = json.loads((tmp_path / "bands.json").read_text())
+        assert [Calibration(**row) for row in written["exits"]] == list(library.calibrations)
     assert "leave out --anyway" in run("calibrate", "--reset", "--anyway").err
 
 

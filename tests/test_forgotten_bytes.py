@@ -290,7 +290,7 @@ def test_from_the_command_line_nothing_of_a_forgotten_thing_stays(
     run("remove", "a.mp4")
     assert run("query", "SELECT frames WHERE entity = 'red'").status == 0
     held = run("query", "SELECT DISTINCT segment FROM _panorama.crops", "--format", "json")
-    assert held.status == 1 or {row["segment"] for row in held.json} <= {2, 3, 4}
+    assert held.status == 0, held.err
     assert run("forget", "red", "--with-sightings", "--yes").status == 0
     assert run("query", "SELECT count(*) AS n FROM crops").status == 0
     everything = b"".join(

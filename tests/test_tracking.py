@@ -69,6 +69,35 @@ def test_another_thing_at_the_same_place_is_another_track() -> None:
     assert owners[0].local_id == 2
 
 
+def test_one_look_that_differs_does_not_change_what_a_thing_looks_like() -> None:
+    """It turns by 37 degrees, and then to 25 on the other side: near to the first look, not to the second."""
+    tracker = Tracker()
+    for number, degrees in enumerate((0, 37, -25)):
+        turned = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], np.float32)
+        owners, _ = tracker.update(number, number * 0.2, regions((10, 10, 60, 90)), looks(turned))
+        assert owners[0].local_id == 1
+
+
+@pytest.mark.parametrize(
+    ("box", "same"),
+    [
+        ((118, 10, 198, 70), True),  # 98 pixels away, and its diagonal is 100
+        ((148, 10, 228, 70), False),
+        ((10, 100, 130, 190), True),  # 2.25 times as large
+        ((10, 100, 146, 202), False),  # 2.9 times
+        ((10, 80, 60, 120), True),  # by 2.4 smaller
+        ((10, 80, 55, 120), False),  # by 2.7
+    ],
+)
+def test_where_boxes_do_not_overlap_place_and_size_decide(
+    box: tuple[float, float, float, float], same: bool
+) -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((20, 10, 100, 70)), looks(RED))
+    owners, _ = tracker.update(5, 0.2, regions(box), looks(RED))
+    assert (owners[0].local_id == 1) == same
+
+
 def test_crossing_things_keep_their_own_tracks() -> None:
     tracker = Tracker()
     for i in range(9):
