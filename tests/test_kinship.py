@@ -186,6 +186,13 @@ def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
     assert score[1] >= RULE.high
 
 
+def test_what_is_carried_keeps_its_order_and_no_score_is_above_one() -> None:
+    rule = replace(RULE, carried=0.1)
+    band, score = settled(Seen(0.9), Seen(0.3), Seen(0.47), Seen(0.49), rule=rule)
+    assert band == [ACCEPTED] * 4
+    assert RULE.high <= score[1] < score[2] < score[3] < score[0] <= 1
+
+
 @pytest.mark.parametrize(
     "other",
     [Seen(0.47, box=ELSEWHERE), Seen(0.47, start=1.6, end=2), Seen(0.4), Seen(0.47, video=2)],

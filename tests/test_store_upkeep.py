@@ -100,9 +100,12 @@ def test_replaced_files_stay_while_a_reader_may_hold_them(store):
     rows(held)
     del held
     gc.collect()
+    assert store.sweep().retired == 0  # the grace, by itself
+    since = store.snapshot()
     assert store.sweep(grace_seconds=0).retired == 5
     assert len(data_files(store)) == 5
-    check_whole(store.snapshot())
+    assert store.sweep(grace_seconds=0).retired == 0
+    check_whole(since)
 
 
 def test_a_reader_in_another_store_keeps_its_files_too(store):
@@ -153,6 +156,26 @@ def test_a_sweep_removes_what_dead_writers_left(store):
     assert len(data_files(store)) == 5 and len(store.exemplars("cat")) == 1
     assert [p.name for p in (store.path / "locks").glob("writer-*")] == []
     assert store.exemplars("cat")[0].picture.exists()
+
+
+def states(store: Store) -> list[str]:
+    with store._place.catalog.read() as tx:
+        return [row.state for row in tx.rows("SELECT state FROM segments ORDER BY segment_id")]
+
+
+def test_a_segment_whose_writer_is_dead_is_given_up_but_not_a_moment_after_it_began(store):
+    index(store, "a.mp4")
+    with store.begin_segment("c", "s"), store._place.catalog.write() as tx:
+        tx.run(
+            "INSERT INTO segments (content_hash, settings_hash, state, created_at) SELECT 'x', 'y', 'writing',"
+            " created_at - age FROM segments JOIN (SELECT 3600 AS age UNION SELECT 0) WHERE state = 'writing'"
+        )
+    with store.begin_segment("d", "s"):
+        with store._place.catalog.write() as tx:  # this one has been at it for long
+            tx.run("UPDATE segments SET created_at = created_at - 3600 WHERE content_hash = 'd'")
+        assert states(store) == ["live", "retired", "writing", "writing", "writing"]
+        store.sweep()
+        assert sorted(states(store)) == ["live", "retired", "writing", "writing"]
 
 
 def test_later_embeddings_fill_what_is_lacking(store):
