@@ -212,6 +212,31 @@ def test_it_goes_on_from_track_to_track() -> None:
     assert band == [ACCEPTED] * 3
 
 
+@pytest.mark.parametrize(
+    ("value", "video", "wanted"),
+    [
+        (0.96, 1, [ACCEPTED, UNCERTAIN]),  # it may be 1 at most, and 0.95 of that is enough
+        (0.94, 1, [UNCERTAIN, UNCERTAIN]),
+        (0.94, 2, [ACCEPTED, UNCERTAIN]),
+    ],
+)
+def test_what_was_not_seen_deep_enough_may_be_anything(value: float, video: int, wanted: list[int]) -> None:
+    """It is not carried where one that was seen is, nor accepted by a word."""
+    rule = replace(RULE, carried=0.4)
+    tracks = Seen(value, video=video), Seen(0.47)
+    ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
+    values = np.array([t.value for t in tracks], np.float32)
+
+    def found(**more: NDArray[np.bool_]) -> list[int]:
+        given = ids, rule.score(values), bands(values, rule), rule, Where(tracks, ids)
+        return settle(*given, **more).band.tolist()
+
+    second = np.array([False, True])
+    assert found(said=second) == [ACCEPTED, ACCEPTED]
+    assert found() == [ACCEPTED, ACCEPTED if video == 1 else UNCERTAIN]
+    assert found(unseen=second) == found(unseen=second, said=second) == wanted
+
+
 def test_a_rejected_track_stays_rejected() -> None:
     rule = Calibration(0.5, 10.0, 0.45, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
     assert settled(Seen(0.7), Seen(0.47), rule=rule)[0] == [ACCEPTED, REJECTED]
