@@ -89,9 +89,9 @@ def settled(
 
 
 def test_the_next_one_at_the_door_stands_back() -> None:
-    band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12))
-    assert band == [ACCEPTED, UNCERTAIN]
-    assert score[1] < RULE.high
+    band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12), Seen(0.5, start=20, end=22))
+    assert band == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+    assert score[2] < score[1] < RULE.high == RULE.score(np.array(0.5))
 
 
 def test_behind_a_cut_the_same_likeness_is_enough() -> None:
@@ -150,6 +150,14 @@ def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> Non
     value[1] = 0.7
     assert found(slice(1, 2)).band.tolist() == [ACCEPTED]
     assert found(slice(1, 2), one).band.tolist() == [UNCERTAIN]
+
+
+def test_what_is_known_of_scenes_from_two_sides_is_the_better_of_both() -> None:
+    one = SceneBests(np.array([1, 2]), np.array([0.5, 0.6]), np.array([True, False]))
+    two = SceneBests(np.array([2, 3]), np.array([0.7, 0.1]), np.array([True, False]))
+    for both in (one.with_others(two), two.with_others(one)):
+        assert (both.scenes.tolist(), both.best.tolist()) == ([1, 2, 3], [0.5, 0.7, 0.1])
+        assert both.shown.tolist() == [True, True, False]
 
 
 def test_nothing_goes_on_in_another_video_of_its_scene() -> None:
