@@ -78,6 +78,7 @@ def test_a_change_is_two_cells_that_touch_or_one_by_twice_as_much() -> None:
     assert not lasts(strength((2, 2, 7.0), (2, 4, 7.0)), 6.0)
     assert not lasts(strength((2, 2, 7.0), (2, 3, 5.9)), 6.0)
     assert lasts(strength((0, 0, 6.0), (1, 1, 6.0)), 6.0)
+    assert lasts(strength((0, 0, 6.0), (1, 1, 6.0), (4, 5, 7.0)), 6.0)  # a spot elsewhere hides nothing
     assert lasts(strength((4, 6, 12.0)), 6.0)
 
 
