@@ -200,6 +200,15 @@ def test_a_track_whose_crops_lie_apart_in_the_table_is_worth_its_own() -> None:
     assert worth[0] == worth[1] and worth[0][7] > 0.9 > 0.1 > worth[0][8]
 
 
+def test_what_a_deeper_exit_may_lift_over_the_least_score_is_looked_at_there() -> None:
+    """The second is rejected by the first exit; by its score it may still be among those asked for."""
+    fake = source([0.45, 0.42, 0.3], [0.7, 0.9, 0.9], [7, 8, 9], stored=1)
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    found = matcher.match(MatchRequest(keep="all", min_score=0.45))
+    told = dict(zip(found.track_id.tolist(), zip(found.score.tolist(), found.exit.tolist()), strict=True))
+    assert told.keys() == {7, 8} and min(told[7][0], told[8][0]) > 0.9 and told[7][1] == told[8][1] == 2
+
+
 def test_a_scope_changes_no_band() -> None:
     near = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.95)
     values = [0.99, 0.8, 0.1]
