@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -162,6 +163,27 @@ def test_what_cannot_be_deleted_hinders_no_change_and_is_told_by_compact(store, 
     monkeypatch.undo()
     store.compact()
     assert traces(store, 1) == set()
+
+
+def test_what_is_indexed_anew_while_it_is_forgotten_leaves_no_byte_of_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit retires the very files that are being rewritten."""
+    for number in range(2):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    rewriting, anew = rewrite._rows_of, list[str]()
+
+    def slow(*given: Any) -> Any:
+        if not anew:
+            anew.append(index(store, "1.mp4", settings="6 fps", seed=7))
+        return rewriting(*given)
+
+    monkeypatch.setattr(rewrite, "_rows_of", slow)
+    store.forget_entity("cat", pack_ids(2, [0]))
+    assert anew and traces(store, 1) == set()
+    assert traces(store, 0) and traces(store, 7)
+    check_whole(store.snapshot())
 
 
 def test_who_reads_meanwhile_keeps_a_removed_video_and_not_a_forgotten_one(store) -> None:

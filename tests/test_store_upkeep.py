@@ -76,6 +76,22 @@ def test_compaction_drops_rows_of_replaced_segments(store):
     check_whole(after)
 
 
+def test_what_is_replaced_while_it_is_merged_stays_replaced(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    anew: list[str] = []
+
+    def replace_one() -> None:
+        if not anew:
+            anew.append(index(store, "1.mp4", content="changed", seed=8))
+
+    assert store.compact(wait=replace_one) == 0
+    with_the_new = rows(store.snapshot())
+    check_whole(store.snapshot())
+    assert len(data_files(store)) == 4 * 5  # of what was merged in vain nothing is left
+    assert store.compact() == 3 * 5 and rows(store.snapshot()) == with_the_new
+
+
 def test_compaction_respects_its_target_size(store):
     for k in range(4):
         index(store, f"{k}.mp4", seed=k)

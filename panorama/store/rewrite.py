@@ -140,12 +140,9 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
             seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
             if not seen and not source.dead:
                 continue
-            while not _swap(place, [source], tracks if seen else None, erase=True):
-                current = [s for s in _sources(place) if s.file_id == source.file_id]
-                if not current:  # replaced meanwhile by a commit, which retired it
-                    break
-                source = current[0]
-        # What was retired, and no sweep has deleted yet, holds the same rows or those of before.
+            _swap(place, [source], tracks if seen else None, erase=True)
+        # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
+        # those of before.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders))
             sightings.clear(tx)  # they name tracks that are gone
