@@ -186,6 +186,15 @@ def test_what_is_indexed_anew_while_it_is_forgotten_leaves_no_byte_of_before(
     check_whole(store.snapshot())
 
 
+def test_what_is_known_of_other_things_names_no_track_that_went(store: Store) -> None:
+    index(store, "0.mp4")
+    for name in ("cat", "dog"):
+        store.add_exemplars(name, [exemplar()])
+        store.cache_sightings(name, "key", b"tracks")
+    store.forget_entity("cat", pack_ids(1, [0]))
+    assert store.cached_sightings("dog", "key") is None
+
+
 def test_who_reads_meanwhile_keeps_a_removed_video_and_not_a_forgotten_one(store) -> None:
     for number in range(3):
         index(store, f"{number}.mp4", seed=number)

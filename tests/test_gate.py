@@ -88,6 +88,13 @@ def test_slow_light_change_is_not_lost() -> None:
     assert 5 <= changes <= 60  # twenty gray levels in all: neither once nor every frame
 
 
+def test_light_is_another_from_two_grey_levels_on() -> None:
+    for levels, changed in ((1.5, False), (2.5, True)):
+        gate = ChangeGate()
+        gate.update(seen(scene()))
+        assert gate.update(seen(scene() + levels)).changed is changed
+
+
 def test_unchanged_frames_do_not_move_the_reference() -> None:
     gate = ChangeGate()
     changed_at = []

@@ -39,8 +39,9 @@ def test_scores_that_are_as_often_right_as_they_say_have_no_error() -> None:
 
 def test_a_score_of_one_counts_in_the_last_bin() -> None:
     assert expected_error(np.array([1.0]), np.array([False])).error == 1
-    both = expected_error(np.array([1.0, 0.9]), np.array([False, True]))
-    assert both.bins == ((pytest.approx(0.95), 0.5, 2),) and both.error == pytest.approx(0.45)
+    both = expected_error(np.array([1.0, 0.85, 0.9]), np.array([False, True, True]))
+    assert both.bins == ((0.85, 1.0, 1), (pytest.approx(0.95), 0.5, 2))
+    assert both.error == pytest.approx((0.15 + 0.45 * 2) / 3)
 
 
 def test_hidden_videos_are_neither_found_nor_the_best() -> None:

@@ -26,6 +26,7 @@ from store_samples import (
 from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog import Catalog
 from panorama.store.locks import FileLock
+from panorama.store.rewrite import TARGET_BYTES
 from panorama.store.segments import FileSet
 
 
@@ -61,7 +62,8 @@ def test_compaction_changes_no_row_and_leaves_one_file_a_table(store):
     assert store.compact() == 0
 
 
-def test_compaction_drops_rows_of_replaced_segments(store):
+@pytest.mark.parametrize("target_bytes", [TARGET_BYTES, 2], ids=["few files", "files that are large enough"])
+def test_compaction_drops_rows_of_replaced_segments(store, target_bytes):
     for k in range(3):
         index(store, f"{k}.mp4", seed=k)
     store.compact()
@@ -69,7 +71,7 @@ def test_compaction_drops_rows_of_replaced_segments(store):
     snapshot = store.snapshot()
     assert snapshot.has_dead_rows
     before = rows(snapshot)
-    store.compact()
+    store.compact(target_bytes)
     after = store.snapshot()
     assert not after.has_dead_rows and rows(after) == before
     assert sum(pq.read_metadata(p).num_rows for p in after.files["crops"]) == 9
