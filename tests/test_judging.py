@@ -164,3 +164,6 @@ def test_a_stranger_is_silent_where_no_track_of_the_library_is_accepted_for_it()
     library: Any = Watched(held)
     assert strangers(library, [red, red, blue, blue, blue]) == Silence(5, pytest.approx(0.6))
     assert strangers(library, [red]) == Silence(1, 0.0)
+    library.calibrations = (Calibration(0.9, 20.0, 0.4, 0.6, 0.0),) * 2
+    yellow = np.full((32, 32, 3), (255, 255, 0), np.uint8)  # the same at the first exit, not at the second
+    assert strangers(library, [red, yellow]) == Silence(2, 0.5)
