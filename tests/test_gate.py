@@ -95,6 +95,24 @@ def test_light_is_another_from_two_grey_levels_on() -> None:
         assert gate.update(seen(scene() + levels)).changed is changed
 
 
+def test_where_something_flickers_or_came_by_the_bar_is_higher_for_a_while() -> None:
+    gate, place = ChangeGate(), (slice(320, 384), slice(640, 704))
+
+    def changed(levels: float) -> bool:
+        picture = scene()
+        picture[place] += levels
+        return gate.update(seen(picture, 1.0)).changed
+
+    for _ in range(6):
+        changed(0)
+    assert changed(8) and changed(0)
+    for number in range(60):
+        changed(8 * (number % 2))
+    assert not changed(8) and not changed(0)
+    assert not any(changed(0) for _ in range(200))
+    assert changed(8)
+
+
 def test_unchanged_frames_do_not_move_the_reference() -> None:
     gate = ChangeGate()
     changed_at = []
