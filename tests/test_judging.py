@@ -100,7 +100,9 @@ class Watched:
 
     embedder, calibrations, segments = TwoExits(), (SHALLOW, PLAIN), {"a": 1, "b": 2}
 
-    def __init__(self, held: FakeSource, ranked: dict[str, list[tuple[str, int, float]]] | None = None) -> None:
+    def __init__(
+        self, held: FakeSource, ranked: dict[str, list[tuple[str, int, float]]] | None = None
+    ) -> None:
         self.held, self.ranked = held, ranked or {}
 
     def videos(self) -> pa.Table:
@@ -113,7 +115,9 @@ class Watched:
         if sql == RANKED_FRAMES:
             return Asked(self.ranked[names[0]])
         owners = self.held.owners.tolist()
-        shown = [(track, video) for track in owners for video, at in self.segments.items() if track >> 32 == at]
+        shown = [
+            (track, video) for track in owners for video, at in self.segments.items() if track >> 32 == at
+        ]
         return Asked([(track, video, 10 * (track % 8), 10 * (track % 8) + 10) for track, video in shown])
 
 

@@ -60,7 +60,7 @@ def test_uneven_looks_give_each_end_its_own_gap() -> None:
 
 
 def test_looks_are_told_apart_where_the_box_is_in_the_small_picture() -> None:
-    """The proposer saw half of it across and a quarter down; what changes beside the box is no other thing."""
+    """The proposer saw half of it across, a quarter down; what changes beside the box is no other thing."""
     seen_at = FrameSeconds()
     for i in range(6):
         seen_at.add(i / 10)

@@ -185,8 +185,9 @@ def test_a_segment_whose_writer_is_dead_is_given_up_but_not_a_moment_after_it_be
     index(store, "a.mp4")
     with store.begin_segment("c", "s"), store._place.catalog.write() as tx:
         tx.run(
-            "INSERT INTO segments (content_hash, settings_hash, state, created_at) SELECT 'x', 'y', 'writing',"
-            " created_at - age FROM segments JOIN (SELECT 3600 AS age UNION SELECT 0) WHERE state = 'writing'"
+            "INSERT INTO segments (content_hash, settings_hash, state, created_at)"
+            " SELECT 'x', 'y', 'writing', created_at - age"
+            " FROM segments JOIN (SELECT 3600 AS age UNION SELECT 0) WHERE state = 'writing'"
         )
     with store.begin_segment("d", "s"):
         with store._place.catalog.write() as tx:  # this one has been at it for long
