@@ -187,6 +187,8 @@ def test_only_undecided_tracks_go_deeper() -> None:
     fake = source([0.9, 0.5, 0.1], [0.9, 0.8, 0.1], [7, 8, 9], stored=1)
     matches = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())
     assert fake.deepened == [1]
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    assert matcher.best("thing") == {1: pytest.approx(0.9), 2: pytest.approx(0.8)}
     assert by_track(matches) == {7: ACCEPTED, 8: ACCEPTED}
     assert dict(zip(matches.track_id.tolist(), matches.exit.tolist(), strict=True)) == {7: 1, 8: 2}
 
