@@ -13,6 +13,7 @@ import pytest
 from clips import (
     B_FRAMES,
     H264,
+    RATE,
     TICK,
     Clip,
     cut_off,
@@ -36,6 +37,7 @@ from panorama.video.stamps import FrameClock, shows_frame
         ("t.mp4", "libx264"),
         ("t.flv", "libx264"),
         ("t.webm", "libvpx"),
+        ("t.mxf", "mpeg2video"),
         ("t.gif", "gif"),
     ],
 )
@@ -163,6 +165,18 @@ def test_loss_at_the_very_end_keeps_the_frames_before_it(
             numbers[threads] = [f.index for f in reader.frames()]
             assert not reader.report.complete
     assert numbers[1] == numbers[4]
+
+
+def test_a_file_that_cannot_be_sought_in_is_read_from_its_beginning(
+    tmp_path: Path, clips: Callable[[str], Clip]
+) -> None:
+    # Behind its last frame an MXF has the index without which a demuxer refuses to seek.
+    cut = cut_off(clips("broadcast.mxf").path, tmp_path / "cut.mxf", 0.97)
+    with open_video(cut) as reader, open_video(cut) as fresh:
+        last = list(reader.frames())[-1].index
+        assert last >= 35
+        for at in (20, last):
+            assert number_in(fresh.frame_at(at / RATE).luma()) == at
 
 
 def test_mpeg_program_stream_ends_with_its_true_time(clips: Callable[[str], Clip]) -> None:
