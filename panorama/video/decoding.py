@@ -19,7 +19,7 @@ from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
 from panorama.video.probing import Source, frames_of, open_container, read_packets
 from panorama.video.sparing import PassedOver, Sparing
-from panorama.video.stamps import shows_frame
+from panorama.video.stamps import far_ticks, shows_frame, with_behind
 
 LENGTH_TOLERANCE_SECONDS = 0.5
 COUNTED_CODECS = frozenset({"h264", "hevc"})
@@ -262,7 +262,8 @@ def needed_frames(
     sparing, may_spare = None, _may_spare(source)
     if source.first_pts is not None and not source.order_only and may_spare is not None:
         ticks = max(1, round(1 / source.info.time_base))
-        sparing = Sparing(source.first_pts, ticks, unneeded, may_spare)
+        far = far_ticks(source.ticks_per_frame, source.info.time_base)
+        sparing = Sparing(source.first_pts, ticks, far, unneeded, may_spare)
     yield from _frames(source, report, sparing=sparing)
 
 
@@ -329,13 +330,13 @@ def _decode_pass(
         packets = read_packets(container, stream, count.report, source.faults)
         if seek_pts is not None and source.info.codec == "mpeg4":
             packets = _without_leading(packets)
-        for packet in packets:
+        for packet, behind in with_behind(packets):
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
             shown = count.packet(packet, goes_in)
             if not goes_in:
                 continue
             if sparing is not None:
-                spared = packet.size and sparing.spares(packet, shown)
+                spared = packet.size and sparing.spares(packet, shown, behind)
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
                 frames = _alone(packet, stream) if keyframes_only else packet.decode()
