@@ -109,9 +109,13 @@ class FrameClock:
     def next(self, raw: int | None, behind: int | None = None) -> int:
         """The stamp of the next frame, which has the raw one; `behind` is that of the frame behind it."""
         last, last_raw = self._last, self._last_raw
-        if last is not None and self._is_stray(raw, behind):
+        if (
+            (raw is not None and last is not None)
+            and (last_raw is not None and behind is not None)
+            and is_stray(raw, last_raw, behind, self._far)
+        ):
             self.repairs += 1
-            self._last = last + self._step
+            self._last = last + max(1, min(self._step, (behind - last_raw) // 2))
             return self._last
         self._last_raw = raw if raw is not None else last_raw
         expected = None if raw is None else raw + self._offset
@@ -134,11 +138,6 @@ class FrameClock:
         self.repairs += stamp != expected
         self._last = stamp
         return stamp
-
-    def _is_stray(self, raw: int | None, behind: int | None) -> bool:
-        if raw is None or behind is None or self._last_raw is None:
-            return False
-        return is_stray(raw, self._last_raw, behind, self._far)
 
     def _starts_over(self, raw: int, last_raw: int) -> bool:
         return starts_over(raw, last_raw, self._began, self._step, self._time_base)
