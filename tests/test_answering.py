@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fakes import Thing, thing_picture, write_film
@@ -161,6 +163,20 @@ def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
         thread.join()
     assert len(answers) == 20
     assert all(answer == expected for answer in answers)
+
+
+def test_warnings_of_the_program_that_asks_stay_as_they_were(library):
+    """Each thread set back the filters that it had found: ever after no UserWarning was shown at all."""
+    ours = "panorama.query.engine"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # DuckDB's advice to us is none of the program's
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: library.query(RED), range(60)))
+        found = [place for place in warnings.filters if place not in before]
+        assert [place[3] and bool(place[3].fullmatch(ours)) for place in found] == [True]
+        library.query(RED)
+        assert len(warnings.filters) == len(before) + 1
 
 
 def test_closing_lets_go_of_every_connection(library, opened):
