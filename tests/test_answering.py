@@ -11,12 +11,13 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.errors import LibraryDamaged, ModelError, QueryError
+from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError
 from panorama.models import registry
 from panorama.models.color import ColorEmbedder
 from panorama.query import relations
 from panorama.query.engine import Engine
 from panorama.query.relations import Limits, Tables
+from panorama.store.snapshot import Snapshots
 
 RED = "SELECT frames WHERE entity = 'red'"
 
@@ -183,6 +184,45 @@ def test_closing_lets_go_of_every_connection(library, opened):
     library.query(RED)
     library.close()
     assert [tables._connection for tables in opened] == [None]
+
+
+def test_what_is_asked_while_the_library_is_closed_is_answered_and_let_go_of(library, opened, monkeypatch):
+    """Its connection and its files stayed for as long as anybody had the closed library."""
+    counted = "SELECT count(*) FROM videos"
+    begun, closed = threading.Event(), threading.Event()
+    answer = Engine.query
+
+    def late(self, *asked):
+        begun.set()
+        assert closed.wait(60)
+        return answer(self, *asked)
+
+    monkeypatch.setattr(Engine, "query", late)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(library.query, counted)
+        assert begun.wait(60)
+        library.close()
+        closed.set()
+        assert asked.result().fetchall() == [(1,)]
+    assert [tables._connection for tables in opened] == [None]
+    assert not list((library.path / "locks").glob("reader-*.lock"))
+
+
+def test_a_view_of_a_library_that_is_closed_meanwhile_is_not_kept(library, monkeypatch):
+    read = Snapshots._read
+
+    def closing(self, *given):
+        taken = read(self, *given)
+        library.close()
+        return taken
+
+    with panorama.open(library.path) as other:
+        other.rename("red", "rot")
+    monkeypatch.setattr(Snapshots, "_read", closing)
+    assert library.query("SELECT 1").fetchall() == [(1,)]
+    with pytest.raises(LibraryClosed):
+        library.videos()
+    assert not list((library.path / "locks").glob("reader-*.lock"))
 
 
 def test_several_queries_share_one_pass_and_one_state_of_the_library(library, monkeypatch):
