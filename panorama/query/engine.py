@@ -344,8 +344,7 @@ def _leave_out_advice() -> None:
     the later one would leave all such warnings of the program out for ever.
     """
     if _ADVICE not in warnings.filters:
-        action, _, kind, _, _ = _ADVICE
-        warnings.filterwarnings(action, category=kind, module=re.escape(__name__))
+        warnings.filterwarnings("ignore", category=UserWarning, module=re.escape(__name__))
 
 
 def _named(tokens: list[Token], relations: Collection[str]) -> set[str]:
