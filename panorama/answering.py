@@ -90,6 +90,7 @@ class Answering:
         self._store = store
         self._embedder = embedder
         self._lock = threading.RLock()
+        self._is_over = False
         self._snapshot: Snapshot | None = None
         self._matcher: AlbumMatcher | None = None
         self._unsearched: tuple[str, ...] | None = None
@@ -163,6 +164,11 @@ class Answering:
             for tables in left:
                 tables.close()
 
+    def close(self) -> None:
+        """Let go for good: also of what other threads are asking, once it is answered."""
+        self._is_over = True
+        self.forget()
+
     def _let_go(self) -> None:
         """Leave the snapshot; its vectors and the connections may serve the next one."""
         self._snapshot, self._matcher, self._unsearched = None, None, None
@@ -178,7 +184,7 @@ class Answering:
     def _current(self) -> Snapshot:
         snapshot = self._store.snapshot()
         with self._lock:
-            if self._snapshot is not snapshot:
+            if self._snapshot is not snapshot and not self._is_over:
                 self._let_go()
                 self._snapshot = snapshot
         return snapshot
@@ -213,6 +219,8 @@ class Answering:
                     self._leave(engine)
                 else:
                     self._idle.append(_Idle(picture_root, limits, engine))
+            if self._is_over:
+                self.forget()
 
     def _tables_of(self, limits: Limits) -> Tables | None:
         """A connection with these limits that no engine has."""

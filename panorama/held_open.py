@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
+import os
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +23,8 @@ T = TypeVar("T")
 class HeldOpen:
     """What holds a library open; whatever a class made of it offers raises LibraryClosed once it is closed.
 
-    Commands that it advises name its library, where they must (see `panorama.commands`).
+    Commands that it advises name its library, where they must (see `panorama.commands`). A process that is
+    forked opens it anew, as one does that it is sent to.
 
     Args:
         path: the library's directory.
@@ -30,6 +35,9 @@ class HeldOpen:
         self._path = path
         self._opened = store
         self._closed = False
+        self._making = threading.RLock()
+        _tell_of_forks()
+        _HELD.add(self)
 
     def __init_subclass__(cls) -> None:
         # Here for all of them: of forty methods one would be forgotten.
@@ -62,19 +70,38 @@ class HeldOpen:
     def _store(self) -> Store:
         self._check_open()
         if self._opened is None:
-            self._opened = Store.open(self._path)
+            with self._making:
+                self._check_open()
+                if self._opened is None:
+                    self._opened = Store.open(self._path)
         return self._opened
 
     def close(self) -> None:
-        """Let go of the library's files; nothing is asked of it any more."""
-        if not self._closed:
-            self._let_go()
-        self._closed = True
-        if self._opened is not None:
-            self._opened.close()
+        """Let go of the library's files; nothing is asked of it any more.
+
+        What other threads are asking is answered, or raises LibraryClosed, and is let go of then.
+        """
+        with self._making:
+            if not self._closed:
+                self._let_go()
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
 
     def _let_go(self) -> None:
         """Drop what was made of the store, before it is closed."""
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: be as one that it was sent, and touch nothing that the other has opened.
+
+        Whatever holds DuckDB's connections there is never freed here: that waits for threads which only the
+        other process has, and crashes.
+        """
+        for left in vars(self).values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
+        closed = self._closed
+        type(self).__init__(self, self._path)
+        self._closed = closed
 
     def _check_open(self) -> None:
         if self._closed:
@@ -106,6 +133,20 @@ class HeldOpen:
 
     def __reduce__(self) -> tuple[Callable[[Path], HeldOpen], tuple[Path]]:
         return type(self), (self._path,)  # the process that it is sent to opens it anew
+
+
+_HELD: weakref.WeakSet[HeldOpen] = weakref.WeakSet()
+"""All of this process."""
+
+
+@functools.cache
+def _tell_of_forks() -> None:
+    os.register_at_fork(after_in_child=_in_fork)
+
+
+def _in_fork() -> None:
+    for held in list(_HELD):
+        held._leave_to_parent()
 
 
 def _while_open(method: Callable[..., Any]) -> Callable[..., Any]:

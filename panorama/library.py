@@ -57,7 +57,9 @@ class Library(LibraryContents):
         self._answerer: Answering | None = None
 
     def _let_go(self) -> None:
-        self._forget_answers()
+        if self._answerer is not None:
+            self._answerer.close()
+            self._answerer = None
 
     @property
     def embedder(self) -> Embedder:
@@ -384,11 +386,12 @@ class Library(LibraryContents):
 
     @property
     def _answering(self) -> Answering:
-        if self._answerer is None:
-            from panorama.answering import Answering
+        from panorama.answering import Answering
 
-            self._answerer = Answering(self._store, lambda: self.embedder)
-        return self._answerer
+        with self._making:
+            if self._answerer is None:
+                self._answerer = Answering(self._store, lambda: self.embedder)
+            return self._answerer
 
     def _forget_answers(self) -> None:
         if self._answerer is not None:

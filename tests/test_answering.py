@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.errors import LibraryDamaged, ModelError, QueryError
+from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError
 from panorama.models import registry
 from panorama.models.color import ColorEmbedder
 from panorama.query import relations
 from panorama.query.engine import Engine
 from panorama.query.relations import Limits, Tables
+from panorama.store.snapshot import Snapshots
 
 RED = "SELECT frames WHERE entity = 'red'"
 
@@ -163,10 +166,63 @@ def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
     assert all(answer == expected for answer in answers)
 
 
+def test_warnings_of_the_program_that_asks_stay_as_they_were(library):
+    """Each thread set back the filters that it had found: ever after no UserWarning was shown at all."""
+    ours = "panorama.query.engine"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # DuckDB's advice to us is none of the program's
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: library.query(RED), range(60)))
+        found = [place for place in warnings.filters if place not in before]
+        assert [place[3] and bool(place[3].fullmatch(ours)) for place in found] == [True]
+        library.query(RED)
+        assert len(warnings.filters) == len(before) + 1
+
+
 def test_closing_lets_go_of_every_connection(library, opened):
     library.query(RED)
     library.close()
     assert [tables._connection for tables in opened] == [None]
+
+
+def test_what_is_asked_while_the_library_is_closed_is_answered_and_let_go_of(library, opened, monkeypatch):
+    """Its connection and its files stayed for as long as anybody had the closed library."""
+    counted = "SELECT count(*) FROM videos"
+    begun, closed = threading.Event(), threading.Event()
+    answer = Engine.query
+
+    def late(self, *asked):
+        begun.set()
+        assert closed.wait(60)
+        return answer(self, *asked)
+
+    monkeypatch.setattr(Engine, "query", late)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(library.query, counted)
+        assert begun.wait(60)
+        library.close()
+        closed.set()
+        assert asked.result().fetchall() == [(1,)]
+    assert [tables._connection for tables in opened] == [None]
+    assert not list((library.path / "locks").glob("reader-*.lock"))
+
+
+def test_a_view_of_a_library_that_is_closed_meanwhile_is_not_kept(library, monkeypatch):
+    read = Snapshots._read
+
+    def closing(self, *given):
+        taken = read(self, *given)
+        library.close()
+        return taken
+
+    with panorama.open(library.path) as other:
+        other.rename("red", "rot")
+    monkeypatch.setattr(Snapshots, "_read", closing)
+    assert library.query("SELECT 1").fetchall() == [(1,)]
+    with pytest.raises(LibraryClosed):
+        library.videos()
+    assert not list((library.path / "locks").glob("reader-*.lock"))
 
 
 def test_several_queries_share_one_pass_and_one_state_of_the_library(library, monkeypatch):

@@ -7,6 +7,8 @@ import hashlib
 import inspect
 import pickle
 import shutil
+import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
@@ -103,6 +105,34 @@ def test_a_library_and_its_methods_are_sent_to_another_process(library):
     assert query(sql).fetchall() == expected
     query.__self__.close()
     assert library.query(sql).fetchall() == expected
+
+
+@pytest.mark.parametrize("ends", ["at its end", "closed"])
+def test_a_forked_process_opens_its_libraries_anew(library, ends):
+    """Its first question waited for ever for threads of the other process, and its end was a crash."""
+    expected = library.query("SELECT frames WHERE entity = 'red'").fetchall()
+    program = f"""
+import os, sys, panorama
+library = panorama.open({str(library.path)!r})
+sql = "SELECT frames WHERE entity = 'red'"
+before = library.query(sql).fetchall()
+child = os.fork()
+if not child:
+    if {ends == "closed"}:
+        library.close()
+    else:
+        assert library.query(sql).fetchall() == before
+        library.rename("red", "rot")
+    sys.exit()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+library.query(sql.replace("red", {"red" if ends == "closed" else "rot"!r}))
+print(before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, str(expected)), done.stderr
 
 
 def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from panorama.errors import LibraryWriteError, MissingExtra, UsageError
-from panorama.query.result import Result, Row
+from panorama.query.result import Plan, Result, Row
 
 
 def sample() -> Result:
@@ -257,6 +257,15 @@ def test_notebooks_get_a_table_whose_text_is_escaped() -> None:
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "&lt;b&gt;" in html
+
+
+def test_notebooks_show_a_plan_whole_and_what_stands_alone_too() -> None:
+    """Of 30 lines ten were left out, and all behind the 40th character."""
+    lines = [f"  {i}: {'x' * 60} < 1" for i in range(30)]
+    table = pa.table({"plan": lines})
+    shown = "\n".join(lines).replace("<", "&lt;")
+    assert Plan(table, ["VARCHAR"])._repr_html_() == f"<pre>{shown}</pre>"
+    assert f"{'x' * 60} &lt; 1</td>" in Result(table, ["VARCHAR"])._repr_html_()
 
 
 def test_data_frames_hold_the_same_rows() -> None:

@@ -304,10 +304,8 @@ class Engine:
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             cursor.execute(text if run.parsed is None else run.parsed, rewritten.parameters or None)
             types = [str(column[1]) for column in cursor.description or []]
-            with warnings.catch_warnings():
-                # A relation saves a copy of the rows, but is planned twice and knows no place of an error.
-                warnings.simplefilter("ignore", UserWarning)
-                table = cursor.to_arrow_table()
+            _leave_out_advice()
+            table = cursor.to_arrow_table()
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
@@ -333,6 +331,20 @@ class Engine:
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
         return Plan(table, ["VARCHAR"], **run.account(started))
+
+
+_ADVICE = ("ignore", None, UserWarning, re.compile(re.escape(__name__)), 0)
+"""Of warnings whose place is in this module, as `warnings.filters` has it."""
+
+
+def _leave_out_advice() -> None:
+    """Leave out DuckDB's advice to fetch rows by a relation: that is planned twice, and places no errors.
+
+    For good, and of this module alone: `catch_warnings` is the whole process's, and of two threads within it
+    the later one would leave all such warnings of the program out for ever.
+    """
+    if _ADVICE not in warnings.filters:
+        warnings.filterwarnings("ignore", category=UserWarning, module=re.escape(__name__))
 
 
 def _named(tokens: list[Token], relations: Collection[str]) -> set[str]:

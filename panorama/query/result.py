@@ -259,12 +259,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         shown, cut = self._shown(SHOWN_ROWS)
+        width = SHOWN_CHARACTERS if len(self.columns) > 1 else None
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         body = ""
         for i, row in enumerate(shown):
             if i == cut:
                 body += f"<tr><td colspan='{len(self.columns)}'>…</td></tr>"
-            body += "<tr>" + "".join(f"<td>{html.escape(shown_text(v))}</td>" for v in row) + "</tr>"
+            body += "<tr>" + "".join(f"<td>{html.escape(shown_text(v, width))}</td>" for v in row) + "</tr>"
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f"{table}<p>{counted(len(self), 'row')}</p>"
 
@@ -288,6 +289,9 @@ class Plan(Result):
     def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
         """The text of the plan."""
         return "\n".join(str(row[-1]).rstrip("\n") for row in self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.to_table())}</pre>"
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:

@@ -212,6 +212,7 @@ class Snapshots:
         self._place = place
         self._library_id = library_id
         self._last: Snapshot | None = None
+        self._is_over = False
 
     def take(self) -> Snapshot:
         """The library as it is now."""
@@ -229,6 +230,8 @@ class Snapshots:
             with contextlib.suppress(OSError):
                 lease.write(str(taken.data_version))
         self._last = taken
+        if self._is_over:  # another thread has closed the library meanwhile
+            self._last = None
         return taken
 
     def _read(self, tx: Transaction, last: Snapshot | None, lease: FileLock | None) -> Snapshot:
@@ -280,6 +283,11 @@ class Snapshots:
 
     def forget(self) -> None:
         """Let go of the last snapshot, and of its files with it unless someone else holds it."""
+        self._last = None
+
+    def close(self) -> None:
+        """Keep none from now on."""
+        self._is_over = True
         self._last = None
 
 

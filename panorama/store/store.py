@@ -111,7 +111,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the library; snapshots already taken stay usable."""
-        self._snapshots.forget()
+        self._snapshots.close()
         self._place.catalog.close()
 
     def __enter__(self) -> Store:
