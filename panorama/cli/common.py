@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,37 +15,13 @@ from panorama.lines import cells, one_line, padded
 from panorama.opening import open_library
 
 
-class Seconds(click.ParamType):
-    """Seconds from the start of a video: 83.5, or as sheets and `why` show them, 1:23.5 and 1:02:03."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """A number of seconds; usage where the text is none."""
-        if isinstance(value, float):
-            return value
-        if found := _CLOCK.fullmatch(value.strip()):
-            hours, minutes, seconds = found.groups()
-            return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is no time of a video: write seconds, 83.5, or minutes and seconds, 1:23.5")
-
-
-_CLOCK = re.compile(r"(?:(\d+):(?=\d\d:))?(\d+):([0-5]\d(?:\.\d+)?)")
-
-
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     """The library that the options name, closed when the command ends.
 
     Raises:
         LibraryNotFound: there is none; unless it `may_be_new`, and is made when something is to be kept.
     """
-    path = ctx.find_root().obj["library"]
-    if path == "":
-        raise click.UsageError("--library is empty, as a variable that is not set; name the directory")
-    library = open_library(path, create=None if may_be_new else False)
+    library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
     ctx.call_on_close(library.close)
     return library
 

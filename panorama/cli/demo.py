@@ -12,6 +12,7 @@ import click
 
 from panorama.cli.album import described
 from panorama.cli.common import say
+from panorama.cli.given import FilePath
 from panorama.cli.index_report import NO_VIDEO
 from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
@@ -34,13 +35,13 @@ SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 
 
 @click.command("demo")
-@click.argument("video", required=False)
+@click.argument("video", required=False, type=FilePath())
 @click.option(
-    "--folder", type=click.Path(file_okay=False), default="panorama-demo", show_default=True,
+    "--folder", type=FilePath(file_okay=False), default="panorama-demo", show_default=True,
     help="Where the library and the contact sheet go.",
 )  # fmt: skip
 @click.option(
-    "--sample", type=click.Path(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
+    "--sample", type=FilePath(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
 )
 @click.pass_context
 def demo_command(ctx: click.Context, video: str | None, folder: str, sample: str | None) -> None:

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from panorama.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
 from panorama.calibration import check_calibration, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say, uris_of
+from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.lines import counted
@@ -62,7 +63,7 @@ def models_command(as_json: bool) -> None:
     "--recall", type=float, help="Aim at this share of a thing's tracks instead, by examples of it."
 )
 @click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write it here as well, as models ship it.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write it here as well, as models ship it.")
 @click.option("--anyway", is_flag=True, help="Take the bands, whatever speaks against them.")
 @click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
 @json_option
