@@ -149,10 +149,12 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         return
     if name is None:
         raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
-    if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
-        raise click.UsageError(
-            f"{name} is a file: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
-        )
+    alone = not (pictures or video or seen or given["box"] or given["category"] or given["instance"])
+    for kind, is_one in (("file", os.path.isfile), ("folder", os.path.isdir)):  # a name may be none of a file
+        if is_one(name) and (alone or kind == "file"):
+            raise click.UsageError(
+                f"{name} is a {kind}: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
+            )
     if (video is None) != (given["seconds"] is None):
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
