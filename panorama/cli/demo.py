@@ -18,7 +18,7 @@ from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.hits import hits_of
-from panorama.indexing.outcomes import Hooks
+from panorama.indexing.outcomes import INDEXED, SKIPPED, Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted, shell_word
 from panorama.opening import open_library
@@ -124,7 +124,7 @@ def _index(library: Library, path: Path, recording: RecordingRule | None = None)
     report = library.index(path, recording=recording, hooks=Hooks(line.start, line.progress, line.done))
     if report.empty:
         raise VideoError(f"{path} {NO_VIDEO}")
-    if not report.complete:
+    if not (report.of(INDEXED) or report.of(SKIPPED)):
         raise VideoError(f"{path} could not be indexed; see above")
 
 
