@@ -159,7 +159,8 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
     assert done.status == 0 and (tmp_path / "bands.json").exists() and "stay" not in done.err
     with panorama.open("panorama-library") as library:
         assert library.calibrations != shipped
-    assert "leave out --anyway" in run("calibrate", "--reset", "--anyway").err
+    for option in ("--anyway", "--json"):
+        assert f"leave out {option}" in run("calibrate", "--reset", option).err
 
 
 def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_taken(

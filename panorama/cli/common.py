@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from panorama.library import Library
 from panorama.lines import cells, one_line, padded
@@ -24,6 +25,21 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
     ctx.call_on_close(library.close)
     return library
+
+
+def stands_alone(ctx: click.Context, name: str, why: str) -> None:
+    """UsageError where another option of the command stands beside the one of that name.
+
+    Args:
+        why: what the option does, for which the others mean nothing.
+    """
+    options = [
+        taken for taken in ctx.command.params if isinstance(taken, click.Option) and taken.expose_value
+    ]
+    for other in options:
+        is_given = ctx.get_parameter_source(str(other.name)) == ParameterSource.COMMANDLINE
+        if is_given and other.name != name:
+            raise click.UsageError(f"--{name} {why}; leave out {other.opts[0]}")
 
 
 def uris_of(library: Library) -> set[str]:
