@@ -45,7 +45,7 @@ def heif_picture(data: bytes, name: str) -> Any:
         if width * height > MOST_PIXELS:
             raise BadImage(f"{name} is {width}x{height}, more than 2^28 pixels; save it smaller")
         picture = file.to_pillow()
-    except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, MemoryError) as exc:
+    except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, MemoryError, LookupError) as exc:
         trouble = f"damaged, or of a coding that is not read ({one_line(str(exc).strip())})"
         raise BadImage(f"{name} is {trouble}; save it as JPEG") from exc
     picture.info.clear()

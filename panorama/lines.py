@@ -68,7 +68,8 @@ def padded(text: str, width: int, right: bool = False) -> str:
 
 def clock(seconds: float) -> str:
     """Seconds as m:ss.t, or h:mm:ss for an hour and more."""
-    minutes, rest = divmod(max(seconds, 0.0), 60)
+    # Rounded before it is parted, or 59.96 were 0:60.0.
+    minutes, rest = divmod(round(max(seconds, 0.0), 1), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{int(rest):02d}" if hours else f"{minutes}:{rest:04.1f}"
 

@@ -32,7 +32,8 @@ _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     """All hits, or at most `limit` that show the most, in their order.
 
-    Of more, the middle of every track goes first, best scores first; each entity has its share.
+    Of more, the middle of every track goes first, best scores first; each entity has its share, and what it
+    leaves goes to the others, to other parts of the tracks at last.
     """
     if len(hits) <= limit:
         return list(hits)
@@ -47,7 +48,11 @@ def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     entities = list(dict.fromkeys(hits[n].entity for n in chosen))
     per_entity = max(1, limit // max(1, len(entities)))
     kept = [n for e in entities for n in [c for c in chosen if hits[c].entity == e][:per_entity]]
-    return [hits[n] for n in sorted(kept[:limit])]
+    kept = list(dict.fromkeys([*kept, *chosen]))[:limit]
+    rest = sorted(set(range(len(hits))).difference(kept))
+    left = limit - len(kept)
+    kept += [rest[(2 * n + 1) * len(rest) // (2 * left)] for n in range(left)]
+    return [hits[n] for n in sorted(kept)]
 
 
 @dataclass(slots=True)

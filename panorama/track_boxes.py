@@ -20,8 +20,8 @@ SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{tracks}})
 QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST}) = 1
 """
 _ALONG = "SELECT frames WHERE track_id IN ({tracks})"
-_STAMPS = """
-SELECT DISTINCT video, frame, pts FROM frames
+_FRAMES = """
+SELECT DISTINCT video, frame, pts, time FROM frames
 WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, frame)
 """
 
@@ -58,13 +58,20 @@ class TrackBoxes:
         A frame's number counts what decodes, which in a damaged file depends on where decoding begins; its
         pts does not.
         """
+        return {at: row["pts"] for at, row in self._frames(frames).items()}
+
+    def times(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+        """(video, frame) -> seconds from the start; frames that the library does not have are left out."""
+        return {at: row["time"] for at, row in self._frames(frames).items()}
+
+    def _frames(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Mapping[str, Any]]:
         wanted = set(frames)
         if not wanted:
             return {}
         videos = sorted({video for video, _ in wanted})
         numbers = sorted({number for _, number in wanted})
-        rows = self._query(_STAMPS, [videos, numbers[0], numbers[-1], numbers]).to_pylist()
-        found = {(row["video"], row["frame"]): row["pts"] for row in rows}
+        rows = self._query(_FRAMES, [videos, numbers[0], numbers[-1], numbers]).to_pylist()
+        found = {(row["video"], row["frame"]): row for row in rows}
         return {one: found[one] for one in found.keys() & wanted}
 
     def _rows(self, sql: str, track_ids: Iterable[int]) -> list[dict[str, Any]]:

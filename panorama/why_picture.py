@@ -31,9 +31,10 @@ _LEGEND = "line: score of this track, ring: of the runner-up"
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """One of the pictures side by side."""
+    """One of the pictures side by side; of its title the name gives way where both are too long."""
 
     title: str
+    name: str
     picture: Rgb | None
     border: Color
     lines: tuple[str, ...]
@@ -88,10 +89,10 @@ def draw_why(why: Why) -> Rgb:
 def _panels(why: Why) -> list[_Panel]:
     panels = [
         _Panel(
-            f"example of {why.entity}", why.exemplar.picture, _BANDS[None], _captions(why.exemplar, False)
+            "example of ", why.entity, why.exemplar.picture, _BANDS[None], _captions(why.exemplar, False)
         ),
         _Panel(
-            "this track", why.crop, _BANDS[why.band],
+            "this track", "", why.crop, _BANDS[why.band],
             (
                 f"{why.band}, score {why.score:.3f}",
                 f"frame {why.frame}, at {clock(why.seconds)}",
@@ -102,13 +103,13 @@ def _panels(why: Why) -> list[_Panel]:
     if why.runner_up is not None:
         other = why.runner_up
         panels.append(
-            _Panel(f"runner-up: {other.entity}", other.picture, _BANDS[other.band], _captions(other, True))
+            _Panel("runner-up: ", other.entity, other.picture, _BANDS[other.band], _captions(other, True))
         )
     if why.denied is not None:
-        panels.append(_Panel("denied", why.denied.picture, _RIVAL, _captions(why.denied, False)))
+        panels.append(_Panel("denied", "", why.denied.picture, _RIVAL, _captions(why.denied, False)))
     elif why.look_alike is not None:
         rival = why.look_alike
-        panels.append(_Panel("registered look-alike", rival.picture, _RIVAL, _captions(rival, False)))
+        panels.append(_Panel("registered look-alike", "", rival.picture, _RIVAL, _captions(rival, False)))
     return panels
 
 
@@ -132,7 +133,8 @@ def _header(canvas: Rgb, why: Why) -> None:
 
 
 def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
-    draw_text(canvas, _fitted(panel.title, _SIDE, _TEXT), (x, y), _TEXT, _INK)
+    name = _fitted(panel.name, _SIDE - text_width(panel.title, _TEXT), _TEXT)
+    draw_text(canvas, panel.title + name, (x, y), _TEXT, _INK)
     top = y + 10
     cv2.rectangle(canvas, (x, top), (x + _SIDE - 1, top + _SIDE - 1), _PANEL, -1)
     if panel.picture is None:

@@ -152,6 +152,23 @@ def write_stamped_as_decoded(path: Path) -> Clip:
     return Clip(path, sound.seconds)
 
 
+def write_palette(path: Path) -> Clip:
+    """Pixels that are numbers of colours; which these are, only the first packet says, as in an AVI."""
+    palette = np.array([(0, 0, 0), (255, 255, 255), COLOR_RGB, (40, 40, 220)] + [(0, 0, 0)] * 252, np.uint8)
+    argb = np.column_stack([np.full(256, 255, np.uint8), palette])
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("rawvideo", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "pal8"
+        for number in range(40):
+            colours = numbered_picture(number)[:, :, None] == palette[:4]  # (H, W, 4, 3)
+            pixels = np.argmax(colours.all(axis=3), axis=2).astype(np.uint8)
+            frame = av.VideoFrame.from_ndarray((pixels, argb), format="pal8")
+            frame.pts, frame.time_base = number, Fraction(1, RATE)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return Clip(path, tuple(number / RATE for number in range(40)))
+
+
 def set_display_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
     """Writes a, b, c, d into an MP4: a point (x, y) as stored is shown at (a x + c y, b x + d y)."""
     a, b, c, d = (value << 16 for value in matrix)
@@ -292,6 +309,7 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "interlaced.mp4": lambda p: write_video(p, "mpeg4", b_frames=2, codec_options={"flags": "+ildct+ilme"}),
     "motion-jpeg.avi": lambda p: write_video(p, "mjpeg", pixel_format="yuvj420p"),
     "mpeg2.mpg": lambda p: write_video(p, "mpeg2video", b_frames=2),
+    "palette.avi": write_palette,
     "broadcast.mxf": lambda p: write_video(p, "mpeg2video", b_frames=2),
     "windows.asf": lambda p: write_video(p, "wmv2"),
     "phone.3g2": lambda p: write_video(p, "mpeg4"),

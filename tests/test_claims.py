@@ -125,7 +125,21 @@ def test_a_sign_of_life_counts_by_the_clock_of_who_waits(
             assert not ours.take("work")
 
 
-def test_who_wants_to_be_alone_waits_and_is_told_so_once(tmp_path: Path) -> None:
+def test_what_is_dropped_while_it_is_looked_at_is_not_taken_without_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Claims(tmp_path) as ours:
+        monkeypatch.setattr(FileLock, "take_if_free", lambda path: None)  # it was held a moment ago
+        assert not ours.take("work")
+        monkeypatch.undo()
+        assert ours.take("work")
+
+
+def test_who_wants_to_be_alone_waits_and_is_told_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "TELL_SECONDS", 0.05)
+    monkeypatch.setattr(claims, "LOOK_SECONDS", 0.01)
     told: list[str] = []
     with Claims(tmp_path) as theirs, Claims(tmp_path) as ours:
         with ours.alone("work", lambda: told.append("waits")):
@@ -134,7 +148,7 @@ def test_who_wants_to_be_alone_waits_and_is_told_so_once(tmp_path: Path) -> None
 
         def waits() -> None:
             told.append("waits")
-            threading.Timer(0.1, lambda: [theirs.drop(work) for work in ("work", "more")]).start()
+            threading.Timer(0.3, lambda: [theirs.drop(work) for work in ("work", "more")]).start()
 
         with ours.alone("work", waits):
             assert told == ["waits"] and not theirs.take("work")

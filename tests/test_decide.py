@@ -112,6 +112,8 @@ def test_slack_widens_the_uncertain_band_and_never_closes_the_others() -> None:
     wide = PLAIN.widened(0.2)
     assert 0 < wide.low < PLAIN.low and PLAIN.high < wide.high < 1
     assert PLAIN.widened(0.0).low == pytest.approx(PLAIN.low)
+    all_or_none = Calibration(0.5, 10.0, 0.0, 1.0, 0.0)  # what rejects nothing and accepts nothing stays so
+    assert (all_or_none.widened(0.2).low, all_or_none.widened(0.2).high) == (0, 1)
 
 
 @pytest.mark.parametrize("low, high", [(0.8, 0.2), (-0.1, 0.5), (0.2, 1.2)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -164,6 +165,36 @@ def test_what_cannot_be_deleted_hinders_no_change_and_is_told_by_compact(store, 
     assert traces(store, 1) == set()
 
 
+def test_what_is_indexed_anew_while_it_is_forgotten_leaves_no_byte_of_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit retires the very files that are being rewritten."""
+    for number in range(2):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    rewriting, anew = rewrite._rows_of, list[str]()
+
+    def slow(*given: Any) -> Any:
+        if not anew:
+            anew.append(index(store, "1.mp4", settings="6 fps", seed=7))
+        return rewriting(*given)
+
+    monkeypatch.setattr(rewrite, "_rows_of", slow)
+    store.forget_entity("cat", pack_ids(2, [0]))
+    assert anew and traces(store, 1) == set()
+    assert traces(store, 0) and traces(store, 7)
+    check_whole(store.snapshot())
+
+
+def test_what_is_known_of_other_things_names_no_track_that_went(store: Store) -> None:
+    index(store, "0.mp4")
+    for name in ("cat", "dog"):
+        store.add_exemplars(name, [exemplar()])
+        store.cache_sightings(name, "key", b"tracks")
+    store.forget_entity("cat", pack_ids(1, [0]))
+    assert store.cached_sightings("dog", "key") is None
+
+
 def test_who_reads_meanwhile_keeps_a_removed_video_and_not_a_forgotten_one(store) -> None:
     for number in range(3):
         index(store, f"{number}.mp4", seed=number)
@@ -290,7 +321,7 @@ def test_from_the_command_line_nothing_of_a_forgotten_thing_stays(
     run("remove", "a.mp4")
     assert run("query", "SELECT frames WHERE entity = 'red'").status == 0
     held = run("query", "SELECT DISTINCT segment FROM _panorama.crops", "--format", "json")
-    assert held.status == 1 or {row["segment"] for row in held.json} <= {2, 3, 4}
+    assert held.status == 0, held.err
     assert run("forget", "red", "--with-sightings", "--yes").status == 0
     assert run("query", "SELECT count(*) AS n FROM crops").status == 0
     everything = b"".join(

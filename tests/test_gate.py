@@ -78,6 +78,7 @@ def test_a_change_is_two_cells_that_touch_or_one_by_twice_as_much() -> None:
     assert not lasts(strength((2, 2, 7.0), (2, 4, 7.0)), 6.0)
     assert not lasts(strength((2, 2, 7.0), (2, 3, 5.9)), 6.0)
     assert lasts(strength((0, 0, 6.0), (1, 1, 6.0)), 6.0)
+    assert lasts(strength((0, 0, 6.0), (1, 1, 6.0), (4, 5, 7.0)), 6.0)  # a spot elsewhere hides nothing
     assert lasts(strength((4, 6, 12.0)), 6.0)
 
 
@@ -85,6 +86,32 @@ def test_slow_light_change_is_not_lost() -> None:
     gate = ChangeGate()
     changes = sum(gate.update(seen(scene(360, 640) * 0.6 + 0.2 * n, 1.0)).changed for n in range(100))
     assert 5 <= changes <= 60  # twenty gray levels in all: neither once nor every frame
+
+
+def test_light_is_another_from_two_grey_levels_on() -> None:
+    for levels, changed in ((1.5, False), (2.5, True)):
+        gate = ChangeGate()
+        gate.update(seen(scene()))
+        assert gate.update(seen(scene() + levels)).changed is changed
+
+
+def test_where_something_flickers_the_bar_is_higher_until_it_is_over() -> None:
+    gate, place = ChangeGate(), (slice(160, 192), slice(320, 352))
+
+    def changed(levels: float) -> bool:
+        picture = scene(360, 640)
+        picture[place] += levels
+        return gate.update(seen(picture, 1.0)).changed
+
+    for _ in range(6):
+        changed(0)
+    assert changed(8)
+    for number in range(60):
+        changed(8 * (number % 2))
+    assert not changed(0) and not changed(8)
+    for _ in range(200):
+        changed(0)
+    assert changed(8)
 
 
 def test_unchanged_frames_do_not_move_the_reference() -> None:

@@ -170,13 +170,14 @@ def test_a_clip_of_a_damaged_film_has_boxes_in_the_frames_that_were_indexed(shif
     assert len(frames) > 30 and [number_in(frame) for frame in boxed] == [number_in(picture)]
 
 
-def test_the_library_tells_the_stamps_of_frames():
+def test_the_library_tells_the_stamps_and_times_of_frames():
     with duckdb.connect() as connection:
         connection.execute(
-            "CREATE TABLE frames AS SELECT v AS video, f AS frame, 512 * f AS pts"
+            "CREATE TABLE frames AS SELECT v AS video, f AS frame, 512 * f AS pts, f / 25 AS time"
             " FROM (VALUES ('a'), ('b')) AS v(v), range(9) AS f(f)"
         )
         asked = lambda sql, values: connection.sql(sql, params=list(values)).to_arrow_table()  # noqa: E731
         tracks = TrackBoxes(asked)
         assert tracks.stamps([("a", 3), ("b", 4), ("b", 99), ("c", 3)]) == {("a", 3): 1536, ("b", 4): 2048}
-        assert tracks.stamps([]) == {}
+        assert tracks.times([("a", 3), ("b", 99)]) == {("a", 3): 0.12}
+        assert tracks.stamps([]) == tracks.times([]) == {}

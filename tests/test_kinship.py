@@ -89,9 +89,9 @@ def settled(
 
 
 def test_the_next_one_at_the_door_stands_back() -> None:
-    band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12))
-    assert band == [ACCEPTED, UNCERTAIN]
-    assert score[1] < RULE.high
+    band, score = settled(Seen(0.9), Seen(0.8, start=10, end=12), Seen(0.5, start=20, end=22))
+    assert band == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+    assert score[2] < score[1] < RULE.high == RULE.score(np.array(0.5))
 
 
 def test_behind_a_cut_the_same_likeness_is_enough() -> None:
@@ -152,6 +152,14 @@ def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> Non
     assert found(slice(1, 2), one).band.tolist() == [UNCERTAIN]
 
 
+def test_what_is_known_of_scenes_from_two_sides_is_the_better_of_both() -> None:
+    one = SceneBests(np.array([1, 2]), np.array([0.5, 0.6]), np.array([True, False]))
+    two = SceneBests(np.array([2, 3]), np.array([0.7, 0.1]), np.array([True, False]))
+    for both in (one.with_others(two), two.with_others(one)):
+        assert (both.scenes.tolist(), both.best.tolist()) == ([1, 2, 3], [0.5, 0.7, 0.1])
+        assert both.shown.tolist() == [True, True, False]
+
+
 def test_nothing_goes_on_in_another_video_of_its_scene() -> None:
     seen = Seen(0.7), Seen(0.47, video=2)
     assert settled(*seen, one_scene=(1, 2))[0] == [ACCEPTED, UNCERTAIN]
@@ -186,6 +194,13 @@ def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
     assert score[1] >= RULE.high
 
 
+def test_what_is_carried_keeps_its_order_and_no_score_is_above_one() -> None:
+    rule = replace(RULE, carried=0.1)
+    band, score = settled(Seen(0.9), Seen(0.3), Seen(0.47), Seen(0.49), rule=rule)
+    assert band == [ACCEPTED] * 4
+    assert RULE.high <= score[1] < score[2] < score[3] < score[0] <= 1
+
+
 @pytest.mark.parametrize(
     "other",
     [Seen(0.47, box=ELSEWHERE), Seen(0.47, start=1.6, end=2), Seen(0.4), Seen(0.47, video=2)],
@@ -203,6 +218,31 @@ def test_nothing_goes_on_over_a_cut() -> None:
 def test_it_goes_on_from_track_to_track() -> None:
     band, _ = settled(Seen(0.7), Seen(0.49, start=1.3, end=2), Seen(0.48, start=2.3, end=3))
     assert band == [ACCEPTED] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "video", "wanted"),
+    [
+        (0.96, 1, [ACCEPTED, UNCERTAIN]),  # it may be 1 at most, and 0.95 of that is enough
+        (0.94, 1, [UNCERTAIN, UNCERTAIN]),
+        (0.94, 2, [ACCEPTED, UNCERTAIN]),
+    ],
+)
+def test_what_was_not_seen_deep_enough_may_be_anything(value: float, video: int, wanted: list[int]) -> None:
+    """It is not carried where one that was seen is, nor accepted by a word."""
+    rule = replace(RULE, carried=0.4)
+    tracks = Seen(value, video=video), Seen(0.47)
+    ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
+    values = np.array([t.value for t in tracks], np.float32)
+
+    def found(**more: NDArray[np.bool_]) -> list[int]:
+        given = ids, rule.score(values), bands(values, rule), rule, Where(tracks, ids)
+        return settle(*given, **more).band.tolist()
+
+    second = np.array([False, True])
+    assert found(said=second) == [ACCEPTED, ACCEPTED]
+    assert found() == [ACCEPTED, ACCEPTED if video == 1 else UNCERTAIN]
+    assert found(unseen=second) == found(unseen=second, said=second) == wanted
 
 
 def test_a_rejected_track_stays_rejected() -> None:
@@ -284,7 +324,7 @@ def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> 
     before = bands(np.array([t.value for t in tracks], np.float32), RULE)
     for old, new, value in zip(before, band, score, strict=True):
         assert (new == REJECTED) == (old == REJECTED)
-        assert (new == ACCEPTED) == (value >= RULE.high and old != REJECTED) or old == UNCERTAIN
+        assert (new == ACCEPTED) == (value >= RULE.high and old != REJECTED)
     ids = np.array([(t.video << 32) + number for number, t in enumerate(tracks, start=1)], np.int64)
     value = np.array([t.value for t in tracks], np.float32)
     turned = np.arange(len(ids))[::-1]
@@ -322,11 +362,12 @@ CHAINS = st.builds(
 ).map(lambda t: Seen(t.value, t.video, t.start, t.start + t.end - 4, t.box))
 
 
-@given(st.lists(CHAINS, min_size=1, max_size=24), st.integers(1, 40))
+@given(st.lists(CHAINS, min_size=1, max_size=24), st.integers(1, 40), st.sampled_from([0, 1, 600]))
 @settings(max_examples=300, deadline=None)
 def test_many_videos_at_once_carry_what_one_track_after_the_other_does(
-    tracks: list[Seen], pairs: int
+    tracks: list[Seen], pairs: int, since: int
 ) -> None:
+    tracks = [replace(t, start=t.start + since, end=t.end + since) for t in tracks]
     before = bands(np.array([t.value for t in tracks], np.float32), RULE).tolist()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("panorama.query.kinship.PAIRS", pairs)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import panorama
-from panorama.lines import cells, counted, padded, shell_line, shell_word
+from panorama.lines import cells, clock, counted, padded, shell_line, shell_word
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,23 @@ from panorama.lines import cells, counted, padded, shell_line, shell_word
 )
 def test_one_thing_is_not_several(number: int, words: tuple[str, ...], told: str) -> None:
     assert counted(number, *words) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.0, "0:00.0"),
+        (-0.04, "0:00.0"),
+        (59.94, "0:59.9"),
+        (59.96, "1:00.0"),
+        (119.97, "2:00.0"),
+        (3599.94, "59:59.9"),
+        (3599.97, "1:00:00"),
+        (7199.0, "1:59:59"),
+    ],
+)
+def test_no_minute_has_sixty_seconds(seconds: float, told: str) -> None:
+    assert clock(seconds) == told
 
 
 def test_columns_stand_below_each_other_whatever_the_script() -> None:

@@ -187,8 +187,27 @@ def test_only_undecided_tracks_go_deeper() -> None:
     fake = source([0.9, 0.5, 0.1], [0.9, 0.8, 0.1], [7, 8, 9], stored=1)
     matches = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())
     assert fake.deepened == [1]
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    assert matcher.best("thing") == {1: pytest.approx(0.9), 2: pytest.approx(0.8)}
     assert by_track(matches) == {7: ACCEPTED, 8: ACCEPTED}
     assert dict(zip(matches.track_id.tolist(), matches.exit.tolist(), strict=True)) == {7: 1, 8: 2}
+
+
+def test_a_track_whose_crops_lie_apart_in_the_table_is_worth_its_own() -> None:
+    worth = []
+    for values, owners in (([0.9, 0.2, 0.8, 0.1], [7, 8, 7, 8]), ([0.9, 0.8, 0.2, 0.1], [7, 7, 8, 8])):
+        matcher = AlbumMatcher(source(values, values, owners), TwoExits(), (SHALLOW, DEEP))
+        found = matcher.match(MatchRequest(keep="all"))
+        worth.append(dict(zip(found.track_id.tolist(), found.score.tolist(), strict=True)))
+    assert worth[0] == worth[1] and worth[0][7] > 0.9 > 0.1 > worth[0][8]
+
+
+def test_what_a_deeper_exit_may_lift_over_the_least_score_is_looked_at_there() -> None:
+    """The second is rejected by the first exit; by its score it may still be among those asked for."""
+    fake = source([0.45, 0.42, 0.3], [0.7, 0.9, 0.9], [7, 8, 9], stored=1)
+    matcher = AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP))
+    found = matcher.match(MatchRequest(keep="all", min_score=0.45))
+    assert found.track_id.tolist() == [7, 8] and found.exit.tolist() == [2, 2] and found.score.min() > 0.9
 
 
 def test_a_scope_changes_no_band() -> None:

@@ -19,6 +19,7 @@ import panorama
 from panorama import hit_frames
 from panorama.errors import UsageError
 from panorama.hits import Hit
+from panorama.lines import clock
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
 
@@ -279,6 +280,26 @@ def test_more_hits_than_fit_are_told_with_how_to_get_them(run, paged):
     assert run("query", RED, "--page", "x.html", "--page-hits", "0").status == 2
 
 
+def test_a_page_does_not_call_rows_those_of_a_track_that_are_not(paged):
+    """Of one row a track, more than fit, it said that all rows of a track are one hit."""
+    assert "All rows of a track" not in paged(RED, "--page-hits", "2").text
+    frames = paged("SELECT frames WHERE entity = 'red'", "--page-hits", "2").text
+    assert "All rows of a track are one hit; the answer has " in frames
+
+
+def test_where_the_entity_is_not_its_name_does_not_stand(paged):
+    page = paged("SELECT moments WHERE NOT entity = 'red'")
+    assert page.tiles and {tile.attributes["data-entity"] for tile in page.tiles} == {""}
+    assert page.root.named("h1")[0].text == "Hits"
+    # What names a track is asked about, and without such a column nothing can say otherwise.
+    for sql in (
+        "SELECT tracks WHERE NOT entity = 'red'",
+        "SELECT video, start_time FROM moments WHERE entity = 'red'",
+    ):
+        page = paged(sql)
+        assert page.tiles and {tile.attributes["data-entity"] for tile in page.tiles} == {"red"}
+
+
 def test_an_empty_answer_says_so(paged):
     page = paged("SELECT frames WHERE entity = 'green'")
     assert not page.tiles and "Nothing was found." in page.text
@@ -301,12 +322,37 @@ def test_what_cannot_be_a_page_is_told_before_the_question_is_asked(run, asked):
 def test_local_time_is_shown_where_it_is_known(run, asked, paged):
     assert not paged(RED).root.of_class("clock")
     run("clock", "gate/a.mp4", "--at", "2026-03-01 10:00:00", "--timezone", "Europe/Berlin")
-    clocks = {
-        tile.of_class("where")[0].text: [tag.text for tag in tile.of_class("clock")]
-        for tile in paged(RED).tiles
-    }
-    assert clocks["yard/b.mp4"] == []
-    assert re.fullmatch(r"2026-03-01 10:00:0[0-3]", *clocks["gate/a.mp4"])
+    page = paged(RED)
+    assert {tile.of_class("where")[0].text for tile in page.tiles} == {"gate/a.mp4", "yard/b.mp4"}
+    for tile in page.tiles:
+        track = f"FROM tracks WHERE track_id = {tile.attributes['data-number']}"
+        (row,) = run("query", f"SELECT start_clock, end_clock, start_time, end_time {track}", "--json").json
+        shown = f"{clock(row['start_time'])} to {clock(row['end_time'])}"
+        told = [tag.text for tag in tile.of_class("when")]
+        if row["start_clock"] is None:
+            assert told == [shown]
+        else:
+            first, last = (row[name][:19].replace("T", " ") for name in ("start_clock", "end_clock"))
+            assert first.startswith("2026-03-01 10:00:0") and told == [shown, f"{first} - {last[11:]}"]
+
+
+@pytest.mark.parametrize("rows", ["tracks", "moments"])
+def test_a_frame_is_called_by_its_own_time(run, asked, paged, rows):
+    """The best view is shown, and it was called by the time at which the track or the moment begins."""
+    page = paged(f"SELECT {rows} WHERE entity = 'red'")
+    told = run("query", f"SELECT {rows} WHERE entity = 'red'", "--json").json
+    behind = []
+    for tile, row in zip(page.tiles, told, strict=True):
+        best = f"FROM crops WHERE track_id = {row['track_id']} ORDER BY quality DESC, crop_id LIMIT 1"
+        (view,) = [row] if rows == "moments" else run("query", f"SELECT frame {best}", "--json").json
+        frame = view["frame"]
+        sql = f"SELECT time FROM frames WHERE video = '{row['video']}' AND frame = {frame}"
+        (shown,) = run("query", sql, "--json").json
+        behind.append(shown["time"] - row["start_time"])
+        assert f" at {clock(shown['time'])}, " in tile.named("img")[0].attributes["alt"]
+        assert tile.attributes["aria-label"].endswith(f" at {clock(shown['time'])}")
+        assert clock(row["start_time"]) in tile.of_class("when")[0].text
+    assert max(behind) > 0.2
 
 
 def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):

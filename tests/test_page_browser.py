@@ -199,6 +199,29 @@ def test_where_nothing_was_done_nothing_is_undone(browsed):
     assert marked.startswith("1 yes, 0 no, ") and marked == reloaded == kept == undone
 
 
+def test_keys_mark_on_keyboards_without_latin_letters(browsed):
+    """On a Russian or Greek keyboard no key said yes, no or undo, and nothing told why."""
+    told = browsed(
+        """
+        const press = (name, code) => page(one).activeElement.dispatchEvent(
+          new one.contentWindow.KeyboardEvent("keydown", {key: name, code, bubbles: true, cancelable: true}));
+        const counted = () => byId(one, "count").textContent;
+        await open(one);
+        all(one, ".tile")[0].focus();
+        const counts = [];
+        for (const [name, code] of [["н", "KeyY"], ["ν", "KeyN"], ["г", "KeyU"],
+          ["ü", "BracketLeft"], ["y", "KeyZ"]]) {
+          press(name, code);
+          counts.push(counted());
+        }
+        return counts;
+        """
+    )
+    assert [[int(word) for word in re.findall(r"\d+", one)][:2] for one in told] == [
+        [1, 0], [1, 1], [1, 0], [1, 0], [2, 0]
+    ]  # fmt: skip
+
+
 def test_what_is_marked_has_a_check_mark_beside_its_colour(browsed):
     """Colours alone told it, and where the system sets them, as for high contrast, nothing did."""
     told = browsed(

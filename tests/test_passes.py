@@ -287,6 +287,17 @@ def test_the_most_similar_tracks_are_the_same_by_index_and_by_scan(large: Librar
             assert len(ids) < len(every)
 
 
+@pytest.mark.parametrize("by_index", [False, True])
+def test_the_crops_of_a_least_similarity_are_those_that_have_it(large: Library, by_index: bool) -> None:
+    crop = int(large.index.table.crop_ids[900])
+    ids, values = matcher(large, INDEX_NEVER).similarity(crop, MatchRequest(keep="all"))
+    asked = matcher(large) if by_index else matcher(large, INDEX_NEVER)
+    for least in (0.55, 0.7, 0.99):
+        found, _ = asked.similarity(crop, MatchRequest(keep="all", min_score=least))
+        wanted = set(ids[values >= least].tolist())
+        assert set(found.tolist()) == wanted and 0 < len(wanted) < len(ids)
+
+
 def test_what_is_found_does_not_depend_on_threads(large: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "SCAN_ROWS", 500)
     monkeypatch.setattr(nearest, "SCAN_ROWS", 500)

@@ -304,3 +304,35 @@ def test_any_formula_of_moments_agrees_with_the_definition_at_every_instant(
             assert found == shown, (formula_sql(formula), video, t)
             assert bool(here) == holds, (formula_sql(formula), video, t)
             assert len(found) == len([r for r in here if r["entity"] is not None]), "one moment at a time"
+
+
+RED, BLUE = "entity = 'red-van'", "entity = 'blue-van'"
+BESIDE = f"{RED} AND ({BLUE} OR NOT {BLUE})"  # 0.8-1.8, 1.8-4.3 and 4.3-4.8, which are one; and 6.8-8.8
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_rows", "found"),
+    [
+        ("end_time - start_time > 3", "end_time - start_time > 3", [(0.8, 4.8)]),
+        ("time > 4.4", "end_time > 4.4", [(0.8, 4.8), (6.8, 8.8)]),
+        ("start_time < 1", "start_time < 1", [(0.8, 4.8)]),
+        ("end_time BETWEEN 4.5 AND 6", "end_time BETWEEN 4.5 AND 6", [(0.8, 4.8)]),
+    ],
+)
+def test_a_condition_beside_alternatives_is_asked_of_what_they_give_together(
+    engine: Engine, asked: str, of_rows: str, found: list[tuple[float, float]]
+) -> None:
+    place = "video = 'gate-1.mp4'"
+    rows = engine.query(f"SELECT moments WHERE {BESIDE} AND {asked} AND {place}").fetchall()
+    spans = [(r["start_time"], r["end_time"]) for r in rows if r["entity"] == "red-van"]
+    assert spans == [(pytest.approx(a), pytest.approx(b)) for a, b in found]
+    whole = f"SELECT * FROM (SELECT moments WHERE {BESIDE} AND {place}) WHERE {of_rows} ORDER BY ALL"
+    assert rows == engine.query(whole).fetchall()
+    nested = f"SELECT moments WHERE (({BESIDE} AND {asked}) OR entity = 'dog') AND {place}"
+    assert rows == engine.query(nested).fetchall()
+
+
+def test_a_condition_that_each_alternative_has_is_asked_of_each(engine: Engine) -> None:
+    longer = "end_time - start_time > 3"
+    each = f"({RED} AND {BLUE} AND {longer}) OR ({RED} AND NOT {BLUE} AND {longer})"
+    assert spans(engine, f"SELECT moments WHERE ({each}) AND video = 'gate-1.mp4'") == []

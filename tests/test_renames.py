@@ -105,6 +105,21 @@ def test_a_rotation_with_a_new_first_file_decodes_that_alone(tmp_path: Path) -> 
     assert frames_of(tmp_path / "library") == {"0.mp4": 41, "1.mp4": 20, "2.mp4": 27, "3.mp4": 34}
 
 
+def test_a_copy_over_another_file_takes_no_row_from_what_is_still_there(tmp_path: Path) -> None:
+    """What it is a copy of was not named, and so not looked for."""
+    folder = films(tmp_path / "films", 2)
+    index(tmp_path / "library", [folder])
+    (folder / "1.mp4").write_bytes((folder / "0.mp4").read_bytes())
+    (outcome,) = index(tmp_path / "library", [folder / "1.mp4"])
+    assert outcome.status == "skipped"
+    with Store.open(tmp_path / "library") as store:
+        videos = store.snapshot().videos
+    assert dict(zip(videos["video"].to_pylist(), videos["frames"].to_pylist(), strict=True)) == {
+        "0.mp4": 20,
+        "1.mp4": 20,
+    }
+
+
 def test_content_that_a_file_before_it_put_out_is_decoded_in_the_same_run(tmp_path: Path) -> None:
     """As where two files of one size and time change names, which is not seen before their turn."""
     paths = [films(tmp_path / "films", 2) / f"{number}.mp4" for number in range(2)]

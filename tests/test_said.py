@@ -110,6 +110,21 @@ def test_it_is_seen_at_the_deepest_exit_and_outside_a_scope_it_is_not_returned()
         assert by_track(matcher.match(request)) == {1 << 32: ACCEPTED}
 
 
+def test_seen_deeper_for_that_alone_it_changes_no_score_of_others() -> None:
+    """The second is uncertain by how far it stays behind the first, not behind what was pointed at."""
+    rule = Calibration(0.5, 10.0, 0.2, 0.6, near_best=0.0, near_in_video=0.95, fade=4.0)
+    tracks, values = [(1 << 32) + number for number in range(3)], [0.9, 0.8, 0.1]
+    fake = source(values, values, tracks, stored=1)
+    scores = []
+    for told, third in ((Said.none(), None), (pointed_at(tracks[2]), ACCEPTED)):
+        fake.told = told
+        found = AlbumMatcher(fake, TwoExits(), (rule, rule)).match(MatchRequest())
+        band = by_track(found)
+        assert (band[tracks[0]], band[tracks[1]], band.get(tracks[2])) == (ACCEPTED, UNCERTAIN, third)
+        scores.append(found.score[:2].tolist())
+    assert scores[0] == scores[1]
+
+
 def test_of_a_category_it_is_accepted_as_well() -> None:
     fake = source([0.0], [0.0], [5], categories=frozenset({"thing"}), told=pointed_at(5))
     assert by_track(AlbumMatcher(fake, TwoExits(), (SHALLOW, DEEP)).match(MatchRequest())) == {5: ACCEPTED}

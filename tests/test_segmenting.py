@@ -56,6 +56,23 @@ def test_a_track_reaches_half_way_to_the_looks_that_did_not_see_it() -> None:
 
 def test_uneven_looks_give_each_end_its_own_gap() -> None:
     assert spans({0: NOTHING, 2: SEEN, 4: SEEN, 24: NOTHING, 26: NOTHING}, 30) == [(1, 14)]
+    assert spans({0: NOTHING, 10: SEEN, 12: SEEN, 14: NOTHING, 16: NOTHING}, 20) == [(5, 13)]
+
+
+def test_looks_are_told_apart_where_the_box_is_in_the_small_picture() -> None:
+    """The proposer saw half of it across, a quarter down; what changes beside the box is no other thing."""
+    seen_at = FrameSeconds()
+    for i in range(6):
+        seen_at.add(i / 10)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
+    done: list[FinishedTrack] = []
+    for index, (inside, beside) in enumerate([("red", "grey"), ("red", "blue"), ("blue", "blue")]):
+        colors = {"red": (200, 30, 30), "blue": (30, 30, 200), "grey": (90, 90, 90)}
+        small = np.full((25, 100, 3), colors[beside], np.uint8)
+        small[5:15, 15:40] = colors[inside]
+        done += builder.sample(frame(2 * index, index / 5), SEEN, small)
+    done += builder.finish()
+    assert sorted(t.frames.tolist() for t in done) == [[0, 2], [4]]
 
 
 def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
@@ -75,6 +92,19 @@ def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
     (track,) = [*done, *builder.finish()]
     assert (track.start_frame, track.end_frame) == (0, 45)
     assert track.frames.tolist() == [0, 40]
+
+
+def test_what_comes_after_unchanged_frames_was_not_there_in_them() -> None:
+    seen_at = FrameSeconds()
+    for i in range(60):
+        seen_at.add(i / 10)
+    builder = SegmentBuilder(seen_at, 4, SIZE)
+    done = list(builder.sample(frame(0, 0.0), NOTHING, PICTURE))
+    for index in (10, 20, 30, 40):
+        builder.hold(index, index / 10)
+    done += builder.sample(frame(50, 5.0), SEEN, PICTURE)
+    (track,) = [*done, *builder.finish()]
+    assert (track.start_frame, track.end_frame) == (45, 55)
 
 
 def test_the_only_frame_of_a_video_lasts_as_long_as_a_frame() -> None:

@@ -17,7 +17,7 @@ from panorama.errors import LibraryWriteError, QueryError
 from panorama.hit_clips import _stretches, write_clips
 from panorama.hits import Hit, hits_of
 from panorama.picture_files import write_picture
-from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, write_sheet
+from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, choose, write_sheet
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 
@@ -120,6 +120,25 @@ def test_rows_at_no_time_of_a_video_are_told_and_the_others_shown(tmp_path):
     clips = write_clips(hits, paths, tmp_path / "clips")
     assert sorted(clips.failed) == sorted({f"a.mp4: {told}" for *_, told in [*NO_TIME, *NO_STRETCH]})
     assert clips.drawn == 1 == len(list((tmp_path / "clips").iterdir()))
+
+
+def test_a_sheet_of_more_hits_than_fit_is_full_and_shows_every_track():
+    """Of 25 rows of one track or of none it had five; what one thing left of its share stayed empty."""
+
+    def hits(entity: str, track: int | None, count: int) -> list[Hit]:
+        return [Hit("a.mp4", float(n), entity, 0.5, None, track_id=track) for n in range(count)]
+
+    for track in (None, 7):
+        shown = choose(hits("red", track, 300), 24)
+        times = [hit.time_seconds for hit in shown]
+        assert len(shown) == 24 and times == sorted(set(times))
+        assert times[0] < 30 and times[-1] > 270
+    one, many = hits("red", 1, 1), [hit for track in range(100) for hit in hits("blue", track, 3)]
+    shown = choose([*one, *many], 24)
+    assert len({hit.track_id for hit in shown if hit.entity == "blue"}) == 23 and shown[0] == one[0]
+    seven = [hit for name in "abcdefg" for track in range(10) for hit in hits(name, track, 2)]
+    named = [hit.entity for hit in choose(seven, 24)]
+    assert len(named) == 24 and min(named.count(name) for name in "abcdefg") == 3
 
 
 @pytest.mark.parametrize("corner", [NAN, ENDLESS, 1e300, "left", None])

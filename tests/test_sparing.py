@@ -45,6 +45,11 @@ def digests(frames: Iterable[VideoFrame | PassedFrame]) -> dict[int, str]:
     }
 
 
+def test_only_a_rate_tells_which_frames_are_not_looked_at() -> None:
+    assert Rate(RATE).unneeded is not None
+    assert Rate(RATE, every=3).unneeded is None and Rate(RATE, all_frames=True).unneeded is None
+
+
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", list(MAKERS))

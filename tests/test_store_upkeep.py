@@ -26,6 +26,7 @@ from store_samples import (
 from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog import Catalog
 from panorama.store.locks import FileLock
+from panorama.store.rewrite import TARGET_BYTES
 from panorama.store.segments import FileSet
 
 
@@ -61,7 +62,8 @@ def test_compaction_changes_no_row_and_leaves_one_file_a_table(store):
     assert store.compact() == 0
 
 
-def test_compaction_drops_rows_of_replaced_segments(store):
+@pytest.mark.parametrize("target_bytes", [TARGET_BYTES, 2], ids=["few files", "files that are large enough"])
+def test_compaction_drops_rows_of_replaced_segments(store, target_bytes):
     for k in range(3):
         index(store, f"{k}.mp4", seed=k)
     store.compact()
@@ -69,11 +71,27 @@ def test_compaction_drops_rows_of_replaced_segments(store):
     snapshot = store.snapshot()
     assert snapshot.has_dead_rows
     before = rows(snapshot)
-    store.compact()
+    store.compact(target_bytes)
     after = store.snapshot()
     assert not after.has_dead_rows and rows(after) == before
     assert sum(pq.read_metadata(p).num_rows for p in after.files["crops"]) == 9
     check_whole(after)
+
+
+def test_what_is_replaced_while_it_is_merged_stays_replaced(store):
+    for k in range(3):
+        index(store, f"{k}.mp4", seed=k)
+    anew: list[str] = []
+
+    def replace_one() -> None:
+        if not anew:
+            anew.append(index(store, "1.mp4", content="changed", seed=8))
+
+    assert store.compact(wait=replace_one) == 0
+    with_the_new = rows(store.snapshot())
+    check_whole(store.snapshot())
+    assert len(data_files(store)) == 4 * 5  # of what was merged in vain nothing is left
+    assert store.compact() == 3 * 5 and rows(store.snapshot()) == with_the_new
 
 
 def test_compaction_respects_its_target_size(store):
@@ -100,9 +118,12 @@ def test_replaced_files_stay_while_a_reader_may_hold_them(store):
     rows(held)
     del held
     gc.collect()
+    assert store.sweep().retired == 0  # the grace, by itself
+    since = store.snapshot()
     assert store.sweep(grace_seconds=0).retired == 5
     assert len(data_files(store)) == 5
-    check_whole(store.snapshot())
+    assert store.sweep(grace_seconds=0).retired == 0
+    check_whole(since)
 
 
 def test_a_reader_in_another_store_keeps_its_files_too(store):
@@ -153,6 +174,27 @@ def test_a_sweep_removes_what_dead_writers_left(store):
     assert len(data_files(store)) == 5 and len(store.exemplars("cat")) == 1
     assert [p.name for p in (store.path / "locks").glob("writer-*")] == []
     assert store.exemplars("cat")[0].picture.exists()
+
+
+def states(store: Store) -> list[str]:
+    with store._place.catalog.read() as tx:
+        return [row.state for row in tx.rows("SELECT state FROM segments ORDER BY segment_id")]
+
+
+def test_a_segment_whose_writer_is_dead_is_given_up_but_not_a_moment_after_it_began(store):
+    index(store, "a.mp4")
+    with store.begin_segment("c", "s"), store._place.catalog.write() as tx:
+        tx.run(
+            "INSERT INTO segments (content_hash, settings_hash, state, created_at)"
+            " SELECT 'x', 'y', 'writing', created_at - age"
+            " FROM segments JOIN (SELECT 3600 AS age UNION SELECT 0) WHERE state = 'writing'"
+        )
+    with store.begin_segment("d", "s"):
+        with store._place.catalog.write() as tx:  # this one has been at it for long
+            tx.run("UPDATE segments SET created_at = created_at - 3600 WHERE content_hash = 'd'")
+        assert states(store) == ["live", "retired", "writing", "writing", "writing"]
+        store.sweep()
+        assert sorted(states(store)) == ["live", "retired", "writing", "writing"]
 
 
 def test_later_embeddings_fill_what_is_lacking(store):

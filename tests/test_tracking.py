@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from panorama.regions import DETECTOR, Regions
-from panorama.tracking.tracker import Tracker, _assignment
+from panorama.tracking.tracker import Track, Tracker, _assignment
 
 RED = np.array([1, 0, 0], np.float32)
 BLUE = np.array([0, 0, 1], np.float32)
@@ -37,6 +37,22 @@ def test_a_slowly_moving_box_is_one_track() -> None:
     assert track.frames.tolist() == [0, 5, 10, 15, 20]
 
 
+def test_a_thing_is_expected_where_its_velocity_takes_it_within_a_second() -> None:
+    track = Track(1)
+    for i in range(4):  # 20 pixels a second across, 10 up
+        track.add(5 * i, 0.2 * i, [10 + 4.0 * i, 90 - 2.0 * i, 60 + 4.0 * i, 170 - 2.0 * i], 0.9)
+    assert track.velocity == pytest.approx((20, -10))
+    assert track.shift(1.1) == pytest.approx((10, -5))
+    assert track.shift(9.0) == pytest.approx((20, -10))
+    track.add(20, 0.8, [42, 82, 92, 162], 0.9)  # 100 pixels a second across: half of that is believed
+    assert track.velocity == pytest.approx((60, -10))
+    track.held_until = (40, 1.6)
+    assert track.shift(2.1) == pytest.approx((30, -5))
+    track.add(45, 1.8, [43, 82, 93, 162], 0.9)  # it stood still until then
+    assert track.velocity == pytest.approx((2.5, 0))
+    assert track.frames.tolist() == [0, 5, 10, 15, 20, 40, 45]
+
+
 def test_a_fast_box_without_overlap_is_followed_by_its_velocity_and_looks() -> None:
     tracker = Tracker()
     ids = [
@@ -51,6 +67,35 @@ def test_another_thing_at_the_same_place_is_another_track() -> None:
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
     owners, _ = tracker.update(5, 0.2, regions((10, 10, 60, 90)), looks(BLUE))
     assert owners[0].local_id == 2
+
+
+def test_one_look_that_differs_does_not_change_what_a_thing_looks_like() -> None:
+    """It turns by 37 degrees, and then to 25 on the other side: near to the first look, not to the second."""
+    tracker = Tracker()
+    for number, degrees in enumerate((0, 37, -25)):
+        turned = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], np.float32)
+        owners, _ = tracker.update(number, number * 0.2, regions((10, 10, 60, 90)), looks(turned))
+        assert owners[0].local_id == 1
+
+
+@pytest.mark.parametrize(
+    ("box", "same"),
+    [
+        ((118, 10, 198, 70), True),  # 98 pixels away, and its diagonal is 100
+        ((148, 10, 228, 70), False),
+        ((10, 100, 130, 190), True),  # 2.25 times as large
+        ((10, 100, 146, 202), False),  # 2.9 times
+        ((10, 80, 60, 120), True),  # by 2.4 smaller
+        ((10, 80, 55, 120), False),  # by 2.7
+    ],
+)
+def test_where_boxes_do_not_overlap_place_and_size_decide(
+    box: tuple[float, float, float, float], same: bool
+) -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((20, 10, 100, 70)), looks(RED))
+    owners, _ = tracker.update(5, 0.2, regions(box), looks(RED))
+    assert (owners[0].local_id == 1) == same
 
 
 def test_crossing_things_keep_their_own_tracks() -> None:

@@ -13,6 +13,7 @@ import pytest
 from clips import (
     B_FRAMES,
     H264,
+    RATE,
     TICK,
     Clip,
     cut_off,
@@ -24,6 +25,7 @@ from clips import (
     write_video,
 )
 
+from panorama.tracking.sampling import Unneeded
 from panorama.video import open_video
 from panorama.video.stamps import FrameClock, shows_frame
 
@@ -36,6 +38,7 @@ from panorama.video.stamps import FrameClock, shows_frame
         ("t.mp4", "libx264"),
         ("t.flv", "libx264"),
         ("t.webm", "libvpx"),
+        ("t.mxf", "mpeg2video"),
         ("t.gif", "gif"),
     ],
 )
@@ -165,6 +168,18 @@ def test_loss_at_the_very_end_keeps_the_frames_before_it(
     assert numbers[1] == numbers[4]
 
 
+def test_a_file_that_cannot_be_sought_in_is_read_from_its_beginning(
+    tmp_path: Path, clips: Callable[[str], Clip]
+) -> None:
+    # Behind its last frame an MXF has the index without which a demuxer refuses to seek.
+    cut = cut_off(clips("broadcast.mxf").path, tmp_path / "cut.mxf", 0.97)
+    with open_video(cut) as reader, open_video(cut) as fresh:
+        last = list(reader.frames())[-1].index
+        assert last >= 35
+        for at in (20, last):
+            assert number_in(fresh.frame_at(at / RATE).luma()) == at
+
+
 def test_mpeg_program_stream_ends_with_its_true_time(clips: Callable[[str], Clip]) -> None:
     # The parser stamps the last reference frame like the B-frame before it.
     with open_video(clips("mpeg2.mpg").path) as reader:
@@ -239,6 +254,44 @@ def test_joined_pieces_below_a_second_continue_their_time_too(
         assert scanned.pts.tolist() == [f.pts for f in found]
 
 
+def with_bit_lost(path: Path, frame: int, bit: int) -> Path:
+    """A transport stream in which one bit is wrong, of the presentation time of the frame decoded so late."""
+    data = bytearray(path.read_bytes())
+    starts = [
+        place
+        for place in (data.find(b"\0\0\1\xe0", block, block + 188) for block in range(0, len(data), 188))
+        if place >= 0
+    ]
+    place = starts[frame] + 9  # 3, 15 and 15 bits, each followed by a mark
+    data[place + (4 if bit < 7 else 3 if bit < 15 else 2 if bit < 22 else 1)] ^= 1 << (
+        bit + 1 if bit < 7 else bit - 7 if bit < 15 else bit - 14 if bit < 22 else bit - 22
+    )
+    damaged = path.with_stem("damaged")
+    damaged.write_bytes(data)
+    return damaged
+
+
+@pytest.mark.parametrize("b_frames", [0, 3])
+@pytest.mark.parametrize(("frame", "bit"), [(90, 17), (91, 20), (92, 23), (93, 25)])
+def test_a_time_that_lost_a_bit_moves_no_other_frame(
+    tmp_path: Path, b_frames: int, frame: int, bit: int
+) -> None:
+    ticks = range(2500, 2620)  # bits can be lost both ways
+    options = B_FRAMES if b_frames else H264
+    whole = write_video(
+        tmp_path / "whole.ts", "libx264", ticks=ticks, b_frames=b_frames, codec_options=options
+    )
+    damaged = with_bit_lost(whole.path, frame, bit)
+    with open_video(damaged) as reader:
+        read = list(reader.frames())
+        assert [number_in(f.luma()) for f in read] == list(range(120))
+        assert np.allclose([f.time_seconds for f in read], np.arange(120) / RATE, atol=0.05)
+        assert [f.pts for f in reader.frames_but(Unneeded(5))] == [f.pts for f in read]
+    for number in (0, 50, 90, 91, 92, 110):
+        with open_video(damaged) as fresh:
+            assert number_in(next(fresh.frames_from(read[number].pts)).luma()) == number
+
+
 def test_clock_that_goes_back_a_little_has_not_started_over() -> None:
     clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
     raw = [*range(0, 100, 2), 80, 82, 84, 100, 102]
@@ -256,6 +309,16 @@ def test_clock_that_starts_over_goes_on() -> None:
     clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
     assert [clock.next(raw) for raw in (1000, 1002, 0, 2, 4)] == [1000, 1002, 1004, 1006, 1008]
     assert clock.repairs == 1
+
+
+def test_clock_takes_no_stray_stamp_for_one_that_starts_over() -> None:
+    for stray in (9000, 0):
+        clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
+        raw = [1000, 1002, stray, 1006, 1008]
+        assert [clock.next(*pair) for pair in zip(raw, [*raw[1:], None], strict=True)] == [
+            *(1000, 1002, 1004, 1006, 1008)
+        ]
+        assert clock.repairs == 1 and not clock.broken
 
 
 def test_hidden_reference_packets_are_not_frames() -> None:

@@ -14,6 +14,7 @@ import panorama
 from panorama.cli.given import Seconds
 from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
+from panorama.lettering import text_width
 from panorama.why_picture import draw_why, write_why
 
 GREEN, AMBER, RED = (74, 190, 110), (235, 175, 60), (225, 85, 80)
@@ -231,6 +232,17 @@ def test_long_names_stay_in_their_place(library):
     for x in (24 + 264 + 4, 24 + 288 + 264 + 4):
         assert (crowded[90:450, x : x + 16] == paper).all()
     assert (crowded[:, -20:] == paper).all()
+
+
+def test_what_a_panel_shows_is_told_beside_a_long_name(library):
+    """Of a long name's title the beginning was cut off: nothing said which was the runner-up."""
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    long = replace(why, entity="very-" * 30 + "long", runner_up=replace(why.runner_up, entity="x" * 200))
+    plain, crowded = draw_why(why), draw_why(long)
+    for panel, title in ((0, "example of "), (2, "runner-up: ")):
+        left = 24 + panel * (264 + 24)
+        words = np.s_[86:108, left : left + text_width(title, 0.5) - 4]
+        assert (plain[words] == crowded[words]).all() and plain[words].std() > 0
 
 
 def test_names_that_hold_line_ends_are_shown_on_one_line(library, capsys):

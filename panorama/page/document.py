@@ -89,7 +89,8 @@ def write_page(
         library: that gave the answer.
         result: rows with a video and a time; see `tiles_of`.
         out: an .html file.
-        entity: what rows that name no entity are about; None to take the only one that the SQL names.
+        entity: what rows that name a track and no entity are about, see `tiles_of`; None to take the only one
+            that the SQL names.
         most: hits on the page; of more, the first of the answer.
 
     Raises:
@@ -105,10 +106,11 @@ def write_page(
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     remarks = [*_remarks(result, hits, tiles), *warnings]
+    summary = _summary(result, hits, tiles)
     # With the whole path, since a page is looked at days later and elsewhere.
     command = ("panorama", "--library", str(library.path))
     album = library.snapshot().entity_names
-    text = _document(result, remarks, tiles, frames, command, album)
+    text = _document(result, summary, remarks, tiles, frames, command, album)
     data = text.encode("utf-8")
     with whole_file(out) as partial:
         partial.write_bytes(data)
@@ -118,6 +120,7 @@ def write_page(
 
 def _document(
     result: Result,
+    summary: str,
     remarks: Sequence[str],
     tiles: Sequence[Tile],
     frames: Sequence[Frame | NoFrame],
@@ -145,7 +148,7 @@ def _document(
             "data": json.dumps(data).replace("<", "\\u003c"),
             "title": _text(f"{heading}: {counted(len(tiles), 'hit')}"),
             "heading": _text(heading),
-            "summary": _text(_summary(result, tiles)),
+            "summary": _text(summary),
             "sql": "\n".join(map(_text, result.sql.strip().splitlines())) or "(not known)",
             "remarks": "\n".join(f'<p class="remark">{_text(told)}</p>' for told in remarks),
             "effect": EFFECT,
@@ -203,7 +206,7 @@ def _heading(names: Sequence[str]) -> str:
     return ", ".join(named) if len(named) <= 3 else f"{len(named)} entities"
 
 
-def _summary(result: Result, tiles: Sequence[Tile]) -> str:
+def _summary(result: Result, hits: int, tiles: Sequence[Tile]) -> str:
     bands = Counter(tile.hit.band for tile in tiles)
     parts = [counted(len(tiles), "hit")]
     parts += [f"{bands[band]} {band}" for band in BANDS if bands[band]]
@@ -211,7 +214,7 @@ def _summary(result: Result, tiles: Sequence[Tile]) -> str:
     parts += [f"in {counted(videos, 'video')}"] if tiles else []
     told = ", ".join(parts)
     rows = len(result)
-    if rows == len(tiles):
+    if rows == hits:
         return told
     copies = any(len(tile.videos) > 1 for tile in tiles)
     of_copies = ", in all videos of the same content," if copies else ""
@@ -280,8 +283,8 @@ def _facts(tile: Tile) -> str:
         "where": _text(hit.video + (f", also {', '.join(copies)}" if copies else "")),
         "when": _text(when),
     }
-    if tile.clock is not None:
-        lines["when clock"] = f"{tile.clock:%Y-%m-%d %H:%M:%S}"
+    if tile.clock:
+        lines["when clock"] = tile.clock
     return "".join(f'<p class="{name}">{line}</p>' for name, line in lines.items())
 
 

@@ -234,7 +234,9 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const typing = event.target.closest("input[type=text], select, pre");
     if (typing) return;
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    // Where the keyboard writes no Latin letters, the place of the key tells.
+    const typed = event.key.length === 1 && event.key > "~" ? event.code.replace(/^Key/, "") : event.key;
+    const key = typed.length === 1 ? typed.toLowerCase() : typed;
     const acts = key === "y" || key === "n" || MOVES.includes(key);
     if (acts && current && !current.contains(document.activeElement)) {
       go(current); // nothing is marked that is not seen to be meant

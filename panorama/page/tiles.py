@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,9 @@ from panorama.listed_videos import unshowable
 from panorama.query.dialect import texts_in
 from panorama.query.result import Result
 from panorama.seen_pictures import crops_taken, picture_digest
+from panorama.sheet import clocked
 from panorama.store.album import check_name
+from panorama.track_boxes import TrackBoxes
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -67,11 +69,12 @@ class Tile:
 
     Attributes:
         hit: the row that is shown, of several of a track the one nearest to its best view; its entity is ''
-            where the answer names none.
+            where the answer names none. Without a box of its own it has that of this view, and its time is
+            that of its frame, not the row's, which may be the start of a stretch.
         videos: of all its rows, that of `hit` first: videos of one content share their tracks.
         rows: how many rows of the answer it stands for.
         start_seconds, end_seconds: from the first to the end of the last of them.
-        clock: local time of the frame that is shown, where it is known.
+        clock: these two by the camera's clock, '' where that is not known.
         stored: the picture that a mark takes, as JPEG.
         mark: None where a mark could not be told to the library; `unmarkable` says why.
     """
@@ -81,7 +84,7 @@ class Tile:
     rows: int
     start_seconds: float
     end_seconds: float
-    clock: datetime.datetime | None = None
+    clock: str = ""
     stored: bytes | None = None
     mark: Mark | None = None
     unmarkable: str = ""
@@ -93,7 +96,8 @@ def tiles_of(
     """What to show of an answer, in its order, at most `most` tiles.
 
     Args:
-        entity: what rows that name no entity are about; None to take the only one that the SQL names.
+        entity: what rows that name a track and no entity are about, and all rows of an answer that has no
+            such column; None to take the only one that the SQL names.
         videos: of the library, as `Library.videos` tells them.
 
     Returns:
@@ -107,8 +111,8 @@ def tiles_of(
     if entity is None:
         named = album.intersection(texts_in(result.sql)) if result.sql else set()
         entity = named.pop() if len(named) == 1 else ""
-    hits = [hit if hit.entity else replace(hit, entity=entity) for hit in hits]
-    timed, left_out = sifted(hits, Hit.untimed)
+    named_by_rows = "entity" in result.columns
+    timed, left_out = sifted([_named(hit, entity, named_by_rows) for hit in hits], Hit.untimed)
     groups = _groups(timed)
     shown = groups[:most]
     every = [hit for group in shown for hit in group]
@@ -118,7 +122,25 @@ def tiles_of(
     copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
     lost = unshowable(copies, videos)
     tiles = [_tile(_with_file(group, lost), crops, decided, started) for group in shown]
-    return tiles, len(groups), left_out
+    return _at_their_frames(library, tiles), len(groups), left_out
+
+
+def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
+    """The tiles, the time of each that of the frame that is shown."""
+    named = [(tile.hit.video, -1 if tile.hit.frame is None else int(tile.hit.frame)) for tile in tiles]
+    times = TrackBoxes.of(library).times(named)
+    return [
+        replace(tile, hit=replace(tile.hit, time_seconds=times.get(at, tile.hit.time_seconds)))
+        for tile, at in zip(tiles, named, strict=True)
+    ]
+
+
+def _named(hit: Hit, entity: str, named_by_rows: bool) -> Hit:
+    """A hit that names no entity with this one, unless its row could name one and names no track either.
+
+    Such are the rows of NOT: they tell where the entity is not.
+    """
+    return hit if hit.entity or (named_by_rows and _thing(hit) is None) else replace(hit, entity=entity)
 
 
 def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
@@ -178,7 +200,7 @@ def _tile(
     group: Sequence[Hit],
     crops: Mapping[_Thing, _Stored],
     decided: Mapping[tuple[str, int], tuple[float, str]],
-    started: Mapping[str, datetime.datetime | None],
+    started: Mapping[str, datetime],
 ) -> Tile:
     thing = _thing(group[0])
     stored = None if thing is None else crops.get(thing)
@@ -188,20 +210,21 @@ def _tile(
         mine = [row for row in group if row.video == hit.video]
         hit = min(mine, key=lambda row: abs(row.time_seconds - crop["time"]))
     if crop is not None and hit.box_xyxy is None:
-        box = tuple(float(crop[name]) for name in ("x1", "y1", "x2", "y2"))
-        hit = replace(hit, frame=crop["frame"], box_xyxy=box)  # type: ignore[arg-type]
+        x1, y1, x2, y2 = (float(crop[name]) for name in ("x1", "y1", "x2", "y2"))
+        hit = replace(hit, frame=crop["frame"], box_xyxy=(x1, y1, x2, y2))
     if (hit.entity, hit.track_id) in decided:
         score, band = decided[hit.entity, hit.track_id]  # type: ignore[index]
         hit = replace(hit, band=hit.band or band, score=score if hit.score is None else hit.score)
     why = _NO_TRACK if thing is None else _NO_CROP if stored is None else _bad_name(hit.entity)
-    start = started.get(hit.video)
+    start, end = min(row.time_seconds for row in group), max(row.last_seconds for row in group)
+    span = replace(hit, time_seconds=start, end_seconds=end if end > start else None)
     return Tile(
         hit,
         tuple(_videos(group)),
         len(group),
-        min(row.time_seconds for row in group),
-        max(row.last_seconds for row in group),
-        None if start is None else start + datetime.timedelta(seconds=hit.time_seconds),
+        start,
+        end,
+        clocked(span, started),
         None if stored is None else stored.jpeg,
         None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
         why,

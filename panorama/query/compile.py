@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from panorama.query.clock import clock_seconds
-from panorama.query.moments_sql import moments_branch, moments_intervals, moments_union
+from panorama.query.moments_sql import moments_intervals, moments_of_branches
 from panorama.query.places_sql import every_place, follows_known, places_in
 from panorama.query.plan import KEY, ORDER, OUTPUT, Branch, Query, Seen
 from panorama.query.relations import SCHEMA
@@ -76,11 +76,8 @@ def compile_query(query: Query) -> str:
         steps.append(Step(names.rows(j), rows))
     index = {item: j for j, item in enumerate(seen)}
     if query.target == "moments":
-        branches = [
-            moments_branch(branch, {s: names.rows(j) for s, j in index.items()}, names.videos)
-            for branch in query.branches
-        ]
-        body = moments_union(branches)
+        intervals = {item: names.rows(j) for item, j in index.items()}
+        body = moments_of_branches(query.branches, intervals, names.videos)
     else:
         body = _pointwise(query, index, names)
     if query.target != "crops" and all(item.source == "known" for item in seen):

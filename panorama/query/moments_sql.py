@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from panorama.query.clock import clock_seconds
@@ -99,13 +100,42 @@ def moments_intervals(tracks: str, seen: Seen) -> str:
     return _filtered(intervals, seen.finals)
 
 
-def moments_branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
-    """Moments of one branch.
+def moments_of_branches(branches: Sequence[Branch], rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of all branches; one that several have is one.
+
+    A condition that several have from one place of the statement is asked of what these give together: what
+    one alternative leaves of a moment may be shorter than the moment is.
 
     Args:
         rows: name of the intervals of each thing looked for.
         videos: name of the videos that can hold an answer.
     """
+    return _together([(_branch(branch, rows, videos), branch.where) for branch in branches])
+
+
+def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
+    """The moments of some parts, each with the conditions that it still has to satisfy."""
+    if len(parts) == 1:
+        return _filtered(*parts[0])
+    having = Counter(_place(leaf) for _, conditions in parts for leaf in conditions)
+    shared = [leaf for leaf in parts[0][1] if having[_place(leaf)] == len(parts)]
+    rest = [(sql, tuple(leaf for leaf in conditions if leaf not in shared)) for sql, conditions in parts]
+    groups = [[part] for part in rest]
+    some = [place for place, count in having.most_common() if 1 < count < len(parts)]
+    if some:
+        asked = [part for part in rest if some[0] in map(_place, part[1])]
+        groups = [asked, [part for part in rest if part not in asked]]
+    union = " UNION ALL ".join(f"SELECT {COLUMNS} FROM ({_together(group)})" for group in groups)
+    return _filtered(merged(union, 0.0), shared)
+
+
+def _place(leaf: Leaf) -> tuple[int, int, str]:
+    """What tells a condition from the same one elsewhere in the statement."""
+    return leaf.start, leaf.stop, leaf.text
+
+
+def _branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of one branch, its conditions on rows not yet asked."""
     present = [rows[item] for item in branch.seen]
     absent = [rows[item] for item in branch.unseen]
     steps: list[str] = []
@@ -117,16 +147,7 @@ def moments_branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str
         sql = f"SELECT {COLUMNS} FROM {present[0]}"
     else:
         sql = _swept(present, absent, videos)
-    if steps:
-        sql = f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})"
-    return _filtered(sql, branch.where)
-
-
-def moments_union(branches: Sequence[str]) -> str:
-    """All branches; a moment that several have is one."""
-    if len(branches) == 1:
-        return branches[0]
-    return merged(" UNION ALL ".join(f"SELECT {COLUMNS} FROM ({sql})" for sql in branches), 0.0)
+    return f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})" if steps else sql
 
 
 def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
@@ -142,7 +163,7 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
     From the first side to the last those that have a counterpart before; then back, those with one behind.
     The side behind a NOT has no moments to show: of those before it, the ones without a counterpart are kept.
     """
-    sides = [moments_union([moments_branch(b, rows, videos) for b in side]) for side in chain.sides]
+    sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
     steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
     ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):

@@ -48,7 +48,6 @@ AND file_id IN (
     SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
     WHERE s.state <> 'live' OR fs.segment_id IN :segments)
 """
-_UNLIST = "DELETE FROM files WHERE file_id IN :files"
 _RECOUNT = """
 UPDATE segments SET crops = (
     SELECT coalesce(sum(fs.row_count), 0) FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
@@ -140,12 +139,9 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
             seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
             if not seen and not source.dead:
                 continue
-            while not _swap(place, [source], tracks if seen else None, erase=True):
-                current = [s for s in _sources(place) if s.file_id == source.file_id]
-                if not current:  # replaced meanwhile by a commit, which retired it
-                    break
-                source = current[0]
-        # What was retired, and no sweep has deleted yet, holds the same rows or those of before.
+            _swap(place, [source], tracks if seen else None, erase=True)
+        # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
+        # those of before.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders))
             sightings.clear(tx)  # they name tracks that are gone
@@ -208,11 +204,9 @@ def _swap(
         files.discard()
         return False
     files.release()
-    if erase:
+    if erase:  # the sweep that follows would do it, and until then twice the room would be taken
         for source in sources:
             (place.root / source.path).unlink(missing_ok=True)
-        with place.catalog.write() as tx:
-            tx.run(_UNLIST, files=ids)
     return True
 
 

@@ -21,6 +21,10 @@ from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReade
 from panorama.video.sound import Sound
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
+FAR_APART_SECONDS = 600
+FAR_APART_TIME_BASE = Fraction(1, 1000)
+"""Of frames that are farther apart, as of a plant that grows: an MP4 counts the time from one to the next in
+31 bits, and by how much they are decoded before they are shown in 28."""
 BOX_COLOR_RGB = (255, 64, 32)
 X264_OPTIONS = {"crf": "23", "preset": "veryfast", "colorspace": "smpte170m", "color_range": "tv"}
 """The matrix is what the scaler makes of RGB; where none is told, players take that of HD by the size."""
@@ -87,13 +91,17 @@ def _encode(
     by_pts: Boxes,
 ) -> int:
     rate = reader.info.average_rate or 25
+    far_apart = _widest_step(reader, first, stop_seconds) > FAR_APART_SECONDS
+    time_base = FAR_APART_TIME_BASE if far_apart else CLIP_TIME_BASE
     stream = container.add_stream(
-        "libx264", rate=Fraction(rate).limit_denominator(1001), options=X264_OPTIONS
+        "libx264",
+        rate=Fraction(rate).limit_denominator(1001),
+        options=X264_OPTIONS | ({"bf": "0"} if far_apart else {}),
     )
     # H.264 in yuv420p has even sides.
     stream.width, stream.height = (max(2, side // 2 * 2) for side in (reader.info.width, reader.info.height))
     stream.pix_fmt = "yuv420p"
-    stream.codec_context.time_base = CLIP_TIME_BASE
+    stream.codec_context.time_base = time_base
     sound = _sound_of(reader, first, stop_seconds, container)
     count = 0
     last_pts = -1
@@ -104,14 +112,21 @@ def _encode(
         for box in by_pts.get(frame.pts, by_index.get(frame.index, ())):
             draw_box(rgb, box)
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb[: stream.height, : stream.width]))
-        last_pts = max(last_pts + 1, round((frame.time_seconds - first.time_seconds) / CLIP_TIME_BASE))
-        picture.pts, picture.time_base = last_pts, CLIP_TIME_BASE
+        last_pts = max(last_pts + 1, round((frame.time_seconds - first.time_seconds) / time_base))
+        picture.pts, picture.time_base = last_pts, time_base
         container.mux(stream.encode(picture))
-        sound.mux_until(last_pts * CLIP_TIME_BASE)
+        sound.mux_until(last_pts * time_base)
         count += 1
     container.mux(stream.encode(None))
     sound.mux_until(stop_seconds - first.time_seconds)
     return count
+
+
+def _widest_step(reader: VideoReader, first: VideoFrame, stop_seconds: float) -> float:
+    """The most seconds from one frame to the next, among those of a clip."""
+    seconds = reader.times().seconds
+    inside = seconds[(seconds >= first.time_seconds) & (seconds < stop_seconds)]
+    return float(np.diff(inside).max(initial=0.0))
 
 
 def _sound_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import chain
@@ -32,7 +33,7 @@ from panorama.video.reader import (
     stored_box,
 )
 from panorama.video.sparing import PassedOver
-from panorama.video.stamps import FrameClock, Stamp, table_of
+from panorama.video.stamps import FrameClock, Stamp, far_ticks, has_stray, table_of, with_behind
 
 
 class PlanarPicture(Picture):
@@ -152,8 +153,13 @@ class ContainerReader(VideoReader):
 
     def _scan(self) -> FrameTable:
         if self._table is None:
-            self._table = table_of(
-                [Stamp(p.pts, p.dts, p.is_keyframe) for p in shown_packets(self._source)],
+            stamps = [Stamp(p.pts, p.dts, p.is_keyframe) for p in shown_packets(self._source)]
+            far = far_ticks(self._source.ticks_per_frame, self.info.time_base)
+            if not self._source.order_only and has_stray(stamps, far):
+                # Where the frame of a stray stamp stands is known once it is decoded.
+                deque(self._from_beginning(DecodeReport()), maxlen=0)
+            self._table = self._table or table_of(
+                stamps,
                 self.info.time_base,
                 self._source.ticks_per_frame,
                 first_pts=self._source.first_pts,
@@ -199,10 +205,12 @@ class ContainerReader(VideoReader):
         scaler = VideoReformatter()
         seen_pts: list[int] = []
         seen_keys: list[bool] = []
-        for decoded in found:
+        for decoded, behind in with_behind(found):
             index = len(seen_pts)
-            raw = decoded.pts if ranked is None else ranked[index] if index < len(ranked) else None
-            seen_pts.append(clock.next(raw))
+            if ranked is None:
+                seen_pts.append(clock.next(decoded.pts, behind))
+            else:
+                seen_pts.append(clock.next(ranked[index] if index < len(ranked) else None))
             if isinstance(decoded, PassedOver):
                 seen_keys.append(False)
                 seconds = seconds_between(seen_pts[0], seen_pts[-1], self.info.time_base)

@@ -12,14 +12,14 @@ from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from panorama.errors import VideoError, VideoOpenError
+from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport
 from panorama.video.faults import reachable
 from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
-from panorama.video.probing import Source, open_container, read_packets
+from panorama.video.probing import Source, frames_of, open_container, read_packets
 from panorama.video.sparing import PassedOver, Sparing
-from panorama.video.stamps import shows_frame
+from panorama.video.stamps import far_ticks, shows_frame, with_behind
 
 LENGTH_TOLERANCE_SECONDS = 0.5
 COUNTED_CODECS = frozenset({"h264", "hevc"})
@@ -221,7 +221,8 @@ def decoded_frames(
 ) -> Generator[av.VideoFrame, None, None]:
     """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
 
-    Damage raises nothing: it is counted in `report` and decoding goes on.
+    Damage raises nothing: it is counted in `report` and decoding goes on. None come where the file cannot be
+    sought in.
 
     Raises:
         VideoOpenError: the file is no longer there.
@@ -261,7 +262,8 @@ def needed_frames(
     sparing, may_spare = None, _may_spare(source)
     if source.first_pts is not None and not source.order_only and may_spare is not None:
         ticks = max(1, round(1 / source.info.time_base))
-        sparing = Sparing(source.first_pts, ticks, unneeded, may_spare)
+        far = far_ticks(source.ticks_per_frame, source.info.time_base)
+        sparing = Sparing(source.first_pts, ticks, far, unneeded, may_spare)
     yield from _frames(source, report, sparing=sparing)
 
 
@@ -323,18 +325,18 @@ def _decode_pass(
         stream.codec_context.thread_count = threads
         if strict:  # damage is an error then, and is not hidden
             stream.codec_context.options = {"err_detect": "explode"}
-        if seek_pts is not None:
-            _seek(container, stream, seek_pts, source.path)
+        if seek_pts is not None and not _sought(container, stream, seek_pts, source):
+            return
         packets = read_packets(container, stream, count.report, source.faults)
         if seek_pts is not None and source.info.codec == "mpeg4":
             packets = _without_leading(packets)
-        for packet in packets:
+        for packet, behind in with_behind(packets):
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
             shown = count.packet(packet, goes_in)
             if not goes_in:
                 continue
             if sparing is not None:
-                spared = packet.size and sparing.spares(packet, shown)
+                spared = packet.size and sparing.spares(packet, shown, behind)
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
                 frames = _alone(packet, stream) if keyframes_only else packet.decode()
@@ -356,11 +358,16 @@ def _decode_pass(
                 yield frame
 
 
-def _seek(container: InputContainer, stream: VideoStream, pts: int, path: Path) -> None:
+def _sought(container: InputContainer, stream: VideoStream, pts: int, source: Source) -> bool:
+    """Go to a keyframe; whether it could be done, as it cannot in an MXF that has lost its index."""
     try:
+        if source.has_palette:
+            next(frames_of(container.demux(stream)), None)
         container.seek(pts, stream=stream)
     except av.FFmpegError as exc:
-        raise VideoError(f"{path} cannot be read from the middle: {exc.strerror or exc}") from exc
+        source.faults.take(exc)
+        return False
+    return True
 
 
 def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:

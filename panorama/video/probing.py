@@ -35,7 +35,7 @@ ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"
 # After a seek their parser may stamp frames one too late, so they are read from the beginning instead.
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
-LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv"})
+LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv", "mxf"})
 # In these packets lie end to end but for small headers, so a pause takes no bytes and a hole does.
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
@@ -69,6 +69,7 @@ class Source:
         first_pts: of the first frame that decodes, None where frames carry no pts.
         order_only: whether stamps are good for their order alone.
         can_seek: whether frames carry the same stamps after a seek.
+        has_palette: whether pixels are numbers of colours that may come with the first packet alone.
         ticks_per_frame: of the average rate, at least 1.
         claimed_packets: of the video stream as the container counts them, 0 where it does not.
         edited: whether it also counts what an edit list leaves out.
@@ -89,6 +90,7 @@ class Source:
     first_pts: int | None
     order_only: bool
     can_seek: bool
+    has_palette: bool
     ticks_per_frame: int
     claimed_packets: int
     edited: bool
@@ -133,7 +135,7 @@ def _first_look(path: Path, threads: int, container: InputContainer, stream: Vid
     transfer = stream.codec_context.color_trc
     faults = Faults()
     packets = read_packets(container, stream, DecodeReport(), faults)
-    first = next(_frames_of(packets), None)
+    first = next(frames_of(packets), None)
     if first is None:
         faults.check(path)
         raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
@@ -207,7 +209,7 @@ def _moving(container: InputContainer) -> list[VideoStream]:
     return [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
 
 
-def _frames_of(packets: Iterator[av.Packet]) -> Iterator[av.VideoFrame]:
+def frames_of(packets: Iterator[av.Packet]) -> Iterator[av.VideoFrame]:
     """The frames of packets that can be decoded."""
     for packet in packets:
         try:
@@ -243,7 +245,7 @@ def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:
                 return
             yield packet
 
-    for frame in _frames_of(suspect()):
+    for frame in frames_of(suspect()):
         if frame.pts is None:
             return False
         if frame.pts < last_pts:
@@ -292,6 +294,7 @@ def _source(
         first_pts=first.pts,
         order_only=order_only,
         can_seek=format_name not in RESTAMPING_FORMATS,
+        has_palette=first.format.name == "pal8",
         ticks_per_frame=max(1, round(1 / (rate * time_base))) if rate else 1,
         claimed_packets=stream.frames,
         edited=format_name in EDITED_FORMATS,

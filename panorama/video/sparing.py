@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import av
 
+from panorama.video.stamps import is_stray
+
 WARM_UP_PACKETS = 64
 """Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
 
@@ -35,6 +37,7 @@ class Sparing:
     Args:
         first_pts: of the first frame that decodes.
         ticks_per_second: a clock that goes back by more has started over.
+        far: ticks by which two packets in a row are far apart, as of `far_ticks`.
         unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
         may_spare: whether the decoder may be trusted with a packet, which goes by what it says of itself;
             told of all packets in decoding order.
@@ -44,11 +47,13 @@ class Sparing:
         self,
         first_pts: int,
         ticks_per_second: int,
+        far: int,
         unneeded: Callable[[int], bool],
         may_spare: Callable[[av.Packet], bool] = lambda packet: True,
     ) -> None:
         self._first_pts = first_pts
         self._ticks_per_second = ticks_per_second
+        self._far = far
         self._unneeded = unneeded
         self._may_spare = may_spare
         self._packets = 0
@@ -58,6 +63,7 @@ class Sparing:
         self._waiting: list[int] = []  # a heap of the pts of spared packets that have not come out
         self._awaited: list[int] = []  # a heap of the pts of packets that were not spared
         self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
+        self._strays: set[int] = set()
         self._told: dict[int, int] = {}  # what was told of by pts, and at which packet
 
     @property
@@ -69,17 +75,22 @@ class Sparing:
         """Spare no more."""
         self._over = True
 
-    def spares(self, packet: av.Packet, shown: bool) -> bool:
+    def spares(self, packet: av.Packet, shown: bool, behind: int | None) -> bool:
         """Whether the decoder may leave a packet out.
 
         Args:
             shown: whether it becomes a frame at all.
+            behind: the pts of the packet behind it.
         """
         self._packets += 1
         may_spare = self._may_spare(packet)
         pts, last = packet.pts, self._last_clock
         if pts is None or packet.is_corrupt:
             self._over = True
+            return False
+        if self._met and behind is not None and is_stray(pts, self._met[-1], behind, self._far):
+            self._over = True
+            self._strays.add(pts)  # its frame stands where it comes out
             return False
         self._last_clock = pts if packet.dts is None else packet.dts
         if last is not None and self._last_clock < last - self._ticks_per_second:
@@ -109,6 +120,9 @@ class Sparing:
         if frame.interlaced_frame or frame.is_corrupt:
             self._over = True
         if frame.pts is None:
+            return
+        if frame.pts in self._strays:
+            self._strays.remove(frame.pts)
             return
         last, self._last_pts = self._last_pts, frame.pts
         started_over = last is not None and frame.pts < last - self._ticks_per_second

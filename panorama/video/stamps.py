@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,26 @@ from panorama.video.reader import FrameTable
 
 STEPS_BACK = 4
 """Frames by which a clock goes back at least that has started over; decoders and jitter go back by less."""
+
+FAR_STEPS = 16
+"""No codec shows a frame so many later, or earlier, than it is decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a packet says before it is decoded."""
+
+    pts: int | None
+    dts: int | None
+    is_keyframe: bool
+
+
+class _HasPts(Protocol):
+    @property
+    def pts(self) -> int | None: ...
+
+
+Stamped = TypeVar("Stamped", bound=_HasPts)
 
 
 def starts_over(clock: int, last: int, began: float, ticks_per_frame: int, time_base: Fraction) -> bool:
@@ -30,11 +51,44 @@ def starts_over(clock: int, last: int, began: float, ticks_per_frame: int, time_
     return back > max(1, round(1 / time_base)) or back >= least
 
 
+def far_ticks(ticks_per_frame: int, time_base: Fraction) -> int:
+    """Ticks by which two frames are far apart: above a second, and above what frames are reordered by."""
+    return max(round(1 / time_base), FAR_STEPS * ticks_per_frame)
+
+
+def is_stray(stamp: int, before: int, behind: int, far: int) -> bool:
+    """Whether a stamp is far from that before and that behind it, which are not from each other.
+
+    A bit that was lost on the way leaves such a one, seconds or hours off. No clock started over there.
+    """
+    return abs(stamp - before) > far and abs(stamp - behind) > far and abs(behind - before) <= far
+
+
+def has_stray(stamps: Sequence[Stamp], far: int) -> bool:
+    """Whether of packets in decoding order one has a stray stamp, or the first one that is far ahead."""
+    pts = np.array([stamp.pts for stamp in stamps if stamp.pts is not None], np.int64)
+    steps = np.diff(pts)
+    leaps = np.abs(steps) > far
+    strays = leaps[:-1] & leaps[1:] & (np.abs(pts[2:] - pts[:-2]) <= far)
+    return bool(strays.any()) or bool(len(steps) and steps[0] < -far)
+
+
+def with_behind(some: Iterator[Stamped]) -> Iterator[tuple[Stamped, int | None]]:
+    """Each frame or packet, and the pts of the one behind it; None behind the last."""
+    held = next(some, None)
+    for one in some:
+        assert held is not None
+        yield held, one.pts
+        held = one
+    if held is not None:
+        yield held, None
+
+
 class FrameClock:
     """Repairs stamps of frames in presentation order.
 
-    A missing or repeated stamp continues at the frame rate, and a clock that starts over (files joined end to
-    end) continues where it was.
+    A missing or repeated stamp continues at the frame rate, a stray one between its neighbours, and a clock
+    that starts over (files joined end to end) continues where it was.
 
     Attributes:
         repairs: how many stamps were changed.
@@ -44,6 +98,7 @@ class FrameClock:
     def __init__(self, ticks_per_frame: int, time_base: Fraction) -> None:
         self._step = max(1, ticks_per_frame)
         self._time_base = time_base
+        self._far = far_ticks(self._step, time_base)
         self._offset = 0
         self._last: int | None = None
         self._last_raw: int | None = None
@@ -51,9 +106,17 @@ class FrameClock:
         self.repairs = 0
         self.broken = False
 
-    def next(self, raw: int | None) -> int:
-        """The stamp of the next frame."""
+    def next(self, raw: int | None, behind: int | None = None) -> int:
+        """The stamp of the next frame, which has the raw one; `behind` is that of the frame behind it."""
         last, last_raw = self._last, self._last_raw
+        if (
+            (raw is not None and last is not None)
+            and (last_raw is not None and behind is not None)
+            and is_stray(raw, last_raw, behind, self._far)
+        ):
+            self.repairs += 1
+            self._last = last + max(1, min(self._step, (behind - last_raw) // 2))
+            return self._last
         self._last_raw = raw if raw is not None else last_raw
         expected = None if raw is None else raw + self._offset
         if raw is None:
@@ -78,15 +141,6 @@ class FrameClock:
 
     def _starts_over(self, raw: int, last_raw: int) -> bool:
         return starts_over(raw, last_raw, self._began, self._step, self._time_base)
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What a packet says before it is decoded."""
-
-    pts: int | None
-    dts: int | None
-    is_keyframe: bool
 
 
 def table_of(

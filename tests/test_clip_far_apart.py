@@ -1,0 +1,29 @@
+"""Clips of what was taken frame by frame with hours in between: each is in the clip, at its time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clips import B_FRAMES, number_in, write_video
+
+from panorama.video import open_video
+from panorama.video.clip import write_clip
+
+
+@pytest.mark.parametrize("apart_seconds", [10, 3_600, 86_400])
+def test_frames_that_are_far_apart_are_all_in_the_clip_at_their_times(
+    apart_seconds: int, tmp_path: Path
+) -> None:
+    ticks = range(0, 12 * apart_seconds, apart_seconds)
+    source = write_video(
+        tmp_path / "plant.mkv", "libx264", ticks=ticks, time_base=Fraction(1), codec_options=B_FRAMES
+    )
+    count = write_clip(source.path, 3 * apart_seconds, 10 * apart_seconds, tmp_path / "clip.mp4")
+    with open_video(tmp_path / "clip.mp4") as reader:
+        frames = list(reader.frames())
+    assert count == len(frames)
+    assert [number_in(f.luma()) for f in frames] == [3, 4, 5, 6, 7, 8, 9]
+    assert np.allclose([f.time_seconds for f in frames], np.arange(7) * apart_seconds, atol=1e-3)
