@@ -106,8 +106,11 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
     """The names of the videos that a folder or a pattern means."""
     is_folder = not glob.has_magic(given) or given.endswith("/")
+    of_names, of_paths = (PurePath(given).parts, names), (_resolved(Path(given), False), uris)
+    # "." has no parts: among names it would be all of them, wherever they lie.
+    ways = (of_names, of_paths) if of_names[0] else (of_paths,)
     for below in (BELOW,) if is_folder else ((), BELOW):
-        for pattern, texts in ((PurePath(given).parts, names), (_resolved(Path(given), False), uris)):
+        for pattern, texts in ways:
             fits = (_fits(PurePath(text).parts, (*pattern, *below)) for text in texts)
             if fitting := tuple(name for name, does in zip(names, fits, strict=True) if does):
                 return fitting

@@ -83,8 +83,10 @@ def given(
     pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
-        if find or len(pictures) != 1:
-            raise UsageError(f"box cuts one image and stands without find; {len(pictures)} were given")
+        if find:
+            raise UsageError("a box and find both say what to cut out; give one of them")
+        if len(pictures) != 1:
+            raise UsageError(f"a box is cut out of one picture; {len(pictures)} were given")
         part = cut_box(pictures[0], box)
         return Given([part], rivals, told + margins_cut(rivals) + small_ones([part, *rivals]))
     if find:

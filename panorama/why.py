@@ -32,7 +32,14 @@ _CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = 
 _OF_CROP = "SELECT track_id FROM crops WHERE crop_id = ?"
 _AT_TIME = "SELECT track_id FROM tracks WHERE video = ? AND start_time <= $2 AND $2 < end_time ORDER BY 1"
 _AT_FRAME = "SELECT track_id FROM tracks WHERE video = ? AND start_frame <= $2 AND $2 < end_frame ORDER BY 1"
-_SPANS = "SELECT start_time, end_time FROM tracks WHERE video = ? ORDER BY 1"
+_NEAR_TIME = (
+    "SELECT format('{:.1f} to {:.1f} s', start_time, end_time) FROM tracks WHERE video = ?"
+    " ORDER BY greatest(start_time - $2, $2 - end_time), track_id LIMIT 1"
+)
+_NEAR_FRAME = (
+    "SELECT format('frame {} to {}', start_frame, end_frame - 1) FROM tracks WHERE video = ?"
+    " ORDER BY greatest(start_frame - $2, $2 - end_frame), track_id LIMIT 1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,14 +304,15 @@ def _tracks_at(library: Library, place: Place) -> list[int]:
         return [place.track_id]
     if place.crop_id is not None:
         return [int(_one(library, _OF_CROP, [place.crop_id], f"no crop {place.crop_id}")[0])]
-    at, sql = (place.frame, _AT_FRAME) if place.frame is not None else (place.seconds, _AT_TIME)
+    at: float | None = place.frame
+    sql, near, where = _AT_FRAME, _NEAR_FRAME, f"frame {at}"
+    if place.seconds is not None:
+        at, sql, near, where = place.seconds, _AT_TIME, _NEAR_TIME, f"{place.seconds:g} s"
     rows = library.query(sql, [place.video, at]).fetchall()
     if not rows:
-        where = f"frame {at}" if place.frame is not None else f"{at:g} s"
-        spans = library.query(_SPANS, [place.video]).fetchall()
-        held = ", ".join(f"{a:.1f} to {b:.1f} s" for a, b in spans[:8]) or "none at all"
-        more = f" and {len(spans) - 8} more" if len(spans) > 8 else ""
-        raise UsageError(f"no track of {place.video} covers {where}; it has tracks from {held}{more}")
+        nearest = library.query(near, [place.video, at]).fetchall()
+        there = f"the nearest is there from {nearest[0][0]}" if nearest else "it has none"
+        raise UsageError(f"no track of {place.video} covers {where}; {there}")
     return [int(row[0]) for row in rows]
 
 

@@ -162,7 +162,8 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
         assert library.calibrations != shipped
         written = json.loads((tmp_path / "bands.json").read_text())
         assert [Calibration(**row) for row in written["exits"]] == list(library.calibrations)
-    assert "leave out --anyway" in run("calibrate", "--reset", "--anyway").err
+    for option in ("--anyway", "--json"):
+        assert f"leave out {option}" in run("calibrate", "--reset", option).err
 
 
 def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_taken(

@@ -282,6 +282,9 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
 def test_a_forgotten_name_is_noticed(run, indexed):
     done = run("register", "red.png", "blue.png")
     assert done.status == 2 and "name the entity first" in done.err
+    (indexed / "album").mkdir()
+    folder = run("register", "album")
+    assert folder.status == 2 and "album is a folder: name the entity first" in folder.err
     assert run("register").status == 2
     assert run("register", "  ", "red.png").status == 1
     assert entities(run) == {}

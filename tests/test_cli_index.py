@@ -235,6 +235,17 @@ def test_a_demo_says_what_is_no_video_and_makes_nothing(run, tmp_path):
     assert "photos holds no video" in run("demo", "photos").err
 
 
+def test_a_demo_of_a_folder_goes_on_without_what_is_damaged(run, tmp_path):
+    """It ended with "could not be indexed", though all but one of the videos were."""
+    write_film(tmp_path / "own" / "a.mp4", FILM)
+    (tmp_path / "own" / "b.mp4").write_text("no video")
+    done = run("demo", "own")
+    assert (done.status, "failed   own/b.mp4" in done.err) == (0, True)
+    assert done.out.startswith("\nSELECT moments WHERE entity = 'most-seen'")
+    (tmp_path / "own" / "a.mp4").unlink()
+    assert "own could not be indexed; see above" in run("demo", "own").err
+
+
 def test_a_demo_prints_commands_that_go_on_as_they_stand(run, tmp_path):
     write_film(tmp_path / "a.mp4", FILM)
     done = run("demo", "a.mp4", "--folder", "my demo")

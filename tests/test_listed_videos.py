@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,6 +44,15 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
 )
 def test_folders_and_patterns_mean_what_lies_there(listed: pa.Table, given: str, names: list[str]) -> None:
     assert meant([given], listed) == [Meant(given, tuple(names), several=True)]
+
+
+@pytest.mark.parametrize("given", [".", "./", "gate/.."])
+def test_the_working_directory_means_what_lies_in_it_alone(listed: pa.Table, given: str) -> None:
+    """`remove .` meant all videos of the library, from wherever it was typed."""
+    Path("elsewhere/gate").mkdir(parents=True)
+    os.chdir("elsewhere")
+    with pytest.raises(UnknownVideo, match=f"no video '{given}'"):
+        meant([given], listed)
 
 
 def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: pa.Table) -> None:

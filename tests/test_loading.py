@@ -348,7 +348,9 @@ def test_the_list_of_models_tells_what_they_run_in_and_why(run: Run, no_int8: No
     for name in ("panoramanet", "proposer"):
         assert rows[name]["precision"] in ("bfloat16", "float32") and rows[name]["device"] == "cpu"
         assert rows[name]["why"] == LACKING
-    assert rows["color-bands"]["precision"] == ""
+    assert rows["color-bands"]["precision"] is None
+    assert {name for name, row in rows.items() if row["default"] is True} == {"panoramanet", "proposer"}
+    assert rows["color-bands"]["default"] is False
 
 
 def test_an_index_that_could_be_faster_says_why_it_is_not(

@@ -261,6 +261,8 @@ def test_a_rate_on_the_command_line_goes_before_the_profile(run: Run, tmp_path: 
         (["broken.mp4"], "none of the videos tried can be read"),
         ([], "give PATHS"),
         (["films", "--reset"], "give PATHS"),
+        (["--reset", "--dry-run"], "--reset forgets the profile; leave out --dry-run"),
+        (["--reset", "--json"], "leave out --json"),
         (["--reset"], "no library at"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.cli.common import Seconds
+from panorama.cli.given import Seconds
 from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
 from panorama.lettering import text_width
@@ -170,8 +170,14 @@ def test_what_is_not_there_is_told_with_what_is(library):
         library.why("rad", track_id=1)
     with pytest.raises(UnknownVideo, match=r"one\.mp4"):
         library.why("red", "onee.mp4", frame=3)
-    with pytest.raises(UsageError, match=r"covers 90 s; it has tracks from \d"):
+    ends = "start_time, end_time, start_frame, end_frame"
+    found = library.query(f"SELECT {ends} FROM tracks WHERE video = 'one.mp4'").fetchall()
+    ((start, end, first, behind),) = found
+    near = "the nearest is there from"
+    with pytest.raises(UsageError, match=f"covers 90 s; {near} {start:.1f} to {end:.1f} s$"):
         library.why("red", "one.mp4", seconds=90)
+    with pytest.raises(UsageError, match=f"covers frame 900; {near} frame {first} to {behind - 1}$"):
+        library.why("red", "one.mp4", frame=900)
     with pytest.raises(UsageError, match="no track 77"):
         library.why("red", track_id=77)
     with pytest.raises(UsageError, match="no crop 77"):

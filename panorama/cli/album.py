@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from panorama.cli.common import Seconds, confirmed, json_option, opened, print_rows, say
+from panorama.cli.common import confirmed, json_option, opened, print_rows, say
+from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command
 from panorama.entities import Entity
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
@@ -56,7 +57,7 @@ def described(entity: Entity) -> str:
 @click.option("--not", "unlike", multiple=True, metavar="IMAGE...", help="Look-alikes that it is not.")
 @click.option("--box", help="Cut x1,y1,x2,y2 (pixels) out of the image or video frame.")
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
-@click.option("--video", type=click.Path(), help="Take the example from this video, with --at and --box.")
+@click.option("--video", type=FilePath(), help="Take the example from this video, with --at and --box.")
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
 @click.option(
     "--track", "tracks", metavar="ID", multiple=True, help="Take what was seen: the track_id of a row."
@@ -66,7 +67,7 @@ def described(entity: Entity) -> str:
 )
 @click.option("--known", is_flag=True, help="Add to an entity that there is; make none.")
 @click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that are gone, or others by now.")
-@click.option("--album", type=click.Path(), help="One entity per subfolder of this folder.")
+@click.option("--album", type=FilePath(), help="One entity per subfolder of this folder.")
 @click.option("--category", is_flag=True, help="It is any of a kind (a species).")
 @click.option("--instance", is_flag=True, help="It is one individual (the default).")
 @click.pass_context
@@ -148,10 +149,12 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         return
     if name is None:
         raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
-    if os.path.isfile(name):  # noqa: PTH113  a name may be none that a file can have
-        raise click.UsageError(
-            f"{name} is a file: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
-        )
+    alone = not (pictures or video or seen or given["box"] or given["category"] or given["instance"])
+    for kind, is_one in (("file", os.path.isfile), ("folder", os.path.isdir)):  # a name may be none of a file
+        if is_one(name) and (alone or kind == "file"):
+            raise click.UsageError(
+                f"{name} is a {kind}: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
+            )
     if (video is None) != (given["seconds"] is None):
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"

@@ -14,6 +14,7 @@ import click
 
 from panorama.answer_pictures import AnswerPictures
 from panorama.cli.common import confirmed, opened, print_data, say, size, uris_of
+from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
@@ -42,7 +43,7 @@ def _is_comment(word: str) -> bool:
 @click.command("query", cls=SqlCommand)
 @click.argument("sql", nargs=-1)
 @click.option(
-    "-f", "--file", "files", multiple=True, type=click.Path(),
+    "-f", "--file", "files", multiple=True, type=FilePath(),
     help="Read the SQL from files; - is standard input.",
 )  # fmt: skip
 @click.option(
@@ -51,11 +52,11 @@ def _is_comment(word: str) -> bool:
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False), help="Write the rows to this file; - is standard output."
+    "--out", type=FilePath(dir_okay=False), help="Write the rows to this file; - is standard output."
 )
-@click.option("--clips", type=click.Path(file_okay=False), help="Write a video clip of each stretch of hits.")
-@click.option("--sheet", type=click.Path(dir_okay=False), help="Write a contact sheet of the hits.")
-@click.option("--page", type=click.Path(dir_okay=False), help="Write an HTML page to review the hits by.")
+@click.option("--clips", type=FilePath(file_okay=False), help="Write a video clip of each stretch of hits.")
+@click.option("--sheet", type=FilePath(dir_okay=False), help="Write a contact sheet of the hits.")
+@click.option("--page", type=FilePath(dir_okay=False), help="Write an HTML page to review the hits by.")
 @click.option(
     "--page-hits", type=click.IntRange(min=1), default=MOST, show_default=True,
     help="At most so many hits on the page; all rows of a track are one.",
@@ -274,8 +275,8 @@ def _page(library: Library, result: Result, out: Path, most: int, told: Sequence
 
 
 @click.command("verify")
-@click.argument("first", type=click.Path())
-@click.argument("second", type=click.Path())
+@click.argument("first", type=FilePath())
+@click.argument("second", type=FilePath())
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 @click.pass_context
 def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from panorama.library import Library
 from panorama.lines import cells, one_line, padded
 from panorama.opening import open_library
-
-
-class Seconds(click.ParamType):
-    """Seconds from the start of a video: 83.5, or as sheets and `why` show them, 1:23.5 and 1:02:03."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """A number of seconds; usage where the text is none."""
-        if isinstance(value, float):
-            return value
-        if found := _CLOCK.fullmatch(value.strip()):
-            hours, minutes, seconds = found.groups()
-            return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is no time of a video: write seconds, 83.5, or minutes and seconds, 1:23.5")
-
-
-_CLOCK = re.compile(r"(?:(\d+):(?=\d\d:))?(\d+):([0-5]\d(?:\.\d+)?)")
 
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
@@ -43,12 +22,24 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     Raises:
         LibraryNotFound: there is none; unless it `may_be_new`, and is made when something is to be kept.
     """
-    path = ctx.find_root().obj["library"]
-    if path == "":
-        raise click.UsageError("--library is empty, as a variable that is not set; name the directory")
-    library = open_library(path, create=None if may_be_new else False)
+    library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
     ctx.call_on_close(library.close)
     return library
+
+
+def stands_alone(ctx: click.Context, name: str, why: str) -> None:
+    """UsageError where another option of the command stands beside the one of that name.
+
+    Args:
+        why: what the option does, for which the others mean nothing.
+    """
+    options = [
+        taken for taken in ctx.command.params if isinstance(taken, click.Option) and taken.expose_value
+    ]
+    for other in options:
+        is_given = ctx.get_parameter_source(str(other.name)) == ParameterSource.COMMANDLINE
+        if is_given and other.name != name:
+            raise click.UsageError(f"--{name} {why}; leave out {other.opts[0]}")
 
 
 def uris_of(library: Library) -> set[str]:

@@ -12,12 +12,13 @@ import click
 
 from panorama.cli.album import described
 from panorama.cli.common import say
+from panorama.cli.given import FilePath
 from panorama.cli.index_report import NO_VIDEO
 from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
 from panorama.hits import hits_of
-from panorama.indexing.outcomes import Hooks
+from panorama.indexing.outcomes import INDEXED, SKIPPED, Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted, shell_word
 from panorama.opening import open_library
@@ -34,13 +35,13 @@ SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 
 
 @click.command("demo")
-@click.argument("video", required=False)
+@click.argument("video", required=False, type=FilePath())
 @click.option(
-    "--folder", type=click.Path(file_okay=False), default="panorama-demo", show_default=True,
+    "--folder", type=FilePath(file_okay=False), default="panorama-demo", show_default=True,
     help="Where the library and the contact sheet go.",
 )  # fmt: skip
 @click.option(
-    "--sample", type=click.Path(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
+    "--sample", type=FilePath(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
 )
 @click.pass_context
 def demo_command(ctx: click.Context, video: str | None, folder: str, sample: str | None) -> None:
@@ -123,7 +124,7 @@ def _index(library: Library, path: Path, recording: RecordingRule | None = None)
     report = library.index(path, recording=recording, hooks=Hooks(line.start, line.progress, line.done))
     if report.empty:
         raise VideoError(f"{path} {NO_VIDEO}")
-    if not report.complete:
+    if not (report.of(INDEXED) or report.of(SKIPPED)):
         raise VideoError(f"{path} could not be indexed; see above")
 
 

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from panorama.cli.common import json_option, opened, print_data, print_rows, say
+from panorama.cli.given import FilePath
 from panorama.errors import UsageError
 from panorama.evaluate import read_truth, score_entities, unjudged
 from panorama.library import Library
@@ -20,11 +21,11 @@ from panorama.lines import counted
 
 @click.command("evaluate")
 @click.option(
-    "--truth", type=click.Path(), help="Truth of the library's album: JSON, entity -> visible, ignore."
+    "--truth", type=FilePath(), help="Truth of the library's album: JSON, entity -> visible, ignore."
 )
 @click.option(
     "--data",
-    type=click.Path(),
+    type=FilePath(),
     help="A folder with images/labels.csv (file, class), boxes/boxes.csv (file, x1, y1, x2, y2), or both.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")

@@ -68,7 +68,7 @@ def index_command(
     verbose: bool,
     model: str | None,
     time_from: str | None,
-    zone: str,
+    zone: str | None,
     camera_from: str | None,
     as_json: bool,
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from panorama.cli.given import FilePath
 from panorama.cli.memory import want_of_memory
 from panorama.commands import command, using
 from panorama.errors import PanoramaError, paths_told, unknown
@@ -125,13 +126,13 @@ def _shared_options() -> list[click.Option]:
                 ctx.find_root().with_resource(using(str(value)))
 
     return [
-        click.Option(["--library"], type=click.Path(), help=LIBRARY_HELP, callback=keep, expose_value=False),
+        click.Option(["--library"], type=FilePath(), help=LIBRARY_HELP, callback=keep, expose_value=False),
         click.Option(["--debug"], is_flag=True, help=DEBUG_HELP, callback=keep, expose_value=False),
     ]
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--library", type=click.Path(), help=LIBRARY_HELP)
+@click.option("--library", type=FilePath(), help=LIBRARY_HELP)
 @click.option("--debug", is_flag=True, help=DEBUG_HELP)
 @click.version_option(package_name="panorama-video", prog_name="panorama")
 @click.pass_context

@@ -11,7 +11,8 @@ from click.core import ParameterSource
 
 from panorama.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
 from panorama.calibration import check_calibration, write_calibration
-from panorama.cli.common import json_option, opened, print_rows, say, uris_of
+from panorama.cli.common import json_option, opened, print_rows, say, stands_alone, uris_of
+from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
 from panorama.lines import counted
@@ -51,8 +52,9 @@ def models_command(as_json: bool) -> None:
             facts = network_facts(model) or {}
         except ModelError as exc:
             facts = {"why": str(exc)}  # the others are listed all the same
-        default = "yes" if model.name in (DEFAULT_EMBEDDER, DEFAULT_PROPOSER) else ""
-        rows.append([model.name, kind, default, *(facts.get(name, "") for name in FACTS)])
+        default = model.name in (DEFAULT_EMBEDDER, DEFAULT_PROPOSER)
+        shown = default if as_json else "yes" if default else None
+        rows.append([model.name, kind, shown, *(facts.get(name) or None for name in FACTS)])
     print_rows(["model", "kind", "default", *FACTS], rows, as_json)
 
 
@@ -62,7 +64,7 @@ def models_command(as_json: bool) -> None:
     "--recall", type=float, help="Aim at this share of a thing's tracks instead, by examples of it."
 )
 @click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write it here as well, as models ship it.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write it here as well, as models ship it.")
 @click.option("--anyway", is_flag=True, help="Take the bands, whatever speaks against them.")
 @click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
 @json_option
@@ -82,20 +84,14 @@ def calibrate_command(
     They are not taken, and the exit status is 3, where things that are seen again would set them, or where
     most of what is accepted of the registered entities would be lost.
     """
-    library = opened(ctx)
     if reset:
-        given = [
-            name
-            for name in ("precision", "recall", "slack", "out", "anyway")
-            if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        ]
-        if given:
-            raise click.UsageError(f"--reset goes back to the model's calibration; leave out --{given[0]}")
-        reset_calibration(library)
+        stands_alone(ctx, "reset", "goes back to the model's calibration")
+        reset_calibration(opened(ctx))
         say("the model's own calibration applies again")
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("one target sets the border: --precision or --recall")
+    library = opened(ctx)
     if out is not None:
         check_calibration(Path(out), uris_of(library))
     found = calibrate(library, precision, slack, recall, anyway)

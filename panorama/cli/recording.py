@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from panorama.cli.given import Text
 from panorama.library import Library
 from panorama.naming import without_camera
 from panorama.recording import FOLDER, SETTING, RecordingRule, kept_zone
@@ -14,16 +15,20 @@ from panorama.recording import FOLDER, SETTING, RecordingRule, kept_zone
 def recording_options(command: Any) -> Any:
     """The options that say when and by which camera videos were recorded."""
     for option in (
-        click.option("--camera-from", default=None, help="'folder' (default), or a pattern: '{camera}_*'."),
+        click.option(
+            "--camera-from", type=Text(), default=None, help="'folder' (default), or a pattern: '{camera}_*'."
+        ),
         click.option(
             "--timezone",
             "zone",
-            default="",
+            type=Text(),
+            default=None,
             help="Of the cameras' clocks: Europe/Berlin. Default: the one that the library keeps, else this "
             "machine's; with a time by hand that of the videos before all.",
         ),
         click.option(
             "--time-from",
+            type=Text(),
             default=None,
             help="Wall-clock time: 'metadata', 'name', a pattern as '{camera}_%Y%m%d-%H%M%S', or 'none'.",
         ),
@@ -33,7 +38,7 @@ def recording_options(command: Any) -> Any:
 
 
 def recording_rule(
-    library: Library, time_from: str | None, zone: str, camera_from: str | None
+    library: Library, time_from: str | None, zone: str | None, camera_from: str | None
 ) -> RecordingRule | None:
     """The rule asked for, with what is not asked for as the library keeps it; None where nothing is.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from panorama.cli.common import opened, print_data, say
+from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER
 from panorama.opening import open_library
 
@@ -15,15 +16,17 @@ NO_HELP = 3
 
 
 @click.command("train")
-@click.argument("recipe", type=click.Path(dir_okay=False), required=False)
+@click.argument("recipe", type=FilePath(dir_okay=False), required=False)
 @click.option(
     "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
 )
-@click.option("--videos", multiple=True, metavar="PATH", help="Learn from tracks in these videos; repeat.")
-@click.option("--folders", multiple=True, metavar="DIR", help="Learn from DIR/IDENTITY/*.jpg; repeat.")
+@click.option("--videos", multiple=True, type=FilePath(), help="Learn from tracks in these videos; repeat.")
+@click.option(
+    "--folders", multiple=True, type=FilePath(), metavar="DIR", help="Learn from DIR/IDENTITY/*.jpg; repeat."
+)
 @click.option("--query", metavar="SQL", help="Learn from the library's crops: SELECT crop_id [, entity] ...")
 @click.option("--start", help=f"The embedder to fine-tune.  [default: {DEFAULT_EMBEDDER}]")
-@click.option("--out", type=click.Path(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
+@click.option("--out", type=FilePath(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
 @click.option("--steps", type=int, help="Instead of those of an embedder's recipe.")
@@ -64,9 +67,6 @@ def train_command(
     from panorama.training import TrainingOptions, train_recipe
 
     options = TrainingOptions(resume, device, steps, seed, minutes, threads)
-    for option, given in (("--videos", videos), ("--folders", folders)):
-        if "" in given:  # of a shell's variable that is not set; Path would make the working directory of it
-            raise click.UsageError(f"{option} is empty; the working directory is '.'")
     own = OwnData(tuple(map(Path, videos)), tuple(map(Path, folders)), query)
     if recipe is not None:
         if own:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from panorama.cli.common import json_option, opened, print_data, say
+from panorama.cli.common import json_option, opened, print_data, say, stands_alone
 from panorama.commands import command
 from panorama.indexing.profile import remember
 from panorama.opening import open_library
@@ -52,6 +52,8 @@ def tune_command(
     """
     if reset == bool(paths):
         raise click.UsageError("give PATHS to try settings on, or --reset")
+    if reset:
+        stands_alone(ctx, "reset", "forgets the profile")
     library = opened(ctx, may_be_new=not reset)
     if reset:
         remember(library, None)

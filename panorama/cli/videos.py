@@ -65,7 +65,7 @@ def clock_command(
     ctx: click.Context,
     videos: tuple[str, ...],
     time_from: str | None,
-    zone: str,
+    zone: str | None,
     camera_from: str | None,
     at: str | None,
     first_at: str | None,
@@ -97,7 +97,7 @@ def clock_command(
             chosen,
             recording=rule,
             start=at,
-            zone=zone,
+            zone=zone or "",
             first_start=first_at,
             times=bool(time_from or zone or by_hand),
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_data, print_rows, say, uris_of
+from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
+from panorama.cli.given import FilePath, Seconds
 from panorama.lines import clock, one_line
 from panorama.picture_files import check_picture
 from panorama.why import Why
@@ -21,7 +22,7 @@ from panorama.why_picture import write_why
 @click.option("--frame", type=int, help="Frame of the video.")
 @click.option("--track", "track_id", type=int, help="The track_id of a row.")
 @click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write a picture of it to this file.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write a picture of it to this file.")
 @json_option
 @click.pass_context
 def why_command(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import Seconds, json_option, opened, print_data, print_rows, say, uris_of
+from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
+from panorama.cli.given import FilePath, Seconds
 from panorama.lettering import lettering_remarks
 from panorama.lines import some
 from panorama.store import EVERY_CAMERA, Zone
@@ -129,7 +130,7 @@ def _whose(cameras: Sequence[str]) -> str:
 
 
 @zones_command.command("export", short_help="Write all shapes as JSON.")
-@click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.argument("file", required=False, type=FilePath(dir_okay=False))
 @click.pass_context
 def export_command(ctx: click.Context, file: str | None) -> None:
     """Write all shapes as JSON, to FILE or to stdout; points are shares of the frame, 0 to 1."""
@@ -144,7 +145,7 @@ def export_command(ctx: click.Context, file: str | None) -> None:
 
 
 @zones_command.command("import", short_help="Read shapes from JSON; all or none.")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=FilePath(dir_okay=False))
 @click.option("--camera", help="Of the shapes that name none. Default: every camera.")
 @click.pass_context
 def import_command(ctx: click.Context, file: str, camera: str | None) -> None:

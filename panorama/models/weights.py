@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 
 from panorama.content import content_dir
-from panorama.errors import ModelError, unknown
+from panorama.errors import ModelError, near
 from panorama.json_text import parsed_json
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
         if told := _why_without_model(folder):
             raise ModelError(told)
         choices = (*model_names(kind), *also)
-        see = f"the {kind}s here are {', '.join(choices) or 'none'}, or give a folder that holds a {RECIPE}"
-        raise ModelError(unknown(kind, name, choices, see))
+        here = f"The {kind}s here are {', '.join(choices) or 'none'}; or give a folder that holds a {RECIPE}"
+        raise ModelError(f"no {kind} {name!r}.{near(name, choices)} {here}")
     recipe = read_recipe(folder / RECIPE)
     missing = [key for key in ("name", "kind") if key not in recipe]
     if missing:

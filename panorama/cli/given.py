@@ -1,0 +1,53 @@
+"""Words of the command line enter; what they stand for leaves: paths and texts not empty, and seconds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_EMPTY = "it is empty, as a variable of the shell that is not set"
+
+
+class FilePath(click.Path):
+    """A path; of an empty one Python would make the working directory, or it would pass for none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; usage where it is empty."""
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Text(click.ParamType):
+    """Text that would pass for none where it is empty."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; usage where it is empty."""
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
+        return str(value)
+
+
+class Seconds(click.ParamType):
+    """Seconds from the start of a video: 83.5, or as sheets and `why` show them, 1:23.5 and 1:02:03."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """A number of seconds; usage where the text is none."""
+        if isinstance(value, float):
+            return value
+        if found := _CLOCK.fullmatch(value.strip()):
+            hours, minutes, seconds = found.groups()
+            return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no time of a video: write seconds, 83.5, or minutes and seconds, 1:23.5")
+
+
+_CLOCK = re.compile(r"(?:(\d+):(?=\d\d:))?(\d+):([0-5]\d(?:\.\d+)?)")
