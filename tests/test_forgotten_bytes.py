@@ -120,6 +120,26 @@ def test_a_removed_video_leaves_with_the_first_change_after_the_grace(store, cas
     assert traces(store, 1) == set() and traces(store, 2) == {"data", "index"}
 
 
+@pytest.mark.parametrize("ahead_seconds", [GRACE_SECONDS + 60, 365 * 86400.0])
+def test_so_it_does_where_the_clock_was_ahead_when_it_was_removed(store, ahead_seconds) -> None:
+    """Until the clock had come to that time, for a year, no command deleted it."""
+    for number in range(3):
+        index(store, f"{number}.mp4", seed=number)
+    store.remove_videos(["1.mp4"])
+    store.begin_segment("killed", "s")._files.release()
+    later(store, -60)
+    store.sweep()
+    assert traces(store, 1) == {"data"}, "readers have ten minutes, also where the clock went back a little"
+    with store._place.catalog.write() as tx:
+        tx.run("UPDATE segments SET created_at = created_at + :s", s=ahead_seconds)
+    later(store, 60 - ahead_seconds)
+    store.compact()
+    store.sweep()
+    assert traces(store, 1) == set()
+    with store._place.catalog.read() as tx:
+        assert tx.scalar("SELECT count(*) FROM segments WHERE state <> 'live'") == 0
+
+
 CHANGES: list[Callable[[Store], object]] = [
     lambda store: store.drop_entity("cat"),
     lambda store: store.forget_entity("cat"),
