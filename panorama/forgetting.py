@@ -83,9 +83,7 @@ def seen_of(library: Library, name: str) -> Seen:
     # Copies of a video share its tracks, and each has its rows.
     rows = sorted(found, key=lambda row: -row["score"])
     uncertain = dict.fromkeys(row["track_id"] for row in rows if row["track_id"] not in begun)
-    return Seen(
-        entity, np.union1d(begun, np.array(accepted, np.int64)), np.array(list(uncertain), np.int64)
-    )
+    return Seen(entity, np.union1d(begun, np.array(accepted, np.int64)), np.array(list(uncertain), np.int64))
 
 
 def _uncertain_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,17 +271,24 @@ def test_codes_stay_where_only_files_were_merged(store) -> None:
     assert before and sorted((store.path / "index").rglob("i[0-9]*.*")) == before
 
 
-def test_a_video_is_out_also_where_no_file_can_be_rewritten(store, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "error", [LibraryWriteError("no space left"), OSError(errno.ENOSPC, "no space left")]
+)
+def test_a_video_is_out_also_where_no_file_can_be_rewritten(store, monkeypatch, error) -> None:
+    """It was to be taken out by the same command again, too, which knows no such video."""
     for number in range(3):
         index(store, f"{number}.mp4", seed=number)
     store.compact()
 
     def full(*_: object, **__: object) -> bool:
-        raise LibraryWriteError("no space left")
+        raise error
 
     monkeypatch.setattr(rewrite, "_swap", full)
-    with pytest.raises(LibraryWriteError, match=r"taken out, but .* keep .*: no space left; .*compact"):
+    with pytest.raises(
+        LibraryWriteError, match=r"taken out, but .* keep .*: no space left; .*compact"
+    ) as told:
         store.remove_videos(["1.mp4"])
+    assert "same command" not in str(told.value)
     assert store.snapshot().videos["video"].to_pylist() == ["0.mp4", "2.mp4"]
     monkeypatch.undo()
     store.compact()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
 from panorama.store import album, rewrite
-from panorama.store.catalog import is_of_room, told_by
+from panorama.store.catalog import left_by
 from panorama.store.layout import Place
 from panorama.store.own_names import pictures_in
 
@@ -60,17 +60,9 @@ def finish(place: Place, wait_seconds: float | None = None) -> None:
 
 
 def _left(place: Place, exc: LibraryWriteError) -> str:
-    """What is wrong, and what to do about it; the same command again would know no such entity."""
-    cause = exc.__cause__
-    if cause is None:  # it was not the disk or SQLite that said it
-        return str(exc)
-    said, number = told_by(cause)
-    step = "check the disk and its permissions"
-    if is_of_room(said, number) or "disk i/o" in said.lower():
-        step = "free some space, as much as it takes"
-    elif "locked" in said.lower():
-        step = "end what writes into it"
-    return f"{place.root} still holds bytes of what was deleted: {said}; {step}"
+    """What is wrong, and what to do about it."""
+    told = left_by(exc)
+    return told if exc.__cause__ is None else f"{place.root} still holds bytes of what was deleted: {told}"
 
 
 def try_to_finish(place: Place) -> None:

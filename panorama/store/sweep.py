@@ -25,7 +25,7 @@ ERASED = 0.0
 # A writer gets its segment's number a moment before it takes its lock.
 _START_SECONDS = 60.0
 
-# A time that lies ahead is of a clock that was wrong, then or now: such things would stay until it is reached.
+# A time that lies ahead is of a clock that was wrong, then or now: to wait for it may take a year.
 _IS_PAST = "(:now - {0} >= :seconds OR {0} - :now > :seconds)"
 
 _ALL_FILES = "SELECT path FROM files"
