@@ -20,8 +20,8 @@ from panorama.errors import LibraryDamaged
 APART_SECONDS = 1.0
 """Between two times of files that are not of one moment."""
 
-# Of https://sqlite.org/fileformat2.html: a log begins with its page size and two salts; each frame in it, which
-# is a page, with the number of that and the salts of its log.
+# Of https://sqlite.org/fileformat2.html: a log begins with its page size and two salts. Each frame in it is a
+# page behind the number of that and the salts of its log.
 _LOG = struct.Struct(">8x I 4x 8s 8x")
 _FRAME = struct.Struct(">I 4x 8s 8x")
 
