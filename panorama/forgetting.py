@@ -77,11 +77,13 @@ def forget(library: Library, store: Store, name: str, with_sightings: bool) -> S
 def seen_of(library: Library, name: str) -> Seen:
     """The tracks that are matched to an entity, accepted and uncertain; UnknownEntity where there is none."""
     entity = library.entity(name).name
+    begun = library.being_forgotten(entity)  # what is left of them may match no more
     accepted = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
     found = library.query(_uncertain_of(entity))
     # Copies of a video share its tracks, and each has its rows.
-    uncertain = dict.fromkeys(row["track_id"] for row in sorted(found, key=lambda row: -row["score"]))
-    return Seen(entity, np.array(accepted, np.int64), np.array(list(uncertain), np.int64))
+    rows = sorted(found, key=lambda row: -row["score"])
+    uncertain = dict.fromkeys(row["track_id"] for row in rows if row["track_id"] not in begun)
+    return Seen(entity, np.union1d(begun, np.array(accepted, np.int64)), np.array(list(uncertain), np.int64))
 
 
 def _uncertain_of(name: str) -> str:

@@ -339,6 +339,10 @@ class Library(LibraryContents):
         """
         return forget(self, self._store, name, with_sightings)
 
+    def being_forgotten(self, name: str) -> NDArray[np.int64]:
+        """(T,) ids of tracks that were to go with an entity's sightings, where erasing them broke off."""
+        return self._store.being_forgotten(name)
+
     @property
     def zones(self) -> Zones:
         """The named shapes of the cameras: list, add, rename, drop, import, draw them."""

@@ -377,6 +377,23 @@ def test_what_a_lost_data_file_held_comes_back_by_the_command_that_is_told(archi
     assert run("compact").status == 0
 
 
+def test_what_was_lost_is_made_with_the_settings_that_it_had(archive, run):
+    """A video that had been looked at ten times a second came back with five, and nothing said so."""
+
+    def boxes():
+        return run("query", "SELECT video, count(*) AS n FROM detections GROUP BY ALL ORDER BY ALL").out
+
+    run("index", "v/0.mp4", "--model", "color-bands", "--fps", "10")
+    run("index", "v/1.mp4")
+    expected = boxes()
+    for path in (archive / "panorama-library" / "data" / "crops").glob("*.parquet"):
+        path.unlink()
+    assert run("query", "SELECT count(*) FROM crops").status == 1
+    again = run("index", "v/0.mp4", "v/1.mp4")
+    assert again.status == 0 and "2 indexed" in again.err
+    assert boxes() == expected
+
+
 def test_of_several_lost_data_files_one_command_makes_all_anew(archive, run):
     """The command that was told made the first video anew, and ended with the error of the next."""
     for number in (0, 1, 2):

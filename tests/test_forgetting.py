@@ -9,12 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from conftest import Ran
 from fakes import thing_picture, write_picture
 
+from panorama.errors import LibraryWriteError
 from panorama.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.opening import open_library
+from panorama.store import Store, rewrite
 
 
 @pytest.fixture
@@ -96,3 +99,47 @@ def test_of_many_tracks_the_likeliest_are_named() -> None:
     (one,) = Seen("cat", np.zeros(0, np.int64), np.array([7])).after()
     assert one.startswith("1 track is uncertain and keeps its pictures; see: panorama query")
     assert Seen("cat", np.arange(3), np.zeros(0, np.int64)).after() == []
+
+
+def after_their_vectors(library: Path) -> None:
+    """Writes the crops anew: forgetting goes through the files in the order in which they were written."""
+    with Store.open(library) as store:
+        crops = [source for source in rewrite._sources(store._place) if source.table == "crops"]
+        assert rewrite._swap(store._place, crops, None, erase=False)
+
+
+@pytest.mark.parametrize("written", [1, 2])
+@pytest.mark.parametrize("flag", [["--with-sightings"], []])
+def test_forgetting_that_broke_off_goes_on_with_what_matches_no_more(
+    run, asked, monkeypatch, written, flag
+) -> None:
+    """A track without its vectors is matched to nothing: its pictures stayed, and 0 tracks were told."""
+    library = asked / "panorama-library"
+    after_their_vectors(library)
+    with open_library(library) as opened:
+        red = seen_of(opened, "red").accepted.tolist()
+    swap, left = rewrite._swap, [written]
+
+    def full(*arguments: object, **options: object) -> bool:
+        if not left[0]:
+            raise LibraryWriteError("cannot write: no space left; run the same command again")
+        left[0] -= 1
+        return swap(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rewrite, "_swap", full)
+    assert run("forget", "red", "--with-sightings", "--yes").status == 1
+    monkeypatch.setattr(rewrite, "_swap", swap)
+
+    assert run("rename", "red", "rouge").status == 0
+    assert run("index", "v").status == 0  # it embeds the crops that lost their vectors
+    done = run("forget", "rouge", *flag, "--yes")
+    assert done.status == 0
+    assert f"the stored pictures of {len(red)} tracks" in done.err or not flag
+    with Store.open(library) as store:
+        snapshot = store.snapshot()
+        vectors = [file.path for files in snapshot.embeddings.values() for file in files]
+        for path in (*snapshot.files["crops"], *vectors):
+            tracks = pq.read_table(path)["track_id"].to_pylist()
+            assert tracks and not set(tracks) & set(red)
+    with Store.open(library) as store, store._place.catalog.read() as tx:
+        assert tx.scalar("SELECT count(*) FROM meta WHERE key LIKE 'forgetting%'") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,26 @@ def test_a_removed_video_leaves_with_the_first_change_after_the_grace(store, cas
     assert traces(store, 1) == set()
     searched(store)
     assert traces(store, 1) == set() and traces(store, 2) == {"data", "index"}
+
+
+@pytest.mark.parametrize("ahead_seconds", [GRACE_SECONDS + 60, 365 * 86400.0])
+def test_so_it_does_where_the_clock_was_ahead_when_it_was_removed(store, ahead_seconds) -> None:
+    """Until the clock had come to that time, for a year, no command deleted it."""
+    for number in range(3):
+        index(store, f"{number}.mp4", seed=number)
+    store.remove_videos(["1.mp4"])
+    store.begin_segment("killed", "s")._files.release()
+    later(store, -60)
+    store.sweep()
+    assert traces(store, 1) == {"data"}, "readers have ten minutes, also where the clock went back a little"
+    with store._place.catalog.write() as tx:
+        tx.run("UPDATE segments SET created_at = created_at + :s", s=ahead_seconds)
+    later(store, 60 - ahead_seconds)
+    store.compact()
+    store.sweep()
+    assert traces(store, 1) == set()
+    with store._place.catalog.read() as tx:
+        assert tx.scalar("SELECT count(*) FROM segments WHERE state <> 'live'") == 0
 
 
 CHANGES: list[Callable[[Store], object]] = [
@@ -281,17 +302,24 @@ def test_codes_stay_where_only_files_were_merged(store) -> None:
     assert before and sorted((store.path / "index").rglob("i[0-9]*.*")) == before
 
 
-def test_a_video_is_out_also_where_no_file_can_be_rewritten(store, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "error", [LibraryWriteError("no space left"), OSError(errno.ENOSPC, "no space left")]
+)
+def test_a_video_is_out_also_where_no_file_can_be_rewritten(store, monkeypatch, error) -> None:
+    """It was to be taken out by the same command again, too, which knows no such video."""
     for number in range(3):
         index(store, f"{number}.mp4", seed=number)
     store.compact()
 
     def full(*_: object, **__: object) -> bool:
-        raise LibraryWriteError("no space left")
+        raise error
 
     monkeypatch.setattr(rewrite, "_swap", full)
-    with pytest.raises(LibraryWriteError, match=r"taken out, but .* keep .*: no space left; .*compact"):
+    with pytest.raises(
+        LibraryWriteError, match=r"taken out, but .* keep .*: no space left; .*compact"
+    ) as told:
         store.remove_videos(["1.mp4"])
+    assert "same command" not in str(told.value)
     assert store.snapshot().videos["video"].to_pylist() == ["0.mp4", "2.mp4"]
     monkeypatch.undo()
     store.compact()

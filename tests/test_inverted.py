@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 
 import numpy as np
@@ -219,6 +220,23 @@ def test_building_again_adds_what_is_missing(large, tmp_path):
     assert index._ivf is not None and not index._ivf.worn and not len(index._ivf._missing)
     assert recall(nearest(index, QUERIES, 20), best(grown, QUERIES, 20)) >= 0.99
     assert len(list(folder.glob("i*.faiss"))) == 1
+
+
+def test_a_file_is_on_the_disk_before_it_counts_and_what_was_killed_leaves(tmp_path, monkeypatch):
+    """Of codes that a power cut took no checksum tells; a half of gigabytes stayed under its own name."""
+    half = tmp_path / ".tmp-i7.faiss"
+    half.write_bytes(b"half")
+    (tmp_path / ".tmp-99-manifest.json").write_bytes(b"of who writes the vectors, under another lock")
+    synced, sync = [], os.fsync
+
+    def noted(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    VectorIndex(table_of(pack_ids(1, np.arange(5000)), clustered(5000), tmp_path), flat_rows=100, build=True)
+    assert (tmp_path / "i1.faiss").stat().st_ino in synced
+    assert sorted(path.name for path in tmp_path.glob(".tmp-*")) == [".tmp-99-manifest.json"]
 
 
 def test_building_goes_on_where_it_was_stopped(large, tmp_path, monkeypatch):

@@ -87,6 +87,18 @@ def test_new_segments_are_appended_and_old_ones_not_written_again(store):
     np.testing.assert_array_equal(table.vectors, np.concatenate([unit_vectors(3, 1), unit_vectors(3, 2)]))
 
 
+def test_what_was_killed_while_it_wrote_leaves_with_the_next_that_writes(store):
+    index(store, "a.mp4", seed=1)
+    loaded(store)
+    (folder,) = (path.parent for path in (store.path / "index").rglob("manifest.json"))
+    half, codes = folder / ".tmp-99-manifest.json", folder / ".tmp-i7.faiss"
+    for path in (half, codes):
+        path.write_bytes(b"half")
+    index(store, "b.mp4", seed=2)
+    loaded(store)
+    assert (half.exists(), codes.exists()) == (False, True), "what is under another lock stays"
+
+
 def test_a_new_segment_is_read_once_and_nobody_waits_for_the_disk(store, monkeypatch):
     index(store, "a.mp4", seed=1)
     loaded(store)

@@ -219,10 +219,11 @@ class Intake:
         return row
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
-        """Who indexes a content anew that an earlier version indexed, where it is not the one at work."""
+        """Who indexes a content anew whose rows do not serve as they are, where it is not the one at work."""
         if known is None:
             return None
-        anew = known.settings_hash in self._kept.anew or was_unreachable(known.decode_note)
+        lost = known.content_hash in self._lost  # it gets the settings that it had
+        anew = lost or known.settings_hash in self._kept.anew or was_unreachable(known.decode_note)
         other = self._anew.get(known.settings_hash) if anew else None
         return None if other is self._indexer else other
 

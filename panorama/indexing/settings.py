@@ -110,8 +110,9 @@ class Kept:
         older: whether what an earlier version indexed stays, which kept less of it.
         anew: settings with which is indexed anew what an earlier version indexed otherwise, by the hash that
             it has.
-        partial: the same for what an earlier version indexed in part, since its drive did not answer, and
-            would otherwise stay. Where nobody knows what a hash stands for, it does stay.
+        partial: the same for what would otherwise stay, but lost a data file, or was indexed in part by an
+            earlier version, since its drive did not answer. Where nobody knows what a hash stands for, such a
+            part does stay.
     """
 
     hashes: frozenset[str] = frozenset()

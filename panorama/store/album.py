@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from panorama.commands import command, command_of
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
 from panorama.store import seen, settings
 from panorama.store.catalog import Transaction, write_errors
+from panorama.store.decoded import Column
 from panorama.store.layout import Place, write_atomically
 from panorama.store.own_names import check_no_link, picture_file
 
@@ -56,6 +58,16 @@ WHERE (SELECT count(*) FROM exemplar_vectors v
        WHERE v.exemplar_id = x.exemplar_id AND v.model_hash = :model_hash AND v.views >= :views) < :exits
 ORDER BY x.exemplar_id
 """
+
+_NOTED = "SELECT value FROM meta WHERE key = 'forgetting ' || :entity"
+_NOTE = """
+INSERT INTO meta (key, value) VALUES ('forgetting ' || :entity, :tracks)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+_DROP_NOTE = "DELETE FROM meta WHERE key = 'forgetting ' || :entity"
+_TRACKS = Column(
+    "meta.value", lambda _, held: np.array(json.loads(held), np.int64), "the key 'forgetting {}'".format
+)
 
 Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
 """Vectors (V, dim) of the views of one picture by (model_hash, exit)."""
@@ -367,8 +379,26 @@ def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
     entity_id = _find(tx, entity)
     pictures = [picture_file(root, row.picture) for row in tx.rows(_PICTURES_OF, entity=entity_id)]
     tx.run(_DROP_ENTITY, entity=entity_id)
+    tx.run(_DROP_NOTE, entity=entity_id)
     tx.bump("album")
     return pictures
+
+
+def noted_tracks(tx: Transaction, entity: str) -> NDArray[np.int64]:
+    """(T,) ids of the tracks that were to be erased with an entity, where that broke off.
+
+    Raises:
+        UnknownEntity: there is no such entity.
+    """
+    entity_id = _find(tx, entity)
+    held = tx.scalar(_NOTED, entity=entity_id)
+    return np.zeros(0, np.int64) if held is None else _TRACKS.one(tx, entity_id, held)
+
+
+def note_tracks(place: Place, entity: str, track_ids: NDArray[np.int64]) -> None:
+    """Note which tracks are about to be erased with an entity; the note goes with it."""
+    with place.catalog.write() as tx:
+        tx.run(_NOTE, entity=_find(tx, entity), tracks=json.dumps(track_ids.tolist()))
 
 
 def _find(tx: Transaction, entity: str) -> int:

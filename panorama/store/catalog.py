@@ -466,3 +466,20 @@ def _advice(path: Path, said: str, number: int | None) -> str:
     else:
         step = "nothing half-written is visible; check the disk and try again"
     return f"cannot write {path}: {said}; {step}"
+
+
+def left_by(exc: PanoramaError) -> str:
+    """What kept a change from being completed that is made, and what to do before its rest is tried again.
+
+    The advice of other errors, the same command again, knows no more what was changed.
+    """
+    cause = exc.__cause__
+    if not isinstance(exc, LibraryWriteError) or cause is None:  # it was not the disk or SQLite that said it
+        return str(exc)
+    said, number = told_by(cause)
+    step = "check the disk and its permissions"
+    if is_of_room(said, number) or "disk i/o" in said.lower():
+        step = "free some space, as much as it takes"
+    elif "locked" in said.lower():
+        step = "end what writes into it"
+    return f"{said}; {step}"

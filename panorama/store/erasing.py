@@ -1,19 +1,44 @@
 """A library in which something was forgotten enters; what forgetting leaves of it on the disk goes.
 
-Rows go with the transaction that forgets, pictures and the bytes of rows after it. A mark in the catalog, set
-by that transaction, says that they are to go, whatever ends this process in between.
+Tracks that are to go with an entity are noted before the first file without them is written: what is left
+of them matches it no more. Rows go with the transaction that forgets, pictures and the bytes of rows after
+it. A mark in the catalog, set by that transaction, says that they are to go, whatever ends this process in
+between.
 """
 
 from __future__ import annotations
 
 import contextlib
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
-from panorama.store import album
-from panorama.store.catalog import is_of_room, told_by
+from panorama.store import album, rewrite
+from panorama.store.catalog import left_by
 from panorama.store.layout import Place
 from panorama.store.own_names import pictures_in
+
+
+def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """Erase what is stored of tracks that go with an entity, see `rewrite.erase_tracks`; which they were.
+
+    Args:
+        track_ids: None for none but those of an erasure that broke off; None is returned where there is none.
+
+    Raises:
+        UnknownEntity: there is no such entity; nothing is erased.
+        LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call again goes on.
+    """
+    with place.catalog.read() as tx:
+        begun = album.noted_tracks(tx, entity)
+    if track_ids is None and not len(begun):
+        return None
+    tracks = np.union1d(begun, begun[:0] if track_ids is None else track_ids)
+    album.note_tracks(place, entity, tracks)
+    rewrite.erase_tracks(place, tracks)
+    return tracks
 
 
 def finish(place: Place, wait_seconds: float | None = None) -> None:
@@ -35,17 +60,9 @@ def finish(place: Place, wait_seconds: float | None = None) -> None:
 
 
 def _left(place: Place, exc: LibraryWriteError) -> str:
-    """What is wrong, and what to do about it; the same command again would know no such entity."""
-    cause = exc.__cause__
-    if cause is None:  # it was not the disk or SQLite that said it
-        return str(exc)
-    said, number = told_by(cause)
-    step = "check the disk and its permissions"
-    if is_of_room(said, number) or "disk i/o" in said.lower():
-        step = "free some space, as much as it takes"
-    elif "locked" in said.lower():
-        step = "end what writes into it"
-    return f"{place.root} still holds bytes of what was deleted: {said}; {step}"
+    """What is wrong, and what to do about it."""
+    told = left_by(exc)
+    return told if exc.__cause__ is None else f"{place.root} still holds bytes of what was deleted: {told}"
 
 
 def try_to_finish(place: Place) -> None:

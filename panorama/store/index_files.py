@@ -19,7 +19,8 @@ from panorama.store.locks import held
 from panorama.store.own_names import (
     CACHE_FILE,
     CODES_FILE,
-    HALF_FILE,
+    HALF_CACHE_FILE,
+    HALF_CODES_FILE,
     PLACES_FILE,
     files_named,
     index_folders,
@@ -40,7 +41,7 @@ def clear(place: Place) -> None:
     """Delete all of it."""
     for folder in index_folders(place.index):
         with held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
-            _delete(folder, _CACHE, _CODES, HALF_FILE)
+            _delete(folder, _CACHE, _CODES, HALF_CACHE_FILE, HALF_CODES_FILE)
         _delete(folder, _LOCKS)
     places = folder_of(place.root)
     _delete(places, PLACES_FILE)
@@ -65,11 +66,12 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
             cached = (np.fromfile(path, np.int64) for path in _ending(folder, CACHE_FILE, ".crops"))
             if not (is_made_of(folder, names) and _all_live(cached, live)):
                 _delete(folder, _CACHE)
+            _delete(folder, HALF_CACHE_FILE)
         if not codes:
             continue
         with held(folder / _CODES_LOCK):
             coded = (np.fromfile(path, ROW)["crop_id"] for path in _ending(folder, CODES_FILE, ".rows"))
-            _delete(folder, HALF_FILE, *(() if _all_live(coded, live) else (_CODES,)))
+            _delete(folder, HALF_CODES_FILE, *(() if _all_live(coded, live) else (_CODES,)))
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
 
 

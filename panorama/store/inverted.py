@@ -8,6 +8,7 @@ Disposable.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from panorama.store.inverted_codes import Codes
 from panorama.store.inverted_training import PIECE_ROWS, nearest_lists, trained
 from panorama.store.layout import write_atomically
 from panorama.store.locks import held
-from panorama.store.own_names import CODES_FILE, files_named
+from panorama.store.own_names import CODES_FILE, HALF_CODES_FILE, files_named
 from panorama.store.vector_cache import ROW
 from panorama.store.vector_table import VectorTable
 
@@ -333,11 +334,19 @@ def _save(folder: Path, index: Any, known: NDArray[np.void], facts: _Facts) -> N
             write_atomically(folder / f"i{facts.generation}.rows", known.tobytes())
             temporary = folder / f".tmp-i{facts.generation}.faiss"
             faiss.write_index(index, str(temporary))
+            _sync(temporary)
             temporary.replace(folder / f"i{facts.generation}.faiss")
             write_atomically(folder / "ivf.json", json.dumps(asdict(facts)).encode())
-            for old in files_named(folder, CODES_FILE):
+            # Also what a process left that was killed here, which may be as large as the index.
+            for old in (*files_named(folder, CODES_FILE), *files_named(folder, HALF_CODES_FILE)):
                 if old.name.split(".")[0] != f"i{facts.generation}":
                     old.unlink(missing_ok=True)
     except (OSError, RuntimeError):
         # No room or no permission: this process has its index, the next one makes its own.
         return
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file that FAISS wrote is on the disk: no checksum tells which of its codes are not."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

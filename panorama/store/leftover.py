@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import struct
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -17,6 +19,11 @@ from panorama.errors import LibraryDamaged
 
 APART_SECONDS = 1.0
 """Between two times of files that are not of one moment."""
+
+# Of https://sqlite.org/fileformat2.html: a log begins with its page size and two salts. Each frame in it is a
+# page behind the number of that and the salts of its log.
+_LOG = struct.Struct(">8x I 4x 8s 8x")
+_FRAME = struct.Struct(">I 4x 8s 8x")
 
 
 def check_log(catalog: Path) -> None:
@@ -26,7 +33,11 @@ def check_log(catalog: Path) -> None:
         was_put, beside = catalog.stat(), log.stat()
     except OSError:
         return  # no log, which is how a library is left
-    if not beside.st_size or not _put_beside(was_put, beside):
+    if not beside.st_size:
+        return
+    # A log is written first, and pages of it then go into its catalog.
+    copied_now = was_put.st_mtime_ns > beside.st_mtime_ns and not _holds_any(catalog, log)
+    if not copied_now and not _copied_with_its_time(was_put, beside):
         return
     if not _fit(catalog, log):
         raise LibraryDamaged(
@@ -35,7 +46,33 @@ def check_log(catalog: Path) -> None:
         )
 
 
-def _put_beside(catalog: os.stat_result, log: os.stat_result) -> bool:
+def _holds_any(catalog: Path, log: Path) -> bool:
+    """Whether a catalog has any page as it is in a log; True where they cannot be read."""
+    try:
+        with catalog.open("rb") as pages, log.open("rb") as frames:
+            for number, page in _frames(frames.read):
+                pages.seek((number - 1) * len(page))
+                if pages.read(len(page)) == page:
+                    return True
+    except OSError:
+        return True  # who opens it tells
+    return False
+
+
+def _frames(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
+    """Numbers, from 1, and contents of the pages in a log."""
+    head = read(_LOG.size)
+    if len(head) < _LOG.size:
+        return
+    size, salts = _LOG.unpack(head)
+    while len(frame := read(_FRAME.size)) == _FRAME.size:
+        number, its = _FRAME.unpack(frame)
+        if its != salts or not number:  # left of a log before
+            return
+        yield number, read(size)
+
+
+def _copied_with_its_time(catalog: os.stat_result, log: os.stat_result) -> bool:
     """Whether a catalog was copied, with the time that it had, to a log that was written here before."""
     return (
         catalog.st_ctime > catalog.st_mtime + APART_SECONDS  # copied: a file that is written has one time

@@ -30,7 +30,8 @@ LOCK_FILE = re.compile(r"(?:claim|reader|writer)-.+\.lock")
 CACHE_FILE = re.compile(r"g\d+\.\w+")
 CODES_FILE = re.compile(r"i\d+\.\w+")
 PLACES_FILE = re.compile(rf"(?:{_HALF})?(?:{'|'.join(TABLES)})-.+\.\d+")
-HALF_FILE = re.compile(rf"{_HALF}(?:(?:manifest|ivf)\.json|[gi]\d+\.\w+)")
+HALF_CACHE_FILE = re.compile(rf"{_HALF}(?:manifest\.json|g\d+\.\w+)")
+HALF_CODES_FILE = re.compile(rf"{_HALF}(?:ivf\.json|i\d+\.\w+)")
 
 PLACES = "places"
 """The folder in index/ of what is looked up by track."""

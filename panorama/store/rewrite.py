@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from panorama.commands import command
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store import index_files, sightings
-from panorama.store.catalog import Transaction, write_errors
+from panorama.store.catalog import Transaction, left_by, write_errors
 from panorama.store.layout import Place
 from panorama.store.locks import held
 from panorama.store.lost import ListedFile
@@ -121,8 +121,8 @@ def drop_dead(place: Place) -> None:
                     _swap(place, [source], None, erase=False)
     except (LibraryDamaged, LibraryWriteError) as exc:
         raise LibraryWriteError(
-            f"the videos are taken out, but files that also hold others keep their rows: {exc};"
-            f" then: {command('compact')}"
+            "the videos are taken out, but files that also hold others keep their rows:"
+            f" {left_by(exc)}; then: {command('compact')}"
         ) from exc
 
 

@@ -278,21 +278,25 @@ class Store:
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
         """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live.
 
+        Where erasing its tracks broke off before, those of then go, too.
+
         Raises:
             UnknownEntity: there is none.
+            LibraryDamaged, LibraryWriteError: nothing is forgotten yet; the same call again goes on.
             NotYetErased: it is forgotten, and bytes of it are left that a later change or `compact` erases.
         """
-        with self._place.catalog.read() as tx:
-            album.exemplars(tx, self.path, entity)  # an unknown name is to erase nothing
-        detail = "exemplars"
-        if track_ids is not None:
-            rewrite.erase_tracks(self._place, track_ids)
-            detail = f"exemplars and {len(np.unique(track_ids))} tracks' crops"
+        tracks = erasing.erase_with(self._place, entity, track_ids)
+        detail = "exemplars" if tracks is None else f"exemplars and {len(tracks)} tracks' crops"
         album.forget_entity(self._changing, entity, detail)
         try:
             erasing.finish(self._place)
         except LibraryWriteError as exc:
             raise NotYetErased(f"{entity!r} is forgotten, but not erased yet: {exc}") from exc
+
+    def being_forgotten(self, entity: str) -> NDArray[np.int64]:
+        """(T,) ids of tracks that were to be erased with an entity, where that broke off."""
+        with self._place.catalog.read() as tx:
+            return album.noted_tracks(tx, entity)
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
         """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""

@@ -25,11 +25,16 @@ ERASED = 0.0
 # A writer gets its segment's number a moment before it takes its lock.
 _START_SECONDS = 60.0
 
+# A time that lies ahead is of a clock that was wrong, then or now: to wait for it may take a year.
+_IS_PAST = "(:now - {0} >= :seconds OR {0} - :now > :seconds)"
+
 _ALL_FILES = "SELECT path FROM files"
-_RETIRED = "SELECT file_id, path, retired_version, retired_at FROM files WHERE retired_version IS NOT NULL"
-_OVERDUE = "SELECT 1 FROM files WHERE retired_version IS NOT NULL AND retired_at <= :before LIMIT 1"
+_RETIRED = f"""
+SELECT file_id, path, retired_version, retired_at = {ERASED} AS is_erased FROM files
+WHERE retired_version IS NOT NULL AND (retired_at = {ERASED} OR {_IS_PAST.format("retired_at")})
+"""
 _UNLIST = "DELETE FROM files WHERE file_id IN :files"
-_WRITING = "SELECT segment_id FROM segments WHERE state = 'writing' AND created_at < :before"
+_WRITING = f"SELECT segment_id FROM segments WHERE state = 'writing' AND {_IS_PAST.format('created_at')}"
 _GIVE_UP = "UPDATE segments SET state = 'retired' WHERE state = 'writing' AND segment_id IN :segments"
 _DROP_SEGMENTS = """
 DELETE FROM segments WHERE state = 'retired'
@@ -63,7 +68,7 @@ def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
 def is_due(place: Place) -> bool:
     """Whether a file was retired so long ago that it may go; costs little, to be asked before each change."""
     with place.catalog.read() as tx:
-        return tx.row(_OVERDUE, before=time.time() - GRACE_SECONDS) is not None
+        return tx.row(f"{_RETIRED} LIMIT 1", now=time.time(), seconds=GRACE_SECONDS) is not None
 
 
 def sweep_retired(place: Place, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -87,15 +92,9 @@ def _sweep_unlisted(place: Place) -> int:
 
 def _sweep_retired(place: Place, grace_seconds: float) -> int:
     oldest = _oldest_reader(place)
-    now = time.time()
     with place.catalog.read() as tx:
-        rows = tx.rows(_RETIRED)
-    ready = [
-        row
-        for row in rows
-        if row.retired_at == ERASED
-        or (now - row.retired_at >= grace_seconds and (oldest is None or oldest >= row.retired_version))
-    ]
+        rows = tx.rows(_RETIRED, now=time.time(), seconds=grace_seconds)
+    ready = [row for row in rows if row.is_erased or oldest is None or oldest >= row.retired_version]
     check_data_files(place.root, [row.path for row in ready])  # before the first of them is gone
     for row in ready:
         (place.root / row.path).unlink(missing_ok=True)
@@ -123,7 +122,7 @@ def _leased(path: Path) -> int:
 
 def _give_up_dead_writers(place: Place) -> None:
     with place.catalog.read() as tx:
-        writing = [row[0] for row in tx.rows(_WRITING, before=time.time() - _START_SECONDS)]
+        writing = [row[0] for row in tx.rows(_WRITING, now=time.time(), seconds=_START_SECONDS)]
     dead = [number for number in writing if not is_held(place.writer_lock(f"s{number:08d}"))]
     if dead:
         with place.catalog.write() as tx:

@@ -21,7 +21,7 @@ from panorama.store.ascending import rows_in
 from panorama.store.layout import INDEX, write_atomically
 from panorama.store.locks import held
 from panorama.store.lost import FEW_ROWS, ListedFile
-from panorama.store.own_names import CACHE_FILE, files_named
+from panorama.store.own_names import CACHE_FILE, HALF_CACHE_FILE, files_named
 from panorama.store.schema import segment_of, vectors_of
 from panorama.store.segments import file_safe
 from panorama.store.snapshot import DataFile, Snapshot
@@ -229,7 +229,7 @@ def _write(
     done = replace(done, check=_checksum(mapped))
     # Nobody waits for the disk: rows or a manifest that a power cut took are missed when it is opened.
     write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode(), durable=False)
-    for old in files_named(folder, CACHE_FILE):
+    for old in (*files_named(folder, CACHE_FILE), *files_named(folder, HALF_CACHE_FILE)):
         if old not in paths:
             old.unlink(missing_ok=True)
     return done, mapped

@@ -55,7 +55,7 @@ def _is_left(path: Path) -> bool:
             return False
         if (path / _LOCK).exists():
             return not is_held(path / _LOCK)
-        return time.time() - found.st_mtime > _WITHOUT_LOCK_SECONDS
+        return abs(time.time() - found.st_mtime) > _WITHOUT_LOCK_SECONDS  # the clock may be set back
     return False
 
 
