@@ -8,7 +8,7 @@ from fakes import thing_picture
 
 import panorama
 from panorama.query.decide import Calibration
-from panorama.vetting import odd_ones
+from panorama.vetting import by_chance, odd_ones
 
 NOBODY = np.zeros((0, 3), np.float32)
 """Without strangers a normalised similarity is the inner product itself."""
@@ -36,7 +36,42 @@ BETWEEN = (X + 1.73 * Z) / np.linalg.norm(X + 1.73 * Z)  # an inner product of 0
     ],
 )
 def test_only_what_is_surely_unlike_a_majority_that_is_surely_alike_is_odd(vectors, odd):
-    assert odd_ones(np.stack(vectors), NOBODY, HALVES) == odd
+    assert odd_ones(np.stack(vectors), NOBODY, HALVES, by_chance(NOBODY)) == odd
+
+
+STRANGERS = np.stack([X, Y, Z, -X])
+"""Of two in 0.87 pairs the inner product is 0 at most."""
+
+
+@pytest.mark.parametrize(
+    ("vectors", "odd"),
+    [
+        ([X, NEAR_X, -X], [2]),
+        ([-Y, X, NEAR_X, X, X], [0]),
+        ([X, NEAR_X, Z], []),  # as near as strangers are to each other, not farther
+        ([X, -X], []),  # of two nothing tells which one is wrong
+        ([X, NEAR_X, -X, -Z], []),  # two of four: one thing need not be the right one
+        ([X, -X, -Z, Y], []),
+        ([X, NEAR_X, X, X, X, X, -X, -Z], [6, 7]),
+        ([X, X, -X, -X], []),  # two sides of one thing
+    ],
+)
+def test_what_is_no_nearer_to_any_other_than_strangers_are_is_odd(vectors, odd):
+    assert odd_ones(np.stack(vectors), STRANGERS, HALVES, by_chance(STRANGERS)) == odd
+
+
+def test_a_wrong_picture_among_three_is_told_and_kept(tmp_path, fake_proposer):
+    """It was told from five on, where three others were surely alike; most things have two or three."""
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.put_setting("embedder", "color-bands")
+        reds = [thing_picture("red")[:, k:] for k in range(2)]
+        assert library.register("red", reds).warnings == ()
+        found = library.register("red", thing_picture("blue"))
+        wrong = library.exemplars("red")[-1]
+        assert found.exemplars == 3 and len(found.warnings) == 1
+        assert f"exemplars red --remove {wrong.exemplar_id}" in found.warnings[0]
+        library.remove_exemplar(wrong.exemplar_id)
+        assert library.register("red", reds[0]).warnings == ()
 
 
 def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_proposer):
