@@ -1,4 +1,4 @@
-"""How often a wrong picture among examples is told at registration, and how often a right one is taken for it.
+"""How often a wrong picture among examples is told at registration, and how often a right one.
 
     python tests/bench/wrong_examples.py --footage FOLDER --sample SAMPLE
 
@@ -46,7 +46,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Things by name: (P, dim) of the pictures of each, of those it is most easily taken for, and of its place."""
+    """By thing: (P, dim) of its pictures, of what it is most easily taken for, and of what is around it."""
 
     things: dict[str, Vectors]
     rivals: dict[str, Vectors]
@@ -112,9 +112,7 @@ def _cut_out(archive: Path, boxes: dict[str, dict[str, list[float]]]) -> tuple[l
     return own, beside
 
 
-def told(
-    source: Source, others: Vectors, cohort: Vectors, rule: Calibration
-) -> dict[str, tuple[float, int]]:
+def told(source: Source, others: Vectors, cohort: Vectors, rule: Calibration) -> dict[str, tuple[float, int]]:
     """By what is wrong in a set: the share of sets of which it is told, and how many there were."""
     rng, chance = np.random.default_rng(0), by_chance(cohort)
     counts: dict[str, list[bool]] = {}
