@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.calibration import calibrations_for
 from panorama.content import content_dir
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.examples import embed_examples
@@ -28,7 +27,6 @@ from panorama.models.base import Embedder, Image
 from panorama.models.registry import DEFAULT_EMBEDDER, load_embedder
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.weights import read_recipe
-from panorama.query.decide import Calibration
 from panorama.vetting import by_chance, odd_ones
 from panorama.video import open_video
 
@@ -112,9 +110,9 @@ def _cut_out(archive: Path, boxes: dict[str, dict[str, list[float]]]) -> tuple[l
     return own, beside
 
 
-def told(source: Source, others: Vectors, cohort: Vectors, rule: Calibration) -> dict[str, tuple[float, int]]:
+def told(source: Source, others: Vectors, chance: float) -> dict[str, tuple[float, int]]:
     """By what is wrong in a set: the share of sets of which it is told, and how many there were."""
-    rng, chance = np.random.default_rng(0), by_chance(cohort)
+    rng = np.random.default_rng(0)
     counts: dict[str, list[bool]] = {}
     for name, mine in source.things.items():
         strange = np.concatenate([of for other, of in source.things.items() if other != name])
@@ -123,10 +121,10 @@ def told(source: Source, others: Vectors, cohort: Vectors, rule: Calibration) ->
         for size in (size for size in SIZES if size <= len(mine)):
             for _ in range(SETS):
                 drawn = mine[rng.permutation(len(mine))[:size]]
-                counts.setdefault("none", []).append(bool(odd_ones(drawn, cohort, rule, chance)))
+                counts.setdefault("none", []).append(bool(odd_ones(drawn, chance)))
                 for kind, of in wrong.items():
                     drawn = np.concatenate([drawn[: size - 1], of[rng.integers(len(of))][None]])
-                    counts.setdefault(kind, []).append(size - 1 in odd_ones(drawn, cohort, rule, chance))
+                    counts.setdefault(kind, []).append(size - 1 in odd_ones(drawn, chance))
     return {kind: (float(np.mean(found)), len(found)) for kind, found in counts.items()}
 
 
@@ -136,11 +134,11 @@ def main() -> None:
     parser.add_argument("--sample", type=Path, required=True)
     args = parser.parse_args()
     embedder = load_embedder(DEFAULT_EMBEDDER)
-    cohort, rule = embedder.cohort()[-1], calibrations_for(embedder, {})[-1]
+    chance = by_chance(embedder.cohort()[-1])
     sources = held_out_sources(args.footage, embedder) | {"drawn": drawn_source(args.sample, embedder)}
     for name, source in sources.items():
         rest = [of for other, one in sources.items() if other != name for of in one.things.values()]
-        shares = told(source, np.concatenate(rest), cohort, rule)
+        shares = told(source, np.concatenate(rest), chance)
         print(name, " ".join(f"{kind} {share:.3f} of {sets}" for kind, (share, sets) in shares.items()))
 
 
