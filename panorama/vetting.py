@@ -24,7 +24,8 @@ ODD = 0.25
 CHANCE = 0.87
 """Share of the pairs of strangers that are less alike than an example is to the nearest of the others.
 
-Of single things in other views, one set of a hundred or fewer has an example that is not (`tests/bench/wrong_examples.py`).
+Of single things in other views, one set of a hundred or fewer has an example that is not
+(`tests/bench/wrong_examples.py`).
 """
 
 
