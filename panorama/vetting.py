@@ -9,88 +9,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.commands import command_of
-from panorama.errors import ModelError
 from panorama.lines import one_line
-from panorama.query.decide import Calibration, cohort_level, normalise
 from panorama.store import Album, Exemplar, check_name
 
 if TYPE_CHECKING:
     from panorama.library import Library
 
-LEAST_ALIKE = 3
-"""Examples that must surely be alike before another is told to be unlike them."""
+FEWEST = 3
+"""Of two examples that are unlike each other, nothing tells which one is wrong."""
 
-MOST = 0.75
-"""Share of the examples that must be alike: two of five good ones are often unlike the rest."""
+ODD = 0.25
+"""Share of the examples, from four on, that may be told to be unlike the rest; of three, one."""
+
+CHANCE = 0.87
+"""Share of the pairs of strangers that are less alike than an example is to the nearest of the others.
+
+Of single things in other views, one set of a hundred or fewer has an example that is not
+(`tests/bench/wrong_examples.py`).
+"""
 
 
-def odd_ones(
-    vectors: NDArray[np.float32], cohort: NDArray[np.float32], calibration: Calibration
-) -> list[int]:
-    """Places of the examples that are surely unlike all others, where MOST surely are alike.
+def by_chance(cohort: NDArray[np.float32]) -> float:
+    """How alike strangers (N, dim) mostly are to each other at most; -1 where there are no two."""
+    if len(cohort) < 2:
+        return -1.0
+    return float(np.quantile((cohort @ cohort.T)[np.triu_indices(len(cohort), 1)], CHANCE))
 
-    Other sides of a thing are often as unlike as other things. So nothing is said where fewer agree.
+
+def odd_ones(vectors: NDArray[np.float32], chance: float) -> list[int]:
+    """Places of the examples that are no nearer to any other one than strangers mostly are to each other.
+
+    Other sides of a thing are nearer than that, though often no nearer than the strangers most like them.
+    Where several are so, they are many things, or sides of one: none of them is the wrong one.
 
     Args:
-        vectors: (P, dim) of one entity's examples at one exit.
-        cohort: (N, dim) of strangers at that exit.
+        vectors: (P, dim) of one entity's examples at one exit, of unit length.
+        chance: `by_chance` of the strangers at that exit.
     """
-    pairs = normalise(vectors @ vectors.T, cohort_level(vectors, cohort))
-    score = calibration.score((pairs + pairs.T) / 2)  # (P, P)
-    np.fill_diagonal(score, 0.0)
-    alike = _largest_group(score >= calibration.high)
-    if len(alike) < LEAST_ALIKE or len(alike) < MOST * len(vectors):
+    if len(vectors) < FEWEST:
         return []
-    return np.flatnonzero(score.max(axis=1) < calibration.low).tolist()
-
-
-def _largest_group(linked: NDArray[np.bool_]) -> set[int]:
-    """The most places that hang together by links (P, P)."""
-    left, best = set(range(len(linked))), set[int]()
-    while left:
-        group, edge = set[int](), {left.pop()}
-        while edge:
-            group |= edge
-            edge = {int(other) for place in edge for other in np.flatnonzero(linked[place])} - group
-        left -= group
-        best = max(best, group, key=len)
-    return best
+    alike = vectors @ vectors.T  # (P, P)
+    np.fill_diagonal(alike, -1.0)
+    odd = np.flatnonzero(alike.max(axis=1) < chance)
+    return odd.tolist() if len(odd) <= max(1, int(ODD * len(vectors))) else []
 
 
 def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Remarks on examples of entities that are unlike their others; none where nothing is calibrated.
+    """Remarks on examples of entities that are unlike their others.
 
-    None on those of a category either: they are of different things.
+    None on those of a category: they are of different things.
     """
     categories = {entity.name for entity in library.entities() if entity.category}
     examples = {name: library.exemplars(name) for name in names if check_name(name) not in categories}
-    many = {name: known for name, known in examples.items() if len(known) > LEAST_ALIKE}
+    many = {name: known for name, known in examples.items() if len(known) >= FEWEST}
     if not many:
-        return {}
-    try:
-        calibration = library.calibrations[-1]
-    except ModelError:
         return {}
     embedder = library.embedder
     album = library.snapshot().album(embedder.hash, embedder.exits).averaged()
-    cohort = embedder.cohort()[-1]
-    return {name: unlike_remarks(known, album, cohort, calibration) for name, known in many.items()}
+    chance = by_chance(embedder.cohort()[-1])
+    return {name: unlike_remarks(known, album, chance) for name, known in many.items()}
 
 
-def unlike_remarks(
-    known: Sequence[Exemplar], album: Album, cohort: NDArray[np.float32], calibration: Calibration
-) -> tuple[str, ...]:
-    """A line for each example of an entity that looks like another thing than most of its examples.
+def unlike_remarks(known: Sequence[Exemplar], album: Album, chance: float) -> tuple[str, ...]:
+    """A line for each example of an entity that looks like another thing than its other examples.
 
     Args:
         known: the pictures of the entity.
-        album: with one vector of each, at the exit of the cohort and the calibration.
+        album: with one vector of each, at one exit; chance: see `odd_ones`.
     """
     source_of = {e.exemplar_id: e for e in known if not e.negative}
     there = np.flatnonzero(np.isin(album.exemplar_ids, list(source_of)))
-    if len(there) <= LEAST_ALIKE:
+    if len(there) < FEWEST:
         return ()
-    odd = album.exemplar_ids[there][odd_ones(album.vectors[there], cohort, calibration)]
+    odd = album.exemplar_ids[there][odd_ones(album.vectors[there], chance)]
     return tuple(_unlike(source_of[number]) for number in odd.tolist())
 
 

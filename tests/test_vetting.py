@@ -7,36 +7,50 @@ import pytest
 from fakes import thing_picture
 
 import panorama
-from panorama.query.decide import Calibration
-from panorama.vetting import odd_ones
-
-NOBODY = np.zeros((0, 3), np.float32)
-"""Without strangers a normalised similarity is the inner product itself."""
-HALVES = Calibration(centre=0.5, slope=20.0, low=0.2, high=0.8, near_best=0.5)
-"""Accepts from an inner product of 0.57 on, rejects below 0.43."""
+from panorama.vetting import by_chance, odd_ones
 
 X, Y, Z = np.eye(3, dtype=np.float32)
 NEAR_X = (X + 0.3 * Y) / np.linalg.norm(X + 0.3 * Y)
-BETWEEN = (X + 1.73 * Z) / np.linalg.norm(X + 1.73 * Z)  # an inner product of 0.5 with X: undecided
+ONE, OTHER = (np.array([-1, -1, z], np.float32) / np.sqrt(11, dtype=np.float32) for z in (3, -3))
+"""Farther from all of these, and from each other, than at a right angle."""
+STRANGERS = np.stack([X, Y, Z, -X])
+"""In 0.87 of the pairs of them the inner product is 0 at most."""
 
 
 @pytest.mark.parametrize(
     ("vectors", "odd"),
     [
-        ([X, NEAR_X, X, Z], [3]),
-        ([Z, X, NEAR_X, X], [0]),
-        ([X, NEAR_X, X, X, X, X, Y * -1, Z], [6, 7]),
-        ([X, NEAR_X, X, X, Y * -1, Z], []),  # varied pictures of one thing, rather than two wrong ones
-        ([X, NEAR_X, X, Y, Z], []),
+        ([X, NEAR_X, -X], [2]),
+        ([ONE, X, NEAR_X, X, X], [0]),
         ([X, NEAR_X, X], []),
-        ([X, NEAR_X, X, BETWEEN], []),  # undecided is not unlike
-        ([X, NEAR_X, Z], []),  # two alike are no majority to judge a third by
-        ([X, X, X, Y, Y, Y], []),  # two sides of one thing
-        ([X, Y, Z, -X], []),
+        ([X, NEAR_X, Z], []),  # as near as strangers are to each other, not farther
+        ([X, -X], []),  # of two nothing tells which one is wrong
+        ([X, X, ONE, OTHER], []),  # two of four: one thing need not be the right one
+        ([X, NEAR_X, X, X, ONE, OTHER], []),  # varied pictures of one thing, rather than two wrong ones
+        ([X, NEAR_X, X, X, X, X, ONE, OTHER], [6, 7]),
+        ([X, X, -X, -X], []),  # two sides of one thing
     ],
 )
-def test_only_what_is_surely_unlike_a_majority_that_is_surely_alike_is_odd(vectors, odd):
-    assert odd_ones(np.stack(vectors), NOBODY, HALVES) == odd
+def test_what_is_no_nearer_to_any_other_than_strangers_are_is_odd(vectors, odd):
+    assert odd_ones(np.stack(vectors), by_chance(STRANGERS)) == odd
+
+
+def test_without_strangers_nothing_is_odd():
+    assert odd_ones(np.stack([X, NEAR_X, -X]), by_chance(STRANGERS[:1])) == []
+
+
+def test_a_wrong_picture_among_three_is_told_and_kept(tmp_path, fake_proposer):
+    """It was told from five on, where three others were surely alike; most things have two or three."""
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.put_setting("embedder", "color-bands")
+        reds = [thing_picture("red")[:, k:] for k in range(2)]
+        assert library.register("red", reds).warnings == ()
+        found = library.register("red", thing_picture("blue"))
+        wrong = library.exemplars("red")[-1]
+        assert found.exemplars == 3 and len(found.warnings) == 1
+        assert f"exemplars red --remove {wrong.exemplar_id}" in found.warnings[0]
+        library.remove_exemplar(wrong.exemplar_id)
+        assert library.register("red", reds[0]).warnings == ()
 
 
 def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_proposer):
