@@ -178,6 +178,9 @@ def test_warnings_of_the_program_that_asks_stay_as_they_were(library):
         assert [place[3] and bool(place[3].fullmatch(ours)) for place in found] == [True]
         library.query(RED)
         assert len(warnings.filters) == len(before) + 1
+        warnings.simplefilter("error")  # as pytest does anew for each test
+        library.query(RED)
+        assert len(warnings.filters) == len(before) + 1
 
 
 def test_closing_lets_go_of_every_connection(library, opened):

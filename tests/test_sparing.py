@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from clips import MAKERS, Clip, cut_off, damage_packet, write_video
+from clips import B_FRAMES, MAKERS, Clip, cut_off, damage_packet, write_video
 from fakes import ColoredThings
 from store_samples import data_contents
 
@@ -19,7 +19,16 @@ from panorama.indexing.stages import DECODED_AHEAD, PARCEL_FRAMES, Indexer
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 from panorama.tracking.sampling import MOST_AHEAD, Hold, Rate, Sample, Sampler, Unneeded, tick_of
-from panorama.video import PassedFrame, VideoFrame, VideoReader, find_videos, open_video, probing, sparing
+from panorama.video import (
+    PassedFrame,
+    VideoFrame,
+    VideoReader,
+    container,
+    find_videos,
+    open_video,
+    probing,
+    sparing,
+)
 from panorama.video.sparing import WARM_UP_PACKETS
 
 RATE = 5.0
@@ -89,6 +98,23 @@ def test_the_first_packets_are_decoded_whatever_is_needed(clips: Callable[[str],
     assert clips("b-frames.mp4").frames <= sparing.WARM_UP_PACKETS
     with open_video(clips("b-frames.mp4").path) as reader:
         assert all(isinstance(f, VideoFrame) for f in reader.frames_but(lambda seconds: True))
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("pause", range(41, 45))
+def test_a_pause_is_no_stray_time(tmp_path: Path, pause: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amid frames shown before it others are decoded that are shown behind it: all was decoded ever after."""
+    ticks = [number + (75 if number >= pause else 0) for number in range(120)]
+    path = tmp_path / "pause.mkv"
+    write_video(path, "libx264", ticks=ticks, b_frames=3, gop=250, codec_options=B_FRAMES)
+    with open_video(path) as reader:
+        whole = [row(f) for f in reader.frames()]
+        frames = list(reader.frames_but(Unneeded(5)))
+    assert [row(f) for f in frames] == whole
+    assert sum(isinstance(f, PassedFrame) and f.index > pause for f in frames) > 20
+    monkeypatch.setattr(container, "decoded_frames", None)  # packets alone tell the times
+    with open_video(path) as reader:
+        assert reader.times().pts.tolist() == [pts for _, pts, _ in whole]
 
 
 @pytest.mark.usefixtures("at_once")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from av.container import InputContainer
+from av.video.stream import VideoStream
 from clips import (
     B_FRAMES,
     H264,
+    HEIGHT,
     RATE,
     TICK,
+    WIDTH,
     Clip,
     cut_off,
     damage_packet,
@@ -25,8 +29,12 @@ from clips import (
     write_video,
 )
 
+from panorama.frames import DecodeReport
 from panorama.tracking.sampling import Unneeded
-from panorama.video import open_video
+from panorama.video import decoding, open_video
+from panorama.video.decoding import shown_packets, sound_frames
+from panorama.video.faults import Faults
+from panorama.video.probing import open_source
 from panorama.video.stamps import FrameClock, shows_frame
 
 
@@ -180,6 +188,35 @@ def test_a_file_that_cannot_be_sought_in_is_read_from_its_beginning(
             assert number_in(fresh.frame_at(at / RATE).luma()) == at
 
 
+@pytest.mark.parametrize(("name", "bits"), [("mxf", 1_000_000), ("matroska", 30_000)])
+def test_a_whole_file_that_was_written_into_a_pipe_does_not_end_early(
+    tmp_path: Path, name: str, bits: int
+) -> None:
+    """Without a length in its header it is guessed from rates: too much by what the container takes."""
+
+    class Pipe:
+        written = b""
+
+        def write(self, data: bytes) -> int:
+            self.written += data
+            return len(data)
+
+    pipe, rate = Pipe(), str(bits)
+    with av.open(pipe, "w", format=name) as container:
+        options = {"b": rate, "minrate": rate, "maxrate": rate, "bufsize": str(bits // 3)}
+        stream = container.add_stream("mpeg2video", rate=RATE, options=options)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for number in range(400):
+            frame = av.VideoFrame.from_ndarray(numbered_picture(number % 40)).reformat(format="yuv420p")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    path = tmp_path / name
+    path.write_bytes(pipe.written)
+    with open_video(path) as reader:
+        assert len(list(reader.frames())) == 400
+        assert reader.report.complete, reader.report
+
+
 def test_mpeg_program_stream_ends_with_its_true_time(clips: Callable[[str], Clip]) -> None:
     # The parser stamps the last reference frame like the B-frame before it.
     with open_video(clips("mpeg2.mpg").path) as reader:
@@ -290,6 +327,29 @@ def test_a_time_that_lost_a_bit_moves_no_other_frame(
     for number in (0, 50, 90, 91, 92, 110):
         with open_video(damaged) as fresh:
             assert number_in(next(fresh.frames_from(read[number].pts)).luma()) == number
+
+
+def test_what_was_lost_right_behind_a_keyframe_ends_what_is_sound(
+    clips: Callable[[str], Clip], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read ahead, the loss was noted before the keyframe came out, and forgotten with all before that."""
+    source = open_source(clips("constant.mp4").path, 1)
+    key = [p.pts for p in shown_packets(source) if p.is_keyframe][1]
+    read = decoding.read_packets
+
+    def lossy(
+        found: InputContainer, stream: VideoStream, report: DecodeReport, faults: Faults
+    ) -> Iterator[av.Packet]:
+        for packet in read(found, stream, report, faults):
+            yield packet
+            if packet.pts == key:
+                report.note("a read error")
+                report.lost_packets += 1
+
+    monkeypatch.setattr(decoding, "read_packets", lossy)
+    report = DecodeReport()
+    assert [f.pts for f in sound_frames(source, report, key)] == [key]
+    assert report.lost_packets == 1
 
 
 def test_clock_that_goes_back_a_little_has_not_started_over() -> None:

@@ -343,7 +343,7 @@ def _leave_out_advice() -> None:
     For good, and of this module alone: `catch_warnings` is the whole process's, and of two threads within it
     the later one would leave all such warnings of the program out for ever.
     """
-    if _ADVICE not in warnings.filters:
+    if warnings.filters[:1] != [_ADVICE]:  # those that come later hold before it
         warnings.filterwarnings("ignore", category=UserWarning, module=re.escape(__name__))
 
 

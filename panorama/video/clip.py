@@ -21,10 +21,10 @@ from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReade
 from panorama.video.sound import Sound
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
-FAR_APART_SECONDS = 600
+FAR_APART_SECONDS = 300
 FAR_APART_TIME_BASE = Fraction(1, 1000)
 """Of frames that are farther apart, as of a plant that grows: an MP4 counts the time from one to the next in
-31 bits, and by how much they are decoded before they are shown in 28."""
+31 bits, and by how much they are decoded before they are shown, which is five frames, in 28."""
 BOX_COLOR_RGB = (255, 64, 32)
 X264_OPTIONS = {"crf": "23", "preset": "veryfast", "colorspace": "smpte170m", "color_range": "tv"}
 """The matrix is what the scaler makes of RGB; where none is told, players take that of HD by the size."""

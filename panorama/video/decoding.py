@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 import av
@@ -330,7 +331,8 @@ def _decode_pass(
         packets = read_packets(container, stream, count.report, source.faults)
         if seek_pts is not None and source.info.codec == "mpeg4":
             packets = _without_leading(packets)
-        for packet, behind in with_behind(packets):
+        # Read ahead only where it is asked for: what `report` tells is of the packets that went in.
+        for packet, behind in zip(packets, repeat(None)) if sparing is None else with_behind(packets):
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
             shown = count.packet(packet, goes_in)
             if not goes_in:

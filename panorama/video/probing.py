@@ -36,6 +36,9 @@ ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # These write the length into the header when they are finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv", "mxf"})
+# By how much a length that was guessed from the size may be another, but for a header, which does not count.
+GUESS_TOLERANCE_SECONDS = 0.1
+GUESS_HEADER_BYTES = 65_536
 # In these packets lie end to end but for small headers, so a pause takes no bytes and a hole does.
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 # These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
@@ -299,7 +302,7 @@ def _source(
         claimed_packets=stream.frames,
         edited=format_name in EDITED_FORMATS,
         counts_empty=format_name == "avi",
-        claimed_seconds=container_seconds if format_name in LENGTH_IN_HEADER_FORMATS else None,
+        claimed_seconds=container_seconds if _tells_length(container) else None,
         claimed_bytes=matroska_bytes(path) if format_name == "matroska,webm" else None,
         gapless=format_name == "gif",
         shows_holes=format_name in DENSE_FORMATS | BLOCK_FORMATS,
@@ -307,6 +310,21 @@ def _source(
         layers=Layers.of(stream.codec_context.extradata) if stream.codec_context.name == "hevc" else None,
         faults=faults,
     )
+
+
+def _tells_length(container: InputContainer) -> bool:
+    """Whether a header says how long the file is.
+
+    Of a whole file that was written into a pipe none does: then a demuxer divides its size by the rates that
+    the streams name, which is too long by what the container takes.
+    """
+    if container.format.name not in LENGTH_IN_HEADER_FORMATS or not container.duration:
+        return False
+    rate = sum(s.codec_context.bit_rate or 0 for s in container.streams if s.codec_context is not None)
+    if not rate:
+        return True
+    over = container.size * 8 / rate - container.duration / av.time_base
+    return not -GUESS_TOLERANCE_SECONDS <= over <= GUESS_TOLERANCE_SECONDS + GUESS_HEADER_BYTES * 8 / rate
 
 
 def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | None, bool]:

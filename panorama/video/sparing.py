@@ -32,7 +32,8 @@ class Sparing:
     sign of damage, of a frame that does not come, of fields instead of frames, or of stamps that do not
     identify a frame or tell its place, all is decoded from then on: what cannot be seen cannot be counted.
     Until then each packet stands for one frame still, whatever its stamp; between a frame that did not come
-    and the next one that did, none does.
+    and the next one that did, none does. Where a stamp is stray, or seems so beside a pause, all is decoded
+    until its frame has come out.
 
     Args:
         first_pts: of the first frame that decodes.
@@ -63,7 +64,7 @@ class Sparing:
         self._waiting: list[int] = []  # a heap of the pts of spared packets that have not come out
         self._awaited: list[int] = []  # a heap of the pts of packets that were not spared
         self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
-        self._strays: set[int] = set()
+        self._strays: set[int] = set()  # of packets; nothing is spared until their frames come out
         self._told: dict[int, int] = {}  # what was told of by pts, and at which packet
 
     @property
@@ -89,8 +90,8 @@ class Sparing:
             self._over = True
             return False
         if self._met and behind is not None and is_stray(pts, self._met[-1], behind, self._far):
-            self._over = True
             self._strays.add(pts)  # its frame stands where it comes out
+            self._unneeded(self._met[-1])
             return False
         self._last_clock = pts if packet.dts is None else packet.dts
         if last is not None and self._last_clock < last - self._ticks_per_second:
@@ -102,8 +103,11 @@ class Sparing:
             heapq.heappush(self._waiting, pts)  # two of one stamp: whichever comes out, both count
         if self._over or not shown or pts < self._first_pts:
             return False
-        # Asked of every packet: who is asked compares it with those before.
-        spared = self._unneeded(pts) and self._packets > WARM_UP_PACKETS and may_spare
+        # Asked of every packet: who is asked counts them, and compares each with those before.
+        unneeded = self._unneeded(pts)
+        if self._strays:
+            return False
+        spared = unneeded and self._packets > WARM_UP_PACKETS and may_spare
         heapq.heappush(self._waiting if spared else self._awaited, pts)
         return spared
 

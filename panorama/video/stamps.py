@@ -65,12 +65,22 @@ def is_stray(stamp: int, before: int, behind: int, far: int) -> bool:
 
 
 def has_stray(stamps: Sequence[Stamp], far: int) -> bool:
-    """Whether of packets in decoding order one has a stray stamp, or the first one that is far ahead."""
+    """Whether of packets in decoding order one has a stray stamp, or the first one that is far ahead.
+
+    Where nothing was shown for a while, too, a reference is decoded between frames from before the pause, or
+    such a frame between those behind it. No stray is what lies near an end of another leap close by.
+    """
     pts = np.array([stamp.pts for stamp in stamps if stamp.pts is not None], np.int64)
     steps = np.diff(pts)
     leaps = np.abs(steps) > far
     strays = leaps[:-1] & leaps[1:] & (np.abs(pts[2:] - pts[:-2]) <= far)
-    return bool(strays.any()) or bool(len(steps) and steps[0] < -far)
+    leaping = np.flatnonzero(leaps)
+    for at in np.flatnonzero(strays) + 1:
+        others = leaping[(np.abs(leaping - at) <= FAR_STEPS) & (leaping != at - 1) & (leaping != at)]
+        ends = np.concatenate([pts[others], pts[others + 1]])
+        if not (np.abs(ends - pts[at]) <= far).any():
+            return True
+    return bool(len(steps) and steps[0] < -far)
 
 
 def with_behind(some: Iterator[Stamped]) -> Iterator[tuple[Stamped, int | None]]:
