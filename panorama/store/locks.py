@@ -50,6 +50,7 @@ class FileLock:
         """Drop the lock, and its file with it."""
         if keep_file:
             if self._close.detach() is not None:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
                 os.close(self._descriptor)
         else:
             self._close()
