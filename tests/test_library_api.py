@@ -136,7 +136,7 @@ print(before)
 
 
 def test_what_a_forked_process_writes_stays_when_the_other_lets_go(library):
-    """SQLite took the locks that it had inherited for its own: the log was deleted under it, with a rename."""
+    """SQLite took the locks that it had inherited for its own: the log went, with a rename."""
     library.close()
     program = f"""
 import os, panorama
