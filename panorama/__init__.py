@@ -15,8 +15,20 @@ if TYPE_CHECKING:
     from panorama.indexing.settings import IngestSettings
     from panorama.library import Library
     from panorama.opening import open_library as open
+    from panorama.query.relations import Limits
+    from panorama.recording import RecordingRule
 
-__all__ = ["Entity", "Hooks", "IngestSettings", "Library", "PanoramaError", "Verdict", "open"]
+__all__ = [
+    "Entity",
+    "Hooks",
+    "IngestSettings",
+    "Library",
+    "Limits",
+    "PanoramaError",
+    "RecordingRule",
+    "Verdict",
+    "open",
+]
 __version__ = "0.1.0"
 
 _LAZY = {
@@ -26,6 +38,8 @@ _LAZY = {
     "Verdict": ("answering", "Verdict"),
     "IngestSettings": ("indexing.settings", "IngestSettings"),
     "Hooks": ("indexing.outcomes", "Hooks"),
+    "Limits": ("query.relations", "Limits"),
+    "RecordingRule": ("recording", "RecordingRule"),
 }
 
 

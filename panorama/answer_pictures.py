@@ -64,7 +64,7 @@ class AnswerPictures:
     def _stored(self, hit: Hit) -> NDArray[np.uint8] | None:
         """The picture that the library keeps of a hit, the best of its track; None where there is none."""
         for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
-            if isinstance(number, int) and (row := crops_taken(self._library, kind, [number]).get(number)):
+            if number is not None and (row := crops_taken(self._library, kind, [number]).get(number)):
                 return self._library.crop(row["crop_id"])
         return None
 

@@ -55,7 +55,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
 
 def stamps_of(hits: Sequence[Hit], tracks: TrackBoxes) -> Stamps:
     """Those of the frames that hits name."""
-    return tracks.stamps((hit.video, int(hit.frame)) for hit in hits if hit.frame is not None)
+    return tracks.stamps((hit.video, hit.frame) for hit in hits if hit.frame is not None)
 
 
 def frames_of(
@@ -80,7 +80,7 @@ def frames_of(
             why = NoFrame(UNKNOWN if isinstance(exc, UnknownVideo) else GONE, str(exc))
             yield from ((number, why) for number in numbers)
         else:
-            numbers.sort(key=lambda n: (int(hits[n].frame or 0), hits[n].time_seconds))
+            numbers.sort(key=lambda n: (hits[n].frame or 0, hits[n].time_seconds))
             yield from _read(path, [(n, hits[n], stamps.get((video, hits[n].frame or 0))) for n in numbers])
 
 
@@ -136,7 +136,7 @@ class _Forwards:
 
     def _frame(self, hit: Hit, pts: int | None) -> VideoFrame | None:
         # That of its box: a moment's is its best view, not its start.
-        number = len(self._pts_of) if hit.frame is None else int(hit.frame)
+        number = len(self._pts_of) if hit.frame is None else hit.frame
         if pts is not None and pts in self._pts_of:
             return self._at(pts)
         # Asked without the library, or of a file that has changed since: its number tells, or its time.

@@ -90,17 +90,30 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
                 str(row["video"]),
                 _seconds(row, start, math.nan),
                 str(row.get("entity") or ""),
-                None if row.get("score") is None else float(row["score"]),
+                _number(row, "score"),
                 _box(row),
                 _seconds(row, "end_time", None),
-                row.get("track_id"),
-                row.get("frame"),
-                None if row.get("similarity") is None else float(row["similarity"]),
+                _count(row, "track_id"),
+                _count(row, "frame"),
+                _number(row, "similarity"),
                 str(row.get("band") or ""),
-                row.get("crop_id"),
+                _count(row, "crop_id"),
             )
         )
     return hits
+
+
+def _number(row: Mapping[str, Any], column: str) -> float | None:
+    """The number in a column of a row, None where it has none: plain SQL may call anything a score."""
+    value = row.get(column)
+    return float(value) if isinstance(value, (int, float, Decimal)) else None
+
+
+def _count(row: Mapping[str, Any], column: str) -> int | None:
+    """The id or frame in a column of a row, None where that is no whole number that one can have."""
+    value = row.get(column)
+    is_one = isinstance(value, (int, float, Decimal)) and 0 <= value < 2**63 and value % 1 == 0
+    return int(value) if is_one else None  # type: ignore[arg-type]
 
 
 def _box(row: Mapping[str, Any]) -> Box | None:

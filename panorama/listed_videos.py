@@ -107,8 +107,8 @@ def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[
     """The names of the videos that a folder or a pattern means."""
     is_folder = not glob.has_magic(given) or given.endswith("/")
     of_names, of_paths = (PurePath(given).parts, names), (_resolved(Path(given), False), uris)
-    # "." has no parts: among names it would be all of them, wherever they lie.
-    ways = (of_names, of_paths) if of_names[0] else (of_paths,)
+    # PurePath drops the dot that makes a path of it: "." would be all names, "./gate" all in any gate.
+    ways = (of_paths,) if given.split("/")[0] == "." else (of_names, of_paths)
     for below in (BELOW,) if is_folder else ((), BELOW):
         for pattern, texts in ways:
             fits = (_fits(PurePath(text).parts, (*pattern, *below)) for text in texts)

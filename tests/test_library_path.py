@@ -119,6 +119,8 @@ def test_an_empty_name_of_training_data_is_not_the_working_directory(
     write_film(tmp_path / "a.mp4", [Thing("red", 0, 12)], frames=12)
     done = run("train", option, "", "--out", "o")
     assert done.status == 2 and f"'{option}': it is empty" in done.err
+    of_recipe = run("train", "r.toml", "--data", "footage=", "--out", "o")
+    assert of_recipe.status == 2 and "with a folder that is there, got 'footage='" in of_recipe.err
 
 
 def test_a_picture_that_never_ends_is_told(run: Callable[..., Any], asked: Path) -> None:

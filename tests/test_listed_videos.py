@@ -46,9 +46,9 @@ def test_folders_and_patterns_mean_what_lies_there(listed: pa.Table, given: str,
     assert meant([given], listed) == [Meant(given, tuple(names), several=True)]
 
 
-@pytest.mark.parametrize("given", [".", "./", "gate/.."])
+@pytest.mark.parametrize("given", [".", "./", "gate/..", "./gate"])
 def test_the_working_directory_means_what_lies_in_it_alone(listed: pa.Table, given: str) -> None:
-    """`remove .` meant all videos of the library, from wherever it was typed."""
+    """`remove .` meant all videos of the library, `./gate` those of that name, from wherever it was typed."""
     Path("elsewhere/gate").mkdir(parents=True)
     os.chdir("elsewhere")
     with pytest.raises(UnknownVideo, match=f"no video '{given}'"):

@@ -285,6 +285,9 @@ def test_a_page_does_not_call_rows_those_of_a_track_that_are_not(paged):
     assert "All rows of a track" not in paged(RED, "--page-hits", "2").text
     frames = paged("SELECT frames WHERE entity = 'red'", "--page-hits", "2").text
     assert "All rows of a track are one hit; the answer has " in frames
+    # A row at no time makes no hit, nor is it one of a track's.
+    untimed = paged("SELECT video, start_time FROM tracks UNION ALL SELECT 'gate/a.mp4', NULL")
+    assert untimed.tiles and "All rows of a track" not in untimed.text
 
 
 def test_where_the_entity_is_not_its_name_does_not_stand(paged):

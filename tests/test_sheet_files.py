@@ -153,6 +153,24 @@ def test_a_row_without_a_box_that_can_be_is_shown_without_one(tmp_path, corner):
     assert boxed.box_xyxy == (1, 2, 9, 9.5)
 
 
+@pytest.mark.parametrize("value", ["abc", NAN, ENDLESS, 1e300, -5, 7.5, None])
+@pytest.mark.parametrize("column", ["frame", "track_id", "crop_id"])
+def test_a_row_without_an_id_that_can_be_is_shown_by_its_time(column, value):
+    """Text was told as a defect of the program, or ended the sheet; frame -5 was the fifth from behind."""
+    row = {"video": "a.mp4", "time": 0.2, column: value}
+    (hit,) = hits_of(list(row), [row])
+    assert getattr(hit, column) is None
+    for right in ((1 << 53) + 1, 7.0, Decimal(7), 0):
+        (hit,) = hits_of(list(row), [row | {column: right}])
+        assert getattr(hit, column) == right and isinstance(getattr(hit, column), int)
+
+
+def test_a_score_that_is_no_number_is_none():
+    row = {"video": "a.mp4", "time": 0.2, "score": "high", "similarity": Decimal("0.5")}
+    (hit,) = hits_of(list(row), [row])
+    assert (hit.score, hit.similarity) == (None, 0.5)
+
+
 @pytest.mark.parametrize("value", ["abc", datetime.datetime(2026, 3, 1)])
 def test_a_time_that_is_no_number_is_refused(value):
     with pytest.raises(QueryError, match=r"pictures need start_time in seconds .* the result has"):

@@ -497,8 +497,9 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="NAME=FOLDER"):
-        parse_data(["nonsense"])
+    for pair in ("nonsense", "footage="):
+        with pytest.raises(UsageError, match="NAME=FOLDER"):
+            parse_data([pair])
     status = main([str(tmp_path / "absent.toml"), "--out", str(tmp_path / "out")])
     assert status == 1
     assert "ModelError" in capsys.readouterr().err

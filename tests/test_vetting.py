@@ -40,7 +40,7 @@ def test_without_strangers_nothing_is_odd():
 
 
 def test_a_wrong_picture_among_three_is_told_and_kept(tmp_path, fake_proposer):
-    """It was told from five on, where three others were surely alike; most things have two or three."""
+    """It was told from four on, where three others were surely alike; most things have two or three."""
     with panorama.open(tmp_path / "library", create=True) as library:
         library.put_setting("embedder", "color-bands")
         reds = [thing_picture("red")[:, k:] for k in range(2)]

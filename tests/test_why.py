@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import cv2
+import duckdb
 import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
@@ -15,6 +17,7 @@ from panorama.cli.given import Seconds
 from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
 from panorama.lettering import text_width
+from panorama.why import Place, _tracks_at
 from panorama.why_picture import draw_why, write_why
 
 GREEN, AMBER, RED = (74, 190, 110), (235, 175, 60), (225, 85, 80)
@@ -243,6 +246,28 @@ def test_what_a_panel_shows_is_told_beside_a_long_name(library):
         left = 24 + panel * (264 + 24)
         words = np.s_[86:108, left : left + text_width(title, 0.5) - 4]
         assert (plain[words] == crowded[words]).all() and plain[words].std() > 0
+
+
+def test_the_nearest_track_is_that_whose_begin_or_end_is():
+    spans = ((7, 100.0, 101.0, 1000, 1010), (8, 10.0, 30.0, 100, 300), (9, 50.0, 51.0, 500, 510))
+    names = "video, track_id, start_time, end_time, start_frame, end_frame"
+    values = ", ".join(str(("a.mp4", *span)) for span in spans)
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE tracks AS SELECT * FROM (VALUES {values}) AS t({names})")
+        asked = SimpleNamespace(query=lambda sql, given: connection.sql(sql, params=given))
+        for at, near in (
+            (0, "10.0 to 30.0"),
+            (39, "10.0 to 30.0"),
+            (41, "50.0 to 51.0"),
+            (99, "100.0 to 101.0"),
+        ):
+            with pytest.raises(UsageError, match=f"covers {at} s; the nearest is there from {near} s$"):
+                _tracks_at(asked, Place("a.mp4", seconds=at))
+        for at, near in ((0, "100 to 299"), (390, "100 to 299"), (410, "500 to 509"), (2000, "1000 to 1009")):
+            with pytest.raises(UsageError, match=f"frame {at}; the nearest is there from frame {near}$"):
+                _tracks_at(asked, Place("a.mp4", frame=at))
+        with pytest.raises(UsageError, match=r"no track of b\.mp4 covers frame 3; it has none$"):
+            _tracks_at(asked, Place("b.mp4", frame=3))
 
 
 def test_names_that_hold_line_ends_are_shown_on_one_line(library, capsys):

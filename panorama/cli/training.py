@@ -96,7 +96,7 @@ def named_folders(pairs: tuple[str, ...]) -> dict[str, Path]:
     folders = {}
     for pair in pairs:
         name, sign, folder = pair.partition("=")
-        if not sign or not name or not Path(folder).is_dir():
+        if not (sign and name and folder and Path(folder).is_dir()):
             raise click.UsageError(f"--data is NAME=FOLDER with a folder that is there, got {pair!r}")
         folders[name] = Path(folder)
     return folders

@@ -106,11 +106,10 @@ def write_page(
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     remarks = [*_remarks(result, hits, tiles), *warnings]
-    summary = _summary(result, hits, tiles)
     # With the whole path, since a page is looked at days later and elsewhere.
     command = ("panorama", "--library", str(library.path))
     album = library.snapshot().entity_names
-    text = _document(result, summary, remarks, tiles, frames, command, album)
+    text = _document(result, remarks, tiles, frames, command, album)
     data = text.encode("utf-8")
     with whole_file(out) as partial:
         partial.write_bytes(data)
@@ -120,7 +119,6 @@ def write_page(
 
 def _document(
     result: Result,
-    summary: str,
     remarks: Sequence[str],
     tiles: Sequence[Tile],
     frames: Sequence[Frame | NoFrame],
@@ -148,7 +146,7 @@ def _document(
             "data": json.dumps(data).replace("<", "\\u003c"),
             "title": _text(f"{heading}: {counted(len(tiles), 'hit')}"),
             "heading": _text(heading),
-            "summary": _text(summary),
+            "summary": _text(_summary(result, tiles)),
             "sql": "\n".join(map(_text, result.sql.strip().splitlines())) or "(not known)",
             "remarks": "\n".join(f'<p class="remark">{_text(told)}</p>' for told in remarks),
             "effect": EFFECT,
@@ -206,19 +204,18 @@ def _heading(names: Sequence[str]) -> str:
     return ", ".join(named) if len(named) <= 3 else f"{len(named)} entities"
 
 
-def _summary(result: Result, hits: int, tiles: Sequence[Tile]) -> str:
+def _summary(result: Result, tiles: Sequence[Tile]) -> str:
     bands = Counter(tile.hit.band for tile in tiles)
     parts = [counted(len(tiles), "hit")]
     parts += [f"{bands[band]} {band}" for band in BANDS if bands[band]]
     videos = len({video for tile in tiles for video in tile.videos})
     parts += [f"in {counted(videos, 'video')}"] if tiles else []
     told = ", ".join(parts)
-    rows = len(result)
-    if rows == hits:
+    if all(tile.rows == 1 for tile in tiles):
         return told
     copies = any(len(tile.videos) > 1 for tile in tiles)
     of_copies = ", in all videos of the same content," if copies else ""
-    return f"{told}. All rows of a track{of_copies} are one hit; the answer has {rows} rows."
+    return f"{told}. All rows of a track{of_copies} are one hit; the answer has {len(result)} rows."
 
 
 def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:

@@ -127,12 +127,15 @@ def tiles_of(
 
 def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
     """The tiles, the time of each that of the frame that is shown."""
-    named = [(tile.hit.video, -1 if tile.hit.frame is None else int(tile.hit.frame)) for tile in tiles]
-    times = TrackBoxes.of(library).times(named)
-    return [
-        replace(tile, hit=replace(tile.hit, time_seconds=times.get(at, tile.hit.time_seconds)))
-        for tile, at in zip(tiles, named, strict=True)
-    ]
+    shown = [tile.hit for tile in tiles]
+    times = TrackBoxes.of(library).times((hit.video, hit.frame) for hit in shown if hit.frame is not None)
+    return [replace(tile, hit=_at_its_frame(tile.hit, times)) for tile in tiles]
+
+
+def _at_its_frame(hit: Hit, times: Mapping[tuple[str, int], float]) -> Hit:
+    if hit.frame is None:
+        return hit
+    return replace(hit, time_seconds=times.get((hit.video, hit.frame), hit.time_seconds))
 
 
 def _named(hit: Hit, entity: str, named_by_rows: bool) -> Hit:
@@ -163,9 +166,8 @@ def _with_file(group: Sequence[Hit], lost: Collection[str]) -> list[Hit]:
 
 
 def _thing(hit: Hit) -> _Thing | None:
-    # Plain SQL may call anything a track_id.
     for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
-        if isinstance(number, int):
+        if number is not None:
             return kind, number
     return None
 
@@ -188,7 +190,7 @@ def _decided(
 ) -> dict[tuple[str, int], tuple[float, str]]:
     """Score and band of each entity and track, as the library decides, also where the rows do not tell."""
     names = sorted(album.intersection(hit.entity for hit in hits))
-    tracks = sorted({hit.track_id for hit in hits if isinstance(hit.track_id, int)})
+    tracks = sorted({hit.track_id for hit in hits if hit.track_id is not None})
     if not names or not tracks:
         return {}
     sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=", ".join("?" * len(tracks)))

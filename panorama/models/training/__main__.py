@@ -21,12 +21,12 @@ def parse_data(pairs: list[str]) -> dict[str, Path]:
     """NAME=FOLDER pairs as a mapping.
 
     Raises:
-        UsageError: a pair has no '=', or its folder is not there.
+        UsageError: a pair lacks one of the three, or its folder is not there.
     """
     folders = {}
     for pair in pairs:
         name, sign, folder = pair.partition("=")
-        if not sign or not name:
+        if not (sign and name and folder):
             raise UsageError(f"--data is NAME=FOLDER, got {pair!r}")
         if not Path(folder).is_dir():
             raise UsageError(f"--data {name}: there is no folder {folder!r}")
