@@ -64,14 +64,25 @@ class Seen:
 
 
 def forget(library: Library, store: Store, name: str, with_sightings: bool) -> Seen | None:
-    """Erase an entity, see `Library.forget`; with its sightings, the tracks that were matched to it."""
-    seen = seen_of(library, name) if with_sightings else None
+    """Erase an entity, see `Library.forget`; which tracks went with it, and which stay."""
+    seen = going_with(library, name, with_sightings)
     try:
         store.forget_entity(name, None if seen is None else seen.accepted)
     except NotYetErased as exc:
         exc.seen = seen  # nobody can ask for them by its name any more
         raise
     return seen
+
+
+def going_with(library: Library, name: str, with_sightings: bool) -> Seen | None:
+    """The tracks that go when an entity is forgotten, None where none does.
+
+    Without its sightings these are the tracks that were to go with it when erasing them broke off.
+    """
+    if with_sightings:
+        return seen_of(library, name)
+    begun = library.being_forgotten(name)
+    return Seen(library.entity(name).name, begun, begun[:0]) if len(begun) else None
 
 
 def seen_of(library: Library, name: str) -> Seen:

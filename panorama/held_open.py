@@ -91,6 +91,11 @@ class HeldOpen:
     def _let_go(self) -> None:
         """Drop what was made of the store, before it is closed."""
 
+    def _hand_on_nothing(self) -> None:
+        """Before this process is forked: leave nothing open that the new one must not even inherit."""
+        if self._opened is not None:
+            self._opened.close_idle()
+
     def _leave_to_parent(self) -> None:
         """In a forked process: be as one that it was sent, and touch nothing that the other has opened.
 
@@ -141,7 +146,12 @@ _HELD: weakref.WeakSet[HeldOpen] = weakref.WeakSet()
 
 @functools.cache
 def _tell_of_forks() -> None:
-    os.register_at_fork(after_in_child=_in_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
+
+
+def _before_fork() -> None:
+    for held in list(_HELD):
+        held._hand_on_nothing()
 
 
 def _in_fork() -> None:

@@ -334,6 +334,8 @@ class Library(LibraryContents):
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns.
 
+        Where that broke off, crops of the tracks with which it had begun go without its sightings, too.
+
         Raises:
             NotYetErased: all is done, but bytes of it stay: another process reads, or there is no room.
         """

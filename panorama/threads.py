@@ -124,8 +124,15 @@ class _Lent:
         self._inside = 0
         self._here = local()
         self._found: dict[str, int] = {}
+        self._inherited: frozenset[str] = frozenset()
+
+    def forked(self) -> None:
+        """In a forked process: the threads of OpenMP are not there, and who asks for any waits for ever."""
+        self._lock = Lock()
+        self._inherited = BY_OPENMP.intersection(sys.modules)
 
     def enter(self) -> None:
+        _tell_of_forks()
         with self._lock:
             self._inside += 1
             self._here.depth = getattr(self._here, "depth", 0) + 1
@@ -139,7 +146,9 @@ class _Lent:
                 if self._inside:
                     self._found.setdefault(name, has)
                 count = counts[name]
-                if count is not None and not (name in BY_OPENMP and "OMP_NUM_THREADS" in os.environ):
+                if name in self._inherited:
+                    _set_threads(name, 1)
+                elif count is not None and not (name in BY_OPENMP and "OMP_NUM_THREADS" in os.environ):
                     _set_threads(name, count)
 
     def leave(self) -> None:
@@ -154,6 +163,11 @@ class _Lent:
 
 
 _LENT = _Lent()
+
+
+@cache
+def _tell_of_forks() -> None:
+    os.register_at_fork(after_in_child=_LENT.forked)
 
 
 _GET = {

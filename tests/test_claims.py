@@ -44,6 +44,35 @@ def test_the_claim_of_a_process_dies_with_it(tmp_path: Path) -> None:
         assert ours.take("work")
 
 
+def test_a_lock_that_is_dropped_is_free_also_where_a_forked_process_had_it_open(tmp_path: Path) -> None:
+    """Who forked while it was held, in another thread, waited for its child at the next one."""
+    program = f"""
+import os
+from pathlib import Path
+from panorama.store.locks import FileLock
+path = Path({str(tmp_path / "work.lock")!r})
+lock = FileLock.take(path)
+reading, writing = os.pipe()
+child = os.fork()
+if not child:
+    os.close(writing)
+    os.read(reading, 1)
+    os._exit(0)
+other = os.fork()
+if not other:
+    lock.release(keep_file=True)
+    os._exit(0)
+os.waitpid(other, 0)
+print(FileLock.take_if_free(path) is None)
+lock.release(keep_file=True)
+print(FileLock.take_if_free(path) is not None)
+os.close(writing)
+os.waitpid(child, 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\nTrue\n", "it is the owner's to drop"
+
+
 def test_a_sweep_leaves_the_lock_of_who_came_after_the_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

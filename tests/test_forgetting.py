@@ -132,9 +132,13 @@ def test_forgetting_that_broke_off_goes_on_with_what_matches_no_more(
 
     assert run("rename", "red", "rouge").status == 0
     assert run("index", "v").status == 0  # it embeds the crops that lost their vectors
+    told = f"the stored pictures of {len(red)} tracks"
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    assert told in run("forget", "rouge", *flag).err
+    with_its = "WITH SIGHTINGS" if flag else ""
+    assert told in run("query", f"FORGET ENTITY 'rouge' {with_its}").err
     done = run("forget", "rouge", *flag, "--yes")
-    assert done.status == 0
-    assert f"the stored pictures of {len(red)} tracks" in done.err or not flag
+    assert done.status == 0 and told in done.err
     with Store.open(library) as store:
         snapshot = store.snapshot()
         vectors = [file.path for files in snapshot.embeddings.values() for file in files]

@@ -135,6 +135,37 @@ print(before)
     assert (done.returncode, done.stdout.strip()) == (0, str(expected)), done.stderr
 
 
+def test_what_a_forked_process_writes_stays_when_the_other_lets_go(library):
+    """SQLite took the locks that it had inherited for its own: the log went, with a rename."""
+    library.close()
+    program = f"""
+import os, panorama
+library = panorama.open({str(library.path)!r})
+library.entities()
+(told, telling), (asked, asking) = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    library.rename("red", "rot")
+    os.write(telling, b".")
+    os.read(asked, 1)
+    library.rename("rot", "rouge")
+    os._exit(0)
+os.read(told, 1)
+library.close()
+with panorama.open(library.path) as other:
+    other.entities()
+os.write(asking, b".")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+with panorama.open(library.path) as other:
+    print([entity.name for entity in other.entities()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "['rouge']"), done.stderr
+
+
 def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
     (row,) = library.query("SELECT moments WHERE entity = 'red'")
     assert library.register_seen("van", track_ids=[row.track_id]) == panorama.Entity("van", 1, 0)

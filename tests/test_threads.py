@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -165,6 +167,42 @@ def test_questions_and_indexing_leave_a_users_threads_alone(
 def products() -> set[int]:
     """The threads of every library of matrix products that is loaded."""
     return {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("told", [None, "4"])
+def test_a_forked_process_waits_for_no_threads_of_the_other(
+    monkeypatch: pytest.MonkeyPatch, told: str | None
+) -> None:
+    """A search that pays for several threads hung there, where the other process had made one before."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", told)
+    program = """
+import os
+import faiss
+import numpy as np
+from panorama.threads import lent
+rows = np.random.default_rng(1).random((50000, 16), np.float32)
+index = faiss.IndexFlatIP(16)
+index.add(rows)
+with lent(faiss=4):
+    index.search(rows[:10], 5)
+child = os.fork()
+if not child:
+    with lent(faiss=4):
+        index.search(rows[:10], 5)
+    os._exit(0)
+for _ in range(100):
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        print(os.waitstatus_to_exitcode(status))
+        break
+    time.sleep(0.1)
+else:
+    os.kill(child, signal.SIGKILL)
+"""
+    given = [sys.executable, "-W", "ignore", "-c", "import signal, time" + program]
+    assert subprocess.run(given, capture_output=True, text=True, check=True).stdout == "0\n"
 
 
 def test_products_are_alone_while_a_question_is_answered() -> None:

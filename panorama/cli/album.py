@@ -13,7 +13,7 @@ from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command
 from panorama.entities import Entity
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
-from panorama.forgetting import seen_of
+from panorama.forgetting import going_with
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.store import Exemplar
@@ -266,7 +266,8 @@ def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: boo
     library = opened(ctx)
     library.entity(name)
     if not yes:
-        for line in seen_of(library, name).before() if with_sightings else ():
+        seen = going_with(library, name, with_sightings)
+        for line in () if seen is None else seen.before():
             say(line)
         if not confirmed(f"Erase {name} for good?", "nothing was erased", "erases"):
             ctx.exit(1)

@@ -18,7 +18,7 @@ from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
-from panorama.forgetting import seen_of
+from panorama.forgetting import going_with
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.page.document import MOST, check_page
@@ -123,7 +123,8 @@ def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
         with suppress(
             UnknownEntity
         ):  # one that a statement before it makes, or none: carrying it out says so
-            for line in seen_of(library, about.entity).before() if about.with_sightings else ():
+            seen = going_with(library, about.entity, about.with_sightings)
+            for line in () if seen is None else seen.before():
                 say(line)
     names = dict.fromkeys(about.entity for about in erased)
     question = f"Erase {', '.join(map(one_line, names))} for good?"

@@ -159,6 +159,10 @@ class _Pool(sa.pool.Pool):
     def dispose(self) -> None:
         """Close those that wait, and from now on what comes back."""
         self._is_over = True
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close those that wait."""
         with contextlib.suppress(IndexError):  # not asked before: another thread may take the last
             while True:
                 self._idle.pop().close()
@@ -335,6 +339,10 @@ class Catalog:
         """Drop the connections; the last process to do so folds the write-ahead log into the file."""
         self._closed = True
         self._engine.pool.dispose()
+
+    def close_idle(self) -> None:
+        """Drop the connections that wait; the next transaction opens its own."""
+        cast(_Pool, self._engine.pool).close_idle()
 
     def schema_version(self) -> int:
         """The version that the file has; 0 for an empty file.

@@ -17,8 +17,9 @@ class FileLock:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._owner = os.getpid()
         # A lock that is merely forgotten is released too.
-        self._close = weakref.finalize(self, _let_go, path, descriptor, os.getpid())
+        self._close = weakref.finalize(self, _let_go, path, descriptor, self._owner)
 
     @classmethod
     def take(cls, path: Path) -> FileLock:
@@ -50,6 +51,8 @@ class FileLock:
         """Drop the lock, and its file with it."""
         if keep_file:
             if self._close.detach() is not None:
+                if os.getpid() == self._owner:  # who was forked meanwhile has it open, too
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
                 os.close(self._descriptor)
         else:
             self._close()

@@ -1,6 +1,6 @@
 """A data file is opened; where that cannot be, whose rows it held and what to run leave as one error.
 
-`index` makes the rows of such videos anew, as if they had never been indexed.
+`index` makes the rows of such videos anew, with the settings that they had.
 """
 
 from __future__ import annotations

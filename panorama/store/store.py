@@ -114,6 +114,14 @@ class Store:
         self._snapshots.close()
         self._place.catalog.close()
 
+    def close_idle(self) -> None:
+        """Hold no connection to the catalog until something is asked: none goes into a forked process.
+
+        SQLite there takes the locks of such a connection for its own, and locks nothing: when the other
+        process ends, what was written here since is lost with the write-ahead log.
+        """
+        self._place.catalog.close_idle()
+
     def __enter__(self) -> Store:
         return self
 
