@@ -20,9 +20,18 @@ NO_HELP = 3
 @click.option(
     "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
 )
-@click.option("--videos", multiple=True, type=FilePath(), help="Learn from tracks in these videos; repeat.")
 @click.option(
-    "--folders", multiple=True, type=FilePath(), metavar="DIR", help="Learn from DIR/IDENTITY/*.jpg; repeat."
+    "--videos",
+    multiple=True,
+    type=FilePath(readable=False),
+    help="Learn from tracks in these videos; repeat.",
+)
+@click.option(
+    "--folders",
+    multiple=True,
+    type=FilePath(readable=False),
+    metavar="DIR",
+    help="Learn from DIR/IDENTITY/*.jpg; repeat.",
 )
 @click.option("--query", metavar="SQL", help="Learn from the library's crops: SELECT crop_id [, entity] ...")
 @click.option("--start", help=f"The embedder to fine-tune.  [default: {DEFAULT_EMBEDDER}]")
