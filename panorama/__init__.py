@@ -9,14 +9,14 @@ from panorama.errors import PanoramaError
 from panorama.systems import check_system
 
 if TYPE_CHECKING:
-    from panorama.answering import Verdict
-    from panorama.entities import Entity
+    from panorama.album.entities import Entity
+    from panorama.answering.answerer import Verdict
+    from panorama.cameras.recording import RecordingRule
     from panorama.indexing.outcomes import Hooks
     from panorama.indexing.settings import IngestSettings
     from panorama.library import Library
     from panorama.opening import open_library as open
-    from panorama.query.relations import Limits
-    from panorama.recording import RecordingRule
+    from panorama.query.handed.relations import Limits
 
 __all__ = [
     "Entity",
@@ -34,12 +34,12 @@ __version__ = "0.1.0"
 _LAZY = {
     "open": ("opening", "open_library"),
     "Library": ("library", "Library"),
-    "Entity": ("entities", "Entity"),
-    "Verdict": ("answering", "Verdict"),
+    "Entity": ("album.entities", "Entity"),
+    "Verdict": ("answering.answerer", "Verdict"),
     "IngestSettings": ("indexing.settings", "IngestSettings"),
     "Hooks": ("indexing.outcomes", "Hooks"),
-    "Limits": ("query.relations", "Limits"),
-    "RecordingRule": ("recording", "RecordingRule"),
+    "Limits": ("query.handed.relations", "Limits"),
+    "RecordingRule": ("cameras.recording", "RecordingRule"),
 }
 
 

@@ -11,9 +11,9 @@ import glob
 import os
 from collections.abc import Sequence
 
+from panorama.api.path import library_folder
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER, content_dir
 from panorama.errors import PanoramaError
-from panorama.library_path import library_folder
 from panorama.worker.starting import possible, start_ahead
 
 INDEX = "index"

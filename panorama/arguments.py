@@ -186,7 +186,7 @@ KINDS: dict[str, Kind] = {
     ),
     "size": Kind("a size is two whole numbers (width, height)", is_size),
     "path": Kind("a path is text or a Path, and not empty", is_path),
-    "result": _instance("panorama.query.result", "Result", "library.query('SELECT ...')"),
+    "result": _instance("panorama.query.result.result", "Result", "library.query('SELECT ...')"),
     "most": _counted("most"),
     "out": Kind("a file is text or a Path, and not empty", is_path),
     "create": _flag("create"),
@@ -226,7 +226,7 @@ KINDS |= {
     "calibrate.recall": _number("a recall to aim at is a number between 0.5 and 1"),
     "calibrate.anyway": _flag("anyway"),
     "score_entities.truths": Kind(
-        "a truth is an entity's name -> Truth of panorama.evaluate, as"
+        "a truth is an entity's name -> Truth of panorama.judging.evaluate, as"
         " {'cat': Truth({'gate/a.mp4': [(0, 119)]}, {})}; read_truth(Path('truth.json')) reads a file",
         are_truths,
     ),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage
-from panorama.pixels import laid_flat, read_pixels
+from panorama.pictures.pixels import laid_flat, read_pixels
 from panorama.video import scaled
 
 MAX_SIDE = 256

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama import registering
+from panorama.album import registering
+from panorama.album.entities import Entity
+from panorama.album.forgetting import Seen, forget
+from panorama.album.given_pictures import Image, Images, one_picture
+from panorama.album.seen_pictures import seen_pictures
+from panorama.api.contents import LibraryContents
+from panorama.api.models import LibraryModels
 from panorama.arguments import File, Ids, SeenIds, checked
-from panorama.entities import Entity
+from panorama.cameras.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.errors import UnknownEntity, UsageError, no_entity
-from panorama.forgetting import Seen, forget
-from panorama.given_pictures import Image, Images, one_picture
-from panorama.library_contents import LibraryContents
-from panorama.library_models import LibraryModels
-from panorama.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.seen_pictures import seen_pictures
 from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
 if TYPE_CHECKING:
-    from panorama.answering import Answering, Asked, Verdict
-    from panorama.hits import Drawn
+    from panorama.answering.answerer import Answering, Asked, Verdict
+    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_report import RecordingReport
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
     from panorama.page.document import PageReport
-    from panorama.query.decide import Calibration
-    from panorama.query.matching import AlbumMatcher
-    from panorama.query.relations import Limits
-    from panorama.query.result import Result
-    from panorama.recording import RecordingRule
-    from panorama.recording_report import RecordingReport
-    from panorama.why import Why
+    from panorama.query.handed.relations import Limits
+    from panorama.query.matching.decide import Calibration
+    from panorama.query.matching.matcher import AlbumMatcher
+    from panorama.query.result.result import Result
+    from panorama.shown.hits import Drawn
+    from panorama.shown.why import Why
 
 
 @checked
@@ -112,11 +112,11 @@ class Library(LibraryContents):
             What became of every file; failures are listed in it, not raised.
         """
         # Loaded here: a query does not need what only indexing uses.
+        from panorama.api.indexing import found_for, index_found
+        from panorama.cameras.recording import check_fits
         from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.profile import check_rate
         from panorama.indexing.settings import check_depth
-        from panorama.library_indexing import found_for, index_found
-        from panorama.recording import check_fits
 
         named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         found = found_for(self._store if self._is_made else None, named, self._path)
@@ -148,7 +148,7 @@ class Library(LibraryContents):
     @property
     def recording(self) -> RecordingRule:
         """Where wall-clock times and cameras come from: the rule that the library keeps."""
-        from panorama.recording import remembered
+        from panorama.cameras.recording import remembered
 
         return remembered(self._store if self._is_made else None)
 
@@ -171,7 +171,7 @@ class Library(LibraryContents):
             zone: as `Europe/Berlin`; '' for that which the videos have, else the library, else this machine.
             first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
         """
-        from panorama.recording import date_videos
+        from panorama.cameras.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.listed())
         return date_videos(self._store, names, recording, start, zone, first_start, times)
@@ -261,7 +261,7 @@ class Library(LibraryContents):
 
     def _add(self, album: Mapping[str, registering.Given], category: bool | None) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
-        from panorama import vetting
+        from panorama.album import vetting
 
         for name, given in album.items():
             if not given.pictures and check_name(name) not in self._store.entities():
@@ -367,8 +367,8 @@ class Library(LibraryContents):
             UsageError: the SQL is no text, or a value is given for a parameter that it does not have.
             QueryError: the statement cannot be answered; it points at the place.
         """
-        from panorama import vocabulary
-        from panorama.answering import entity_statement
+        from panorama.album import vocabulary
+        from panorama.answering.answerer import entity_statement
 
         root = Path(picture_root or Path.cwd())
         statement = entity_statement(sql, parameters, read_only)
@@ -392,7 +392,7 @@ class Library(LibraryContents):
 
     @property
     def _answering(self) -> Answering:
-        from panorama.answering import Answering
+        from panorama.answering.answerer import Answering
 
         with self._making:
             if self._answerer is None:
@@ -411,8 +411,8 @@ class Library(LibraryContents):
         self, entity: str, video: File | None = None, *, seconds: float | None = None,
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
-        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.why.Why."""
-        from panorama import why
+        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why."""
+        from panorama.shown import why
 
         where = why.Place(None if video is None else os.fspath(video), seconds, frame, track_id, crop_id)
         return why.explain(self, self._answering.matcher(), entity, where)
@@ -438,13 +438,13 @@ class Library(LibraryContents):
 
         Its suffix is the format. QueryError where the answer has no video and time.
         """
-        from panorama.answer_pictures import AnswerPictures
+        from panorama.shown.answer_pictures import AnswerPictures
 
         return AnswerPictures.of(self, result).sheet(Path(out), most)
 
     def clips(self, result: Result, folder: File) -> Drawn:
         """Cut what an answer found into a folder, with boxes, as mp4; errors as for `sheet`."""
-        from panorama.answer_pictures import AnswerPictures
+        from panorama.shown.answer_pictures import AnswerPictures
 
         return AnswerPictures.of(self, result).clips(Path(folder))
 
@@ -463,6 +463,6 @@ class Library(LibraryContents):
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """How scores become bands at each exit: the library's own calibration, else the model's."""
-        from panorama.calibration import calibrations_for
+        from panorama.answering.calibration import calibrations_for
 
         return calibrations_for(self.embedder, self.snapshot().settings)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from panorama.api.path import library_folder
 from panorama.arguments import File, checked
 from panorama.library import Library
-from panorama.library_path import library_folder
 from panorama.store import Store
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from panorama.answering.calibration import SHIPPED
 from panorama.arguments import MOST_THREADS, File, checked, take_fields
-from panorama.calibration import SHIPPED
 from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, filled, training_in
 from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
-from panorama.store.layout import own_files
-from panorama.store.outputs import refuse_own_files
+from panorama.store.files.layout import own_files
+from panorama.store.files.outputs import refuse_own_files
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 

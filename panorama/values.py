@@ -131,7 +131,7 @@ def is_picture(value: Any) -> bool:
 
 def are_truths(value: Any) -> bool:
     """Names of entities with what is true of each."""
-    truth = importlib.import_module("panorama.evaluate").Truth
+    truth = importlib.import_module("panorama.judging.evaluate").Truth
     return isinstance(value, Mapping) and all(is_text(n) and isinstance(t, truth) for n, t in value.items())
 
 

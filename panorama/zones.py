@@ -19,7 +19,7 @@ from panorama.lettering import draw_text, text_width
 from panorama.picture_files import check_picture, write_picture
 from panorama.store import EVERY_CAMERA
 from panorama.store import Zone as Zone
-from panorama.store.zones import Point, lost_shape, of_camera
+from panorama.store.catalog.zones import Point, lost_shape, of_camera
 from panorama.video import is_gone, open_video
 
 if TYPE_CHECKING:

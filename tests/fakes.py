@@ -175,13 +175,13 @@ def run_panorama() -> None:
 
         import scipy.optimize  # noqa: F401
 
-        import panorama.hit_clips
+        import panorama.album.vocabulary
+        import panorama.cameras.listed_videos
         import panorama.indexing.run
-        import panorama.listed_videos
-        import panorama.sheet
-        import panorama.vocabulary
-        import panorama.why  # noqa: F401
-        from panorama.store import inverted  # noqa: F401
+        import panorama.shown.hit_clips
+        import panorama.shown.sheet
+        import panorama.shown.why  # noqa: F401
+        from panorama.store.vectors import inverted  # noqa: F401
 
         os.setgroups([])
         os.setgid(65534)

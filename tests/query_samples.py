@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.query.cost import Choice
 from panorama.query.engine import Engine
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
-from panorama.query.relations import Limits
+from panorama.query.handed.relations import Limits
+from panorama.query.matching.cost import Choice
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.store import Zone
 
 FPS = 10.0

@@ -25,7 +25,7 @@ import panorama
 from panorama.cli.demo import SAMPLE_RECORDED, renderer
 from panorama.content import content_dir
 from panorama.models.precision import ENVIRONMENT
-from panorama.query.result import Result
+from panorama.query.result.result import Result
 
 TOLERANCES = {
     "score": 0.1,

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
-from panorama.store.schema import segment_of
-from panorama.store.vector_cache import prints_of
-from panorama.store.vector_table import VectorTable
+from panorama.store.files.schema import segment_of
+from panorama.store.vectors.vector_cache import prints_of
+from panorama.store.vectors.vector_table import VectorTable
 
 MODEL = "model-hash-" + "0" * 53
 FRAMES = 12

@@ -8,7 +8,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.naming import NamePattern, folder_camera
+from panorama.cameras.naming import NamePattern, folder_camera
 
 
 def apart(text: str) -> str:

@@ -12,8 +12,8 @@ from fakes import Thing, write_film
 
 import panorama
 from panorama.errors import QueryError, UsageError
-from panorama.hits import Hit
-from panorama.sheet import CLOCK_HEIGHT, clocked
+from panorama.shown.hits import Hit
+from panorama.shown.sheet import CLOCK_HEIGHT, clocked
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import panorama
 from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError
 from panorama.models import registry
 from panorama.models.color import ColorEmbedder
-from panorama.query import relations
 from panorama.query.engine import Engine
-from panorama.query.relations import Limits, Tables
+from panorama.query.handed import relations
+from panorama.query.handed.relations import Limits, Tables
 from panorama.store.snapshot import Snapshots
 
 RED = "SELECT frames WHERE entity = 'red'"
@@ -229,7 +229,7 @@ def test_a_view_of_a_library_that_is_closed_meanwhile_is_not_kept(library, monke
 
 
 def test_several_queries_share_one_pass_and_one_state_of_the_library(library, monkeypatch):
-    from panorama.query.passes import Passes
+    from panorama.query.matching.passes import Passes
 
     passes = []
     first = Passes.first
@@ -274,9 +274,9 @@ def test_duckdb_has_the_cores_that_the_process_may_use_however_it_is_asked(libra
 def test_a_model_that_no_crop_was_embedded_with_is_refused_however_it_is_asked(library, monkeypatch, ask):
     other = type(library.embedder)()
     other.hash = "other" * 8
-    monkeypatch.setattr("panorama.library_models.late_embedder", lambda name: other)
+    monkeypatch.setattr("panorama.api.models.late_embedder", lambda name: other)
     seen = []
-    monkeypatch.setattr("panorama.answering.embed_exemplars", lambda *_: seen.append(1))
+    monkeypatch.setattr("panorama.answering.answerer.embed_exemplars", lambda *_: seen.append(1))
     with panorama.open(library.path) as second:
         with pytest.raises(ModelError, match=r"no crop of this library .*color-bands otheroth"):
             ask(second)
@@ -290,7 +290,7 @@ def test_a_model_that_another_process_chose_is_the_one_that_answers_and_indexes(
 
     other, load = ColorEmbedder(), registry.load_embedder
     other.hash = "other" * 8
-    for loading in ("library.load_embedder", "library_models.late_embedder"):
+    for loading in ("library.load_embedder", "api.models.late_embedder"):
         monkeypatch.setattr(
             f"panorama.{loading}", lambda name=None: other if name == "other-bands" else load(name)
         )
@@ -327,7 +327,7 @@ def test_a_mistake_in_one_of_several_queries_is_told(library):
     ],
 )
 def test_the_most_similar_ones_are_the_first_of_all(library, monkeypatch, target, condition, early):
-    from panorama.query.matching import AlbumMatcher
+    from panorama.query.matching.matcher import AlbumMatcher
 
     asked = []
     similarity = AlbumMatcher.similarity

@@ -18,18 +18,18 @@ import pytest
 from fakes import Thing, coloured_things, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.album.seen_pictures import picture_digest
 from panorama.arguments import TELL_THEMSELVES
-from panorama.calibrate import calibrate, reset_calibration
+from panorama.cameras.recording import RecordingRule
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
-from panorama.evaluate import score_entities
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.profile import check_rate
 from panorama.indexing.settings import IngestSettings, Work
+from panorama.judging.calibrate import calibrate, reset_calibration
+from panorama.judging.evaluate import score_entities
 from panorama.library import Library
 from panorama.own_training import OwnData, fine_tune
-from panorama.query.relations import Limits
-from panorama.recording import RecordingRule
-from panorama.seen_pictures import picture_digest
+from panorama.query.handed.relations import Limits
 from panorama.training import TrainingOptions, train_recipe
 from panorama.tune import tune
 from panorama.zones import Zones

@@ -19,11 +19,11 @@ import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.evaluate import Truth
-from panorama.query.whole import Whole
-from panorama.sightings import CatalogSightings
-from panorama.store.scenes import find_scenes
-from panorama.store.vectors import VectorIndex
+from panorama.answering.sightings import CatalogSightings
+from panorama.judging.evaluate import Truth
+from panorama.query.matching.whole import Whole
+from panorama.store.scenes.scenes import find_scenes
+from panorama.store.vectors.index import VectorIndex
 
 BENCH = Path(__file__).parent / "bench"
 FRAMES = 24

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
-from panorama import recurring
-from panorama.seen_pictures import crops_taken
-from panorama.track_boxes import TrackBoxes
+from panorama.album import recurring
+from panorama.album.seen_pictures import crops_taken
+from panorama.shown.track_boxes import TrackBoxes
 from panorama.tune import sample
 
 CROPS = """

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from panorama.errors import QueryError, UsageError
-from panorama.query import beyond
 from panorama.query.engine import Engine
+from panorama.query.result import beyond
 
 DAY = datetime.date(2026, 3, 1)
 

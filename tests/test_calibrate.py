@@ -13,7 +13,11 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
-from panorama.calibrate import (
+from panorama.album.examples import GEOMETRY
+from panorama.album.recurring import _appearances
+from panorama.answering.calibration import SETTING, calibrations_for, measured_with, told
+from panorama.errors import AccuracyError, ModelError, UsageError
+from panorama.judging.calibrate import (
     EntityChange,
     _Crops,
     _losses,
@@ -25,17 +29,13 @@ from panorama.calibrate import (
     reset_calibration,
     values_of,
 )
-from panorama.calibration import SETTING, calibrations_for, measured_with, told
-from panorama.errors import AccuracyError, ModelError, UsageError
-from panorama.examples import GEOMETRY
 from panorama.models.color import ColorEmbedder
-from panorama.query.decide import Calibration, bands
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
-from panorama.query.promises import SETTING as EVIDENCE
-from panorama.query.promises import Evidence, promised
-from panorama.query.scoring import SCAN_ROWS, Sought, TrackGroups, TrackRows, score_tracks
-from panorama.query.terms import Contract
-from panorama.recurring import _appearances
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.matching.promises import SETTING as EVIDENCE
+from panorama.query.matching.promises import Evidence, promised
+from panorama.query.matching.scoring import SCAN_ROWS, Sought, TrackGroups, TrackRows, score_tracks
+from panorama.query.shorthands.terms import Contract
 
 RNG = np.random.default_rng(0)
 SAME = RNG.normal(0.7, 0.1, 500).astype(np.float32)

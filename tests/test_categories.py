@@ -13,14 +13,14 @@ from test_matching import Remembered, TwoExits, by_track, source
 from test_on_terms import Ticking, accepted, many_tracks
 
 from panorama.errors import AccuracyError, UnknownEntity
-from panorama.query.category import CATEGORY_REACH, MOST_SHARE, as_category, stranger_plane
-from panorama.query.cost import Costs
-from panorama.query.decide import Calibration, levels_together, normalise
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
-from panorama.query.matching import AlbumMatcher
-from panorama.query.on_terms import match_on_terms
-from panorama.query.scoring import SAME_PICTURE, Sought, denied_values, with_mean
-from panorama.query.terms import Contract
+from panorama.query.matching.category import CATEGORY_REACH, MOST_SHARE, as_category, stranger_plane
+from panorama.query.matching.cost import Costs
+from panorama.query.matching.decide import Calibration, levels_together, normalise
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
+from panorama.query.matching.on_terms import match_on_terms
+from panorama.query.matching.scoring import SAME_PICTURE, Sought, denied_values, with_mean
+from panorama.query.shorthands.terms import Contract
 from panorama.store import Album
 
 ANY = frozenset(("thing",))

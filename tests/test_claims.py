@@ -15,7 +15,7 @@ import pytest
 from panorama.errors import LibraryWriteError
 from panorama.store import claims
 from panorama.store.claims import PATIENCE_SECONDS, Claims
-from panorama.store.locks import FileLock, is_held, remove_dead
+from panorama.store.files.locks import FileLock, is_held, remove_dead
 
 HOLDER = (
     "import sys, time; from pathlib import Path; from panorama.store.claims import Claims\n"
@@ -49,7 +49,7 @@ def test_a_lock_that_is_dropped_is_free_also_where_a_forked_process_had_it_open(
     program = f"""
 import os
 from pathlib import Path
-from panorama.store.locks import FileLock
+from panorama.store.files.locks import FileLock
 path = Path({str(tmp_path / "work.lock")!r})
 lock = FileLock.take(path)
 reading, writing = os.pipe()
@@ -88,7 +88,7 @@ def test_a_sweep_leaves_the_lock_of_who_came_after_the_dead(
             after.append(FileLock.take(path))
         return descriptor
 
-    monkeypatch.setattr("panorama.store.locks.os.open", slow)
+    monkeypatch.setattr("panorama.store.files.locks.os.open", slow)
     assert not remove_dead(path)
     assert is_held(path) and FileLock.take_if_free(path) is None
     after[0].release(keep_file=True)

@@ -335,7 +335,7 @@ def test_forget_asks_first_and_then_leaves_no_trace(run, indexed, monkeypatch):
 def test_a_photo_taken_sideways_is_turned_upright(tmp_path):
     import cv2
 
-    from panorama.given_pictures import read_picture
+    from panorama.album.given_pictures import read_picture
 
     upright = np.zeros((40, 80, 3), np.uint8)
     upright[:, :40] = (255, 0, 0)

@@ -10,7 +10,7 @@ from fakes import Thing, scene, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.indexing import intake
-from panorama.store.migrations import CATEGORY
+from panorama.store.catalog.migrations import CATEGORY
 from panorama.tune.search import _without_own_clips
 from panorama.video import find_videos
 from panorama.video.own_clips import is_own_clip

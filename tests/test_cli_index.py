@@ -383,7 +383,7 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
     picture.unlink()
     load = registry.load_embedder
     monkeypatch.setattr(
-        "panorama.library_models.late_embedder", lambda n: Other() if n == "other-bands" else load(n)
+        "panorama.api.models.late_embedder", lambda n: Other() if n == "other-bands" else load(n)
     )
     monkeypatch.setattr(
         "panorama.library.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)

@@ -15,7 +15,7 @@ from fakes import Thing, coloured_things, start_panorama, write_film
 import panorama
 from panorama.cli.limits import Left, written
 from panorama.errors import QueryTimeout, UsageError
-from panorama.query.relations import Limits
+from panorama.query.handed.relations import Limits
 
 ENDLESS = "SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3"
 SLOW = "SELECT count(*) FROM range(200000000) r(i) WHERE i % 7 = 3"

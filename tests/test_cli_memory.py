@@ -15,7 +15,7 @@ from panorama.cli import memory
 from panorama.cli.limits import memory_told
 from panorama.errors import BadImage, OutOfMemory, QueryTimeout
 from panorama.library import Library
-from panorama.query.relations import Limits
+from panorama.query.handed.relations import Limits
 
 NO_LIBRARY = "libavfilter.so.11: failed to map segment from shared object"
 KB = 1024

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import Thing, thing_picture, write_picture
 
-from panorama.query.result import Result
+from panorama.query.result.result import Result
 
 RED = "SELECT frames WHERE entity = 'red'"
 COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]

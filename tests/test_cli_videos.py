@@ -174,7 +174,7 @@ def test_a_script_asks_for_what_is_new_since_the_last_time(
     run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_780_000_000.0
-    monkeypatch.setattr("panorama.store.videos.time.time", lambda: now)
+    monkeypatch.setattr("panorama.store.catalog.videos.time.time", lambda: now)
     write_film(tmp_path / "x" / "a.mp4", [Thing("red", 0, 12)], frames=12)
     run("index", "x", "--model", "color-bands")
     now += 86_400

@@ -11,7 +11,7 @@ from panorama.models.embedder import PanoramaNet
 from panorama.models.training.cohort import COHORT_SIZE, PART_SIDE, cohort_pictures, unclear_part
 from panorama.models.training.sources import Item
 from panorama.models.weights import open_model
-from panorama.query.decide import cohort_level
+from panorama.query.matching.decide import cohort_level
 
 
 def drawn(count: int, size: tuple[int, int] = (160, 200)) -> list[NDArray[np.uint8]]:

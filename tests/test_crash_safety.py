@@ -17,7 +17,8 @@ import pytest
 from store_samples import check_whole, data_files, index
 
 from panorama.errors import LibraryDamaged, LibraryWriteError
-from panorama.store import Store, leftover
+from panorama.store import Store
+from panorama.store.catalog import leftover
 
 TESTS = Path(__file__).parent
 
@@ -53,8 +54,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from store_samples import fill, video_row
-from panorama.store import Store, segments, videos
-from panorama.store.tablefile import TableFile
+from panorama.store.files import segments
+from panorama.store.catalog import videos
+from panorama.store import Store
+from panorama.store.files.tablefile import TableFile
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -10,6 +10,7 @@ import pytest
 from clips import heic
 
 import panorama
+from panorama.album.given_pictures import read_picture
 from panorama.crops import (
     MAX_SIDE,
     View,
@@ -22,7 +23,6 @@ from panorama.crops import (
     whole_boxes,
 )
 from panorama.errors import BadImage
-from panorama.given_pictures import read_picture
 
 RNG = np.random.default_rng(0)
 

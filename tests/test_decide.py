@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panorama.query.decide import (
+from panorama.query.matching.decide import (
     COHORT_NEIGHBOURS,
     POOL_QUANTILE,
     Calibration,
@@ -19,7 +19,7 @@ from panorama.query.decide import (
     normalise,
     pool,
 )
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 PLAIN = Calibration(centre=0.5, slope=10.0, low=0.3, high=0.7, near_best=0.0)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from panorama.query.kinship import Places
-from panorama.query.scoring import Sought, TrackGroups, TrackRows, score_tracks
+from panorama.query.matching.kinship import Places
+from panorama.query.matching.scoring import Sought, TrackGroups, TrackRows, score_tracks
 
 RNG = np.random.default_rng(0)
 DIM, CROPS, TRACKS = 16, 48, 16

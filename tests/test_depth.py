@@ -12,6 +12,7 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 
 import panorama
+from panorama.answering.source import SnapshotVectors
 from panorama.errors import UsageError
 from panorama.indexing.profile import Profile, remember
 from panorama.indexing.settings import IngestSettings
@@ -20,9 +21,8 @@ from panorama.indexing.stored_crops import embed_stored_crops
 from panorama.library import Library
 from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
-from panorama.source import SnapshotVectors
 from panorama.store import Store
-from panorama.store.vector_table import VectorTable
+from panorama.store.vectors.vector_table import VectorTable
 
 Run = Callable[..., Ran]
 SHALLOW = IngestSettings(samples_per_second=10, depth=1)

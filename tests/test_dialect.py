@@ -15,15 +15,15 @@ import pytest
 from query_samples import ENTITIES, make_library
 
 from panorama.errors import QueryError
-from panorama.query.branches import MAX_BRANCHES
-from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
 from panorama.query.explain import query_lines
-from panorama.query.extensions import find_extensions
-from panorama.query.relations import Limits, connect
-from panorama.query.rewrite import Rewriter
-from panorama.query.rewritten import Rewritten
-from panorama.query.space import PREDICATES
+from panorama.query.handed.relations import Limits, connect
+from panorama.query.shorthands.branches import MAX_BRANCHES
+from panorama.query.shorthands.space import PREDICATES
+from panorama.query.sql.rewrite import Rewriter
+from panorama.query.sql.rewritten import Rewritten
+from panorama.query.text.dialect import tokenize
+from panorama.query.text.extensions import find_extensions
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REWRITTEN = sorted(

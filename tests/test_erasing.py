@@ -16,7 +16,10 @@ from store_samples import exemplar, index
 
 from panorama.errors import LibraryWriteError, NotYetErased
 from panorama.opening import open_library
-from panorama.store import Store, album, catalog, erasing
+from panorama.store import Store
+from panorama.store.catalog import album
+from panorama.store.catalog import database as catalog
+from panorama.store.upkeep import erasing
 
 NAME, PICTURE = "Erika-Mustermann", b"her only picture " * 40
 

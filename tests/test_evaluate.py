@@ -15,9 +15,9 @@ from conftest import Ran
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.calibration import SETTING
+from panorama.answering.calibration import SETTING
 from panorama.errors import UsageError
-from panorama.evaluate import (
+from panorama.judging.evaluate import (
     RANKED_FRAMES,
     Truth,
     average_precision,

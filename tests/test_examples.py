@@ -13,7 +13,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.examples import GEOMETRY, VIEWS, embed_examples, embed_exemplars, lacking
+from panorama.album.examples import GEOMETRY, VIEWS, embed_examples, embed_exemplars, lacking
 from panorama.models.base import Embedder
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
@@ -185,7 +185,7 @@ def test_names_that_change_meanwhile_leave_the_question_with_its_own(
         store.rename_entity("red", "crimson")
         return done
 
-    monkeypatch.setattr("panorama.answering.embed_exemplars", renamed_meanwhile)
+    monkeypatch.setattr("panorama.answering.answerer.embed_exemplars", renamed_meanwhile)
     with panorama.open(tmp_path / "library") as library:
         found = library.query("SELECT frames WHERE entity = 'red'").arrow()
         assert found["frame"].to_pylist() == before["frame"].to_pylist()
@@ -194,7 +194,7 @@ def test_names_that_change_meanwhile_leave_the_question_with_its_own(
 SEES_ANEW = """
 import sys, time
 from pathlib import Path
-from panorama.examples import embed_exemplars
+from panorama.album.examples import embed_exemplars
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
 
@@ -237,7 +237,7 @@ def test_who_waited_for_the_album_answers_with_all_of_it(tmp_path, fake_proposer
             assert embed_exemplars(other._store, embedder) == 1
         return embed_exemplars(store, embedder)
 
-    monkeypatch.setattr("panorama.answering.embed_exemplars", done_elsewhere)
+    monkeypatch.setattr("panorama.answering.answerer.embed_exemplars", done_elsewhere)
     with panorama.open(tmp_path / "library") as library:
         assert library.query("SELECT tracks WHERE entity = 'red'").arrow().equals(before)
         assert len(library.matcher().source.album(1)) == len(GEOMETRY)

@@ -15,9 +15,9 @@ from test_matching import DEEP, SHALLOW, TwoExits, source
 import panorama
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
-from panorama.query.ledger import noting
-from panorama.query.matches import MatchRequest
-from panorama.query.matching import AlbumMatcher
+from panorama.query.matching.ledger import noting
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import MatchRequest
 
 
 @pytest.fixture(scope="module")

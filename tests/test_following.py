@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panorama.query.dialect import tokenize
-from panorama.query.following import Videos, followed, worth_following
-from panorama.query.handing import _with_tracks
-from panorama.query.matches import ACCEPTED, Matches
-from panorama.query.places_sql import places_from_files, tracks_to_follow
-from panorama.query.plan import Query
-from panorama.query.rewrite import Rewriter
+from panorama.query.handed.following import Videos, followed, worth_following
+from panorama.query.handed.handing import _with_tracks
+from panorama.query.matching.matches import ACCEPTED, Matches
+from panorama.query.shorthands.plan import Query
+from panorama.query.sql.places_sql import places_from_files, tracks_to_follow
+from panorama.query.sql.rewrite import Rewriter
+from panorama.query.text.dialect import tokenize
 
 NAMES = ("ant", "bee")
 SEGMENTS = ((1, "c"), (2, "a"), (3, "b"), (2, "copy of a"))

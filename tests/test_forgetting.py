@@ -14,10 +14,11 @@ import pytest
 from conftest import Ran
 from fakes import thing_picture, write_picture
 
+from panorama.album.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.errors import LibraryWriteError
-from panorama.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.opening import open_library
-from panorama.store import Store, rewrite
+from panorama.store import Store
+from panorama.store.upkeep import rewrite
 
 
 @pytest.fixture

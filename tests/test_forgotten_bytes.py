@@ -15,11 +15,12 @@ from fakes import Thing, write_album, write_film
 from store_samples import MODEL, check_whole, exemplar, index, jpeg, unit_vectors
 
 from panorama.errors import LibraryWriteError, PanoramaError
-from panorama.store import Snapshot, Store, pack_ids, rewrite
-from panorama.store.lost import ListedFile
-from panorama.store.sweep import GRACE_SECONDS
-from panorama.store.vector_table import VectorTable
-from panorama.store.vectors import VectorIndex
+from panorama.store import Snapshot, Store, pack_ids
+from panorama.store.files.lost import ListedFile
+from panorama.store.upkeep import rewrite
+from panorama.store.upkeep.sweep import GRACE_SECONDS
+from panorama.store.vectors.index import VectorIndex
+from panorama.store.vectors.vector_table import VectorTable
 
 NOBODY = np.zeros(0, np.int64)
 """The tracks of a thing that was matched nowhere, or whose videos are all taken out."""

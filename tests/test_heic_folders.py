@@ -14,9 +14,9 @@ from fakes import Thing, scene, write_picture
 
 import panorama
 from panorama.errors import VideoOpenError
-from panorama.exif import taken_at
-from panorama.picture_size import upright_size
-from panorama.pixels import turned
+from panorama.pictures.exif import taken_at
+from panorama.pictures.picture_size import upright_size
+from panorama.pictures.pixels import turned
 from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
 
 SHOT = scene(0, [Thing("red", 0, 1, left=40)])

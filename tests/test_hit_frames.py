@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from clips import damage_packet, number_in, write_video
 
-from panorama.hit_frames import GONE, LOST, NEAR, UNKNOWN, UNREAD, NoFrame, frames_of
-from panorama.hits import Hit
-from panorama.sheet import write_sheet
-from panorama.track_boxes import TrackBoxes
+from panorama.shown.hit_frames import GONE, LOST, NEAR, UNKNOWN, UNREAD, NoFrame, frames_of
+from panorama.shown.hits import Hit
+from panorama.shown.sheet import write_sheet
+from panorama.shown.track_boxes import TrackBoxes
 from panorama.video import open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 

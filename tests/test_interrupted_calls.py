@@ -19,9 +19,9 @@ from fakes import Thing, write_film
 
 import panorama
 from panorama.indexing.pipeline import Line, Stage
-from panorama.query import relations
-from panorama.query.lending import lent
-from panorama.store.catalog import CATALOG_NAME
+from panorama.query.handed import relations
+from panorama.query.handed.lending import lent
+from panorama.store.catalog.database import CATALOG_NAME
 from panorama.store.claims import Claims
 from panorama.store.priority import Marks, PauseGate
 
@@ -104,7 +104,7 @@ def test_an_index_that_was_interrupted_leaves_queries_what_they_need(library):
         library.query(counted)
         library._forget_answers()
 
-    for _ in interruptions(index, "panorama.query.relations"):
+    for _ in interruptions(index, "panorama.query.handed.relations"):
         stopped += 1
         assert library.query(counted).fetchall() == [(1,)]
     assert stopped > 5

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from store_samples import MODEL, clustered, table_of, unit_vectors
 
-from panorama.store import inverted, inverted_training, pack_ids
-from panorama.store.vector_table import VectorTable
-from panorama.store.vectors import VectorIndex
+from panorama.store import pack_ids
+from panorama.store.vectors import inverted, inverted_training
+from panorama.store.vectors.index import VectorIndex
+from panorama.store.vectors.vector_table import VectorTable
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 import pytest
 
-from panorama.store.inverted_codes import Codes
+from panorama.store.vectors.inverted_codes import Codes
 
 PROBES = faiss.SearchParametersIVF(nprobe=5)
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 from test_matching import SHALLOW, FakeSource, TwoExits, by_track, source
 
-from panorama.evaluate import RANKED_FRAMES, Truth
-from panorama.judging import (
+from panorama.judging.deciding import (
     CascadeCost,
     Silence,
     calibration_error,
@@ -20,10 +19,11 @@ from panorama.judging import (
     own_clips_out,
     strangers,
 )
-from panorama.partly import Partly, Strangers
-from panorama.query.decide import Calibration
-from panorama.query.matches import ACCEPTED, UNCERTAIN, MatchRequest
-from panorama.query.matching import AlbumMatcher
+from panorama.judging.evaluate import RANKED_FRAMES, Truth
+from panorama.judging.partly import Partly, Strangers
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, MatchRequest
 
 PLAIN = Calibration(0.5, 20.0, 0.4, 0.6, 0.0)
 ONLY_SENDS_ON = Calibration(0.5, 20.0, 0.4, 1.0, 0.0)

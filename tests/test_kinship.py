@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import Places, SceneBests, Settled, continues, settle, shared
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle, shared
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
 HERE, ELSEWHERE = (0, 0, 10, 10), (50, 50, 60, 60)
@@ -370,7 +370,7 @@ def test_many_videos_at_once_carry_what_one_track_after_the_other_does(
     tracks = [replace(t, start=t.start + since, end=t.end + since) for t in tracks]
     before = bands(np.array([t.value for t in tracks], np.float32), RULE).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("panorama.query.kinship.PAIRS", pairs)
+        patch.setattr("panorama.query.matching.kinship.PAIRS", pairs)
         band, _ = settled(*tracks)
     for number in carried_one_by_one(tracks, before):
         assert band[number] == ACCEPTED

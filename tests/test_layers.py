@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from panorama.sightings import DECIDING
+from panorama.answering.sightings import DECIDING
 
 PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
 
@@ -26,17 +26,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "values": frozenset(),
     "arguments": frozenset({"errors", "values"}),
     "content": frozenset({"errors"}),
-    "exif": frozenset(),
-    "picture_size": frozenset({"exif"}),
-    "heif": frozenset({"errors", "lines", "picture_size"}),
-    "levels": frozenset({"errors"}),
-    "pixels": frozenset({"errors", "exif", "picture_size", "heif", "levels"}),
+    "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset(
-        {"errors", "lines", "exif", "picture_size", "heif", "levels", "pixels", "frames", "regions"}
-    ),
-    "models": frozenset({"errors", "json_text", "content", "pixels", "frames", "regions"}),
+    "video": frozenset({"errors", "lines", "pictures", "frames", "regions"}),
+    "models": frozenset({"errors", "json_text", "content", "pictures", "frames", "regions"}),
     "store": frozenset({"errors", "lines", "commands", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
@@ -51,7 +45,7 @@ BELOW_LIBRARY = FRONT | {"library", "opening"}
 ONLY_IMPORTERS = {
     "av": ("video/",),
     "sqlalchemy": ("store/",),
-    "faiss": ("store/vector", "store/inverted"),
+    "faiss": ("store/vectors/",),
     "duckdb": ("query/",),
     "sqlglot": ("query/",),
     "torch": ("models/",),
@@ -159,9 +153,10 @@ def test_every_module_begins_with_one_sentence_in_one_line() -> None:
     assert [file for file, line in firsts.items() if not re.fullmatch(r'"""\S.*\.("""|)', line)] == []
 
 
-@pytest.mark.parametrize("package", ["indexing", "query"])
+@pytest.mark.parametrize("package", ["indexing", "query", "store"])
 def test_the_map_of_a_package_names_every_module_once(package: str) -> None:
-    modules = {Path(file).stem for file in files() if file.startswith(f"{package}/")} - {"__init__"}
+    inside = [file.split("/")[1] for file in files() if file.startswith(f"{package}/")]
+    modules = {name.removesuffix(".py") for name in inside} - {"__init__"}
     assert sorted(name for row in mapped(f"panorama/{package}/") for name in row) == sorted(modules)
 
 
@@ -171,21 +166,21 @@ BESIDE_DECIDING = {
     "lines",
     "crops",  # makes what the model sees, and so vectors, which are kept
     "models.base",  # the key holds the model's hash and its cohort
-    "store.seen",  # and the places that examples were cut from
-    "query.ledger",  # counts
-    "query.nearest",  # similarity to a picture is not cached
+    "store.catalog.seen",  # and the places that examples were cut from
+    "query.matching.ledger",  # counts
+    "query.matching.nearest",  # similarity to a picture is not cached
     "query.stopping",
-    "query.terms",
-    "query.on_terms",  # nor is what is found within a time
-    "query.promises",
+    "query.shorthands.terms",
+    "query.matching.on_terms",  # nor is what is found within a time
+    "query.matching.promises",
     # What is listed, and that a file holds what it held when it was written.
     "store",
-    "store.layout",
-    "store.locks",
-    "store.lost",
-    "store.own_names",
-    "store.schema",
-    "store.segments",
+    "store.files.layout",
+    "store.files.locks",
+    "store.files.lost",
+    "store.files.own_names",
+    "store.files.schema",
+    "store.files.segments",
     "store.snapshot",
 }
 """What modules that decide import, and what changes no answer that is kept for later queries."""
@@ -194,7 +189,7 @@ BESIDE_DECIDING = {
 def test_what_stands_for_the_deciding_code_names_every_module_that_decides() -> None:
     deciding = {name.removeprefix("panorama.") for name in DECIDING}
     imported = {name for part in deciding for name in own_imports(f"{part.replace('.', '/')}.py")}
-    assert {"query.matching", "source"} <= deciding
+    assert {"query.matching.matcher", "answering.source"} <= deciding
     assert imported - deciding == BESIDE_DECIDING
 
 

@@ -11,9 +11,9 @@ from fakes import thing_picture
 
 import panorama
 from panorama.lettering import draw_text, drawable, lettering_remarks, text_width
-from panorama.sheet import TILE_WIDTH, beside
+from panorama.shown.sheet import TILE_WIDTH, beside
+from panorama.shown.why_picture import write_why
 from panorama.store import Zone
-from panorama.why_picture import write_why
 from panorama.zones import draw_shapes
 
 BLUE_CAR, RED_CAR, GATE = "سيارة زرقاء", "سيارة حمراء", "שער"

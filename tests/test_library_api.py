@@ -15,6 +15,7 @@ import pytest
 from fakes import Thing, thing_picture, write_album, write_film, write_picture
 
 import panorama
+from panorama.api.path import library_path
 from panorama.errors import (
     BadImage,
     EntityError,
@@ -27,7 +28,6 @@ from panorama.errors import (
     UnknownVideo,
     UsageError,
 )
-from panorama.library_path import library_path
 
 
 @pytest.fixture
@@ -330,7 +330,7 @@ def test_plain_sql_needs_no_model(library, monkeypatch):
     def fail(name=None):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr("panorama.library_models.late_embedder", fail)
+    monkeypatch.setattr("panorama.api.models.late_embedder", fail)
     with panorama.open(library.path) as other:
         assert other.query("SELECT count(*) AS n FROM tracks").fetchall()[0].n >= 1
         with pytest.raises(AssertionError):

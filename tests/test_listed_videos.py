@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from panorama.cameras.listed_videos import Meant, gone_from, meant
 from panorama.errors import UnknownVideo
-from panorama.listed_videos import Meant, gone_from, meant
 
 NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
 

@@ -16,7 +16,8 @@ from conftest import Ran
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama import ahead, library_indexing
+from panorama import ahead
+from panorama.api import indexing as library_indexing
 from panorama.cli.indexing import index_command
 from panorama.content import content_dir
 from panorama.errors import ModelError
@@ -127,7 +128,7 @@ def test_a_command_loads_no_large_package_that_it_has_no_use_for(
     assert set(ran.stdout.splitlines()[-1].split()) <= used
 
 
-LATER = ("av", "panorama.indexing.stages", "panorama.tracking.tracker", "panorama.source")
+LATER = ("av", "panorama.indexing.stages", "panorama.tracking.tracker", "panorama.answering.source")
 BEGINNING = f"""
 import os, sys, threading
 start = threading.Thread.start

@@ -8,8 +8,8 @@ import pytest
 from fakes import thing_picture, write_picture
 
 import panorama
-from panorama.given_pictures import SMALL_SIDE, read_picture
-from panorama.margins import LEAST, inside_margin
+from panorama.album.given_pictures import SMALL_SIDE, read_picture
+from panorama.album.margins import LEAST, inside_margin
 
 THING = (30, 20, 70, 60)
 

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
-from panorama.query.decide import Calibration
-from panorama.query.kinship import Places
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
-from panorama.query.matching import AlbumMatcher
-from panorama.query.said import Said
-from panorama.query.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
-from panorama.query.whole import Recalled, Whole
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.kinship import Places
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
+from panorama.query.matching.said import Said
+from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
+from panorama.query.matching.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
 DEEP = Calibration(0.5, 20.0, 0.4, 0.6, 0.0)

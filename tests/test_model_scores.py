@@ -12,7 +12,14 @@ from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film, write_picture
 
 from panorama.errors import BadImage, UsageError
-from panorama.model_scores import BOXES, LABELS, judged_pictures, proposals, retrieval, stranger_pictures
+from panorama.judging.model_scores import (
+    BOXES,
+    LABELS,
+    judged_pictures,
+    proposals,
+    retrieval,
+    stranger_pictures,
+)
 from panorama.models.color import ColorEmbedder
 from panorama.models.training.split import held_out
 from panorama.own_training import recipe_text

@@ -13,9 +13,9 @@ import pytest
 from query_samples import CLOCKS, FPS, TRACKS, VIDEOS, engine_with_pictures, expected_frames
 
 from panorama.errors import QueryError
-from panorama.hits import hits_of
 from panorama.query.engine import Engine
-from panorama.query.plan import OUTPUT, columns_to_add
+from panorama.query.shorthands.plan import OUTPUT, columns_to_add
+from panorama.shown.hits import hits_of
 
 ALL = "entity = 'dog' AND score >= 0"
 

@@ -13,15 +13,15 @@ from query_samples import FakeMatcher, make_engine, make_library
 from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
 
 from panorama.errors import AccuracyError, QueryError
-from panorama.query import on_terms
-from panorama.query.decide import Calibration
 from panorama.query.engine import Engine
-from panorama.query.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
-from panorama.query.matching import AlbumMatcher
-from panorama.query.on_terms import match_on_terms
-from panorama.query.promises import Evidence, allowed_errors, evidence_for, nothing_found, promised
-from panorama.query.said import Said
-from panorama.query.terms import Budget, Contract
+from panorama.query.matching import on_terms
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
+from panorama.query.matching.on_terms import match_on_terms
+from panorama.query.matching.promises import Evidence, allowed_errors, evidence_for, nothing_found, promised
+from panorama.query.matching.said import Said
+from panorama.query.shorthands.terms import Budget, Contract
 
 PRECISE = Contract("precision", 0.9)
 COMPLETE = Contract("recall", 0.9)

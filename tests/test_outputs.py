@@ -13,11 +13,11 @@ import pytest
 from conftest import Ran
 from fakes import Thing, write_film
 
-from panorama.calibration import write_calibration
+from panorama.answering.calibration import write_calibration
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.opening import open_library
-from panorama.pixels import PICTURE_SUFFIXES
-from panorama.store.outputs import OTHERS, check_output, whole_file
+from panorama.pictures.pixels import PICTURE_SUFFIXES
+from panorama.store.files.outputs import OTHERS, check_output, whole_file
 from panorama.video import VIDEO_SUFFIXES
 
 FRAMES = "SELECT frames WHERE entity = 'red' LIMIT 2"
@@ -250,7 +250,7 @@ def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, monkeypatch: p
     class Known:
         hex = "known"
 
-    monkeypatch.setattr("panorama.store.outputs.uuid.uuid4", lambda: Known)
+    monkeypatch.setattr("panorama.store.files.outputs.uuid.uuid4", lambda: Known)
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / ".known.part").symlink_to(victim)

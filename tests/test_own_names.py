@@ -14,10 +14,10 @@ from store_samples import MODEL, check_whole, exemplar, index, unit_vectors
 import panorama
 from panorama.errors import LibraryDamaged, LibraryNotFound, UsageError
 from panorama.store import Store
-from panorama.store.inverted import InvertedFile
-from panorama.store.own_names import DATA_FILE, PICTURE_FILE
-from panorama.store.places import PlaceTables
-from panorama.store.vector_table import VectorTable
+from panorama.store.files.own_names import DATA_FILE, PICTURE_FILE
+from panorama.store.scenes.places import PlaceTables
+from panorama.store.vectors.inverted import InvertedFile
+from panorama.store.vectors.vector_table import VectorTable
 
 HEX = "0123456789abcdef" * 2
 STRANGE = [
@@ -106,7 +106,7 @@ def test_other_files_in_the_folders_of_a_library_stay(tmp_path):
 
 def test_all_that_a_library_makes_bears_a_name_of_its_own(tmp_path, monkeypatch):
     """What does not is never swept, and nothing that was forgotten may stay."""
-    monkeypatch.setattr("panorama.store.sorted_rows.SMALL_ROWS", 0)
+    monkeypatch.setattr("panorama.store.files.sorted_rows.SMALL_ROWS", 0)
     with Store.create(tmp_path / "x") as store:
         store.add_exemplars("cat", [exemplar()])
         for k in range(2):
@@ -325,7 +325,7 @@ def test_a_link_in_the_album_is_not_followed(tmp_path, part):
 def test_a_file_in_the_making_is_not_written_through_a_link(tmp_path, monkeypatch):
     """Their names hold the number of the process: so many links may lie there as there are numbers."""
     precious = put(tmp_path / "precious.txt")
-    monkeypatch.setattr("panorama.store.layout.os.getpid", lambda: 77)
+    monkeypatch.setattr("panorama.store.files.layout.os.getpid", lambda: 77)
     with Store.create(tmp_path / "x") as store:
         store.add_exemplars("cat", [exemplar()])
         picture = store.exemplars("cat")[0].picture

@@ -16,12 +16,12 @@ from fakes import Thing, write_film
 from page_samples import RED, Page, picture
 
 import panorama
-from panorama import hit_frames
 from panorama.errors import UsageError
-from panorama.hits import Hit
 from panorama.lines import clock
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
+from panorama.shown import hit_frames
+from panorama.shown.hits import Hit
 
 NASTY = """<img src=x onerror="alert('1')"> & $(touch pwned) `id` {{tiles}}"""
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
-from panorama.query import nearest, scoring
-from panorama.query.cost import COSTS, Costs, Work, choose
-from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
-from panorama.query.kinship import Places
-from panorama.query.matches import Matches, MatchRequest
-from panorama.query.matching import AlbumMatcher
-from panorama.query.said import Said
-from panorama.query.scoring import DENIED, SAME_PICTURE, TrackRows
+from panorama.query.matching import nearest, scoring
+from panorama.query.matching.cost import COSTS, Costs, Work, choose
+from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
+from panorama.query.matching.kinship import Places
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import Matches, MatchRequest
+from panorama.query.matching.said import Said
+from panorama.query.matching.scoring import DENIED, SAME_PICTURE, TrackRows
 from panorama.store import Album
-from panorama.store.vector_cache import prints_of
-from panorama.store.vector_table import VectorTable
-from panorama.store.vectors import VectorIndex
+from panorama.store.vectors.index import VectorIndex
+from panorama.store.vectors.vector_cache import prints_of
+from panorama.store.vectors.vector_table import VectorTable
 
 DIM = 16
 BANDS = Calibration(0.6, 20.0, 0.2, 0.5, near_best=0.8)

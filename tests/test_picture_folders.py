@@ -17,12 +17,12 @@ from indexing_samples import index
 from numpy.typing import NDArray
 
 import panorama
+from panorama.cameras.listed_videos import meant
 from panorama.crops import decode_picture
 from panorama.errors import VideoOpenError
 from panorama.indexing.outcomes import UNCHANGED
 from panorama.indexing.settings import IngestSettings
-from panorama.listed_videos import meant
-from panorama.picture_size import is_plain, upright_size
+from panorama.pictures.picture_size import is_plain, upright_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
 from panorama.video.find import is_picture_video
@@ -90,7 +90,7 @@ def test_pictures_of_more_pixels_than_are_read_are_not_decoded(
     """Two files of 190 kB took 1.7 GB; only pictures that are registered were refused."""
     folder = trap(tmp_path / "trap", 2)
     assert open_video(folder).info.width > 0
-    monkeypatch.setattr("panorama.pixels.MOST_PIXELS", 1000)
+    monkeypatch.setattr("panorama.pictures.pixels.MOST_PIXELS", 1000)
     with pytest.raises(VideoOpenError, match="none of its 2 pictures can be read"):
         open_video(folder)
 

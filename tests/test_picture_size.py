@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from panorama.errors import BadImage
-from panorama.exif import exif_of, exif_orientation, taken_at
-from panorama.picture_size import MOST_PIXELS, told_size
-from panorama.pixels import read_pixels
+from panorama.pictures.exif import exif_of, exif_orientation, taken_at
+from panorama.pictures.picture_size import MOST_PIXELS, told_size
+from panorama.pictures.pixels import read_pixels
 
 PICTURE = np.random.default_rng(0).integers(0, 255, (20, 30, 3)).astype(np.uint8)
 

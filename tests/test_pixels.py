@@ -19,8 +19,8 @@ import panorama
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.training.sources import read_picture
-from panorama.picture_size import is_plain
-from panorama.pixels import file_orientation, given_pixels, laid_flat, moves, read_pixels, turned
+from panorama.pictures.picture_size import is_plain
+from panorama.pictures.pixels import file_orientation, given_pixels, laid_flat, moves, read_pixels, turned
 from panorama.video import open_video
 
 RNG = np.random.default_rng(0)

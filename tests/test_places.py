@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from store_samples import exemplar, index, video_row
 
-from panorama.store import Snapshot, Store, places
-from panorama.store import sorted_rows as accelerators
-from panorama.store.places import PlaceTables, TrackPlaces
+from panorama.store import Snapshot, Store
+from panorama.store.files import sorted_rows as accelerators
+from panorama.store.scenes import places
+from panorama.store.scenes.places import PlaceTables, TrackPlaces
 
 
 @pytest.fixture

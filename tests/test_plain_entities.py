@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from query_samples import ENTITIES, FakeMatcher, make_engine, make_library
 
 from panorama.errors import QueryError
-from panorama.query import by_entity
-from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
-from panorama.query.plain import plain_entities
-from panorama.query.plain_tree import read_statement
+from panorama.query.handed import by_entity
+from panorama.query.sql.plain import plain_entities
+from panorama.query.sql.plain_tree import read_statement
+from panorama.query.text.dialect import tokenize
 
 
 @pytest.fixture(scope="module")

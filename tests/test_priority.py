@@ -16,9 +16,9 @@ from conftest import Ran
 from fakes import write_film
 
 from panorama.query.engine import Engine
-from panorama.query.result import Result
+from panorama.query.result.result import Result
 from panorama.store import Store
-from panorama.store.opened import Opened
+from panorama.store.files.opened import Opened
 from panorama.store.priority import (
     LONGEST_PAUSE_SECONDS,
     MARK,
@@ -150,7 +150,7 @@ def test_closing_a_gate_does_not_wait_until_it_looks_again(
 ) -> None:
     """Every `index` closes two, and each waited for up to 50 ms."""
     if not tells:
-        monkeypatch.setattr("panorama.store.opened._watched", lambda _: None)
+        monkeypatch.setattr("panorama.store.files.opened._watched", lambda _: None)
     for name in ("TOLD_POLL_SECONDS", "POLL_SECONDS"):
         monkeypatch.setattr(f"panorama.store.priority.{name}", 5.0)
     with closing(Marks(tmp_path)) as marks:

@@ -19,8 +19,8 @@ from query_samples import (
 
 from panorama.errors import QueryError, QueryTimeout, UnknownEntity, UsageError
 from panorama.query.engine import Engine
-from panorama.query.parameters import Parameters
-from panorama.query.statements import (
+from panorama.query.text.parameters import Parameters
+from panorama.query.text.statements import (
     AddExemplars,
     CreateEntity,
     DescribeEntity,

@@ -24,8 +24,8 @@ from query_samples import (
 )
 
 from panorama.errors import QueryError
-from panorama.query.clock import clock_test
 from panorama.query.engine import Engine
+from panorama.query.shorthands.clock import clock_test
 
 CLOCK = timedelta(seconds=1 / FPS)
 

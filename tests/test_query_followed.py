@@ -21,8 +21,8 @@ from query_samples import (
 )
 
 from panorama.errors import QueryError
-from panorama.query import handing
 from panorama.query.engine import Engine
+from panorama.query.handed import handing
 
 FOLLOWED = (
     "SELECT frames WHERE entity = 'red-van'",

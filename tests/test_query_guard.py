@@ -17,9 +17,9 @@ import pytest
 from query_samples import make_engine, make_library
 
 from panorama.errors import QueryError
-from panorama.query.calls import TABLE_FUNCTIONS, refuse_calls
-from panorama.query.dialect import tokenize
 from panorama.query.engine import Engine
+from panorama.query.text.calls import TABLE_FUNCTIONS, refuse_calls
+from panorama.query.text.dialect import tokenize
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 from query_samples import FakeMatcher, Tables, make_engine, make_library
 
 from panorama.query.engine import Engine
-from panorama.query.matches import MatchRequest
-from panorama.query.relations import RELATION_COLUMNS, RELATIONS, Limits, connect
+from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, Limits, connect
+from panorama.query.matching.matches import MatchRequest
 
 SELECTS = [
     line

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from panorama.errors import LibraryWriteError, MissingExtra, UsageError
-from panorama.query.result import Plan, Result, Row
+from panorama.query.result.result import Plan, Result, Row
 
 
 def sample() -> Result:

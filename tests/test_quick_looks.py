@@ -12,8 +12,8 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama import IngestSettings
+from panorama.answering.quick_looks import SETTING
 from panorama.query.coarse import coarse_remark
-from panorama.quick_looks import SETTING
 
 Run = Callable[..., Ran]
 COARSE = "looked at by keyframes alone"

@@ -16,12 +16,13 @@ from conftest import Ran
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
+from panorama.cameras.naming import folder_camera
+from panorama.cameras.recording import RecordingRule
 from panorama.errors import UsageError
 from panorama.indexing.outcomes import Hooks
-from panorama.naming import folder_camera
-from panorama.recording import RecordingRule
-from panorama.store import Recorded, RecordedRow, Store, recorded
-from panorama.store.catalog import Transaction
+from panorama.store import Recorded, RecordedRow, Store
+from panorama.store.catalog import recorded
+from panorama.store.catalog.database import Transaction
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -85,7 +86,9 @@ def test_a_name_of_a_clock_that_was_never_set_tells_no_time(
 def test_times_that_have_not_come_yet_are_remarked_on(
     library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("panorama.recording.time.time", lambda: unix("2026-03-01 10:15:30", "Europe/Berlin"))
+    monkeypatch.setattr(
+        "panorama.cameras.recording.time.time", lambda: unix("2026-03-01 10:15:30", "Europe/Berlin")
+    )
     report = library.index(tmp_path / "archive", recording=RULE, model="color-bands").recording
     assert report is not None and report.dated == 3
     assert report.to_come == ("gate_20260301-101600.mp4",)

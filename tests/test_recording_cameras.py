@@ -10,8 +10,8 @@ import pytest
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
+from panorama.cameras.recording import RecordingRule
 from panorama.indexing.outcomes import Hooks
-from panorama.recording import RecordingRule
 
 FORMER, LATTER = (RecordingRule(zone="UTC", camera_from=text) for text in ("{camera}-*", "{camera}_*"))
 

@@ -11,10 +11,10 @@ import pytest
 from clips import write_taken
 from fakes import write_film
 
+from panorama.cameras.naming import NamePattern, usual_stamp
+from panorama.cameras.recording import RecordingRule, local_zone
 from panorama.errors import UsageError, VideoOpenError
-from panorama.exif import exif_of_jpeg, taken_at
-from panorama.naming import NamePattern, usual_stamp
-from panorama.recording import RecordingRule, local_zone
+from panorama.pictures.exif import exif_of_jpeg, taken_at
 from panorama.store import Recorded
 from panorama.video import recorded_at, taken_seconds
 

@@ -17,18 +17,18 @@ from test_matching import DEEP, NEAR, SHALLOW, FakeSource, TwoExits, by_track, s
 import panorama
 from panorama.errors import AccuracyError
 from panorama.indexing.settings import IngestSettings
-from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import settle
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
-from panorama.query.matching import AlbumMatcher
-from panorama.query.on_terms import match_on_terms
-from panorama.query.promises import Evidence
-from panorama.query.said import Said
-from panorama.query.scoring import DENIED, Sought, TrackRows, score_tracks
-from panorama.query.terms import Contract
-from panorama.store import seen_tracks
-from panorama.store.seen_tracks import tracks_at
-from panorama.store.sorted_rows import BOX
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.kinship import settle
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, MatchRequest
+from panorama.query.matching.on_terms import match_on_terms
+from panorama.query.matching.promises import Evidence
+from panorama.query.matching.said import Said
+from panorama.query.matching.scoring import DENIED, Sought, TrackRows, score_tracks
+from panorama.query.shorthands.terms import Contract
+from panorama.store.files.sorted_rows import BOX
+from panorama.store.scenes import seen_tracks
+from panorama.store.scenes.seen_tracks import tracks_at
 
 EXAMPLE = 100
 """The number of the first exemplar of a FakeSource; the next one has the next."""

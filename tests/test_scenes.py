@@ -14,12 +14,12 @@ from fakes import Thing, street, thing_picture, write_film, write_street
 from numpy.typing import NDArray
 
 import panorama
-from panorama.calibration import SETTING, measured_with
+from panorama.answering.calibration import SETTING, measured_with
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
-from panorama.query.decide import Calibration
-from panorama.store.scenes import TURNS, Scenes, find_scenes
-from panorama.store.schema import LOCAL_BITS
+from panorama.query.matching.decide import Calibration
+from panorama.store.files.schema import LOCAL_BITS
+from panorama.store.scenes.scenes import TURNS, Scenes, find_scenes
 
 EVERY = IngestSettings(samples_per_second=10)
 

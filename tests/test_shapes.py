@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from query_samples import TRACKS, VIDEOS, ZONES, make_engine, make_library, rectangle
 
 from panorama.query.engine import Engine
-from panorama.query.shapes import add_shapes, touching
+from panorama.query.handed.shapes import add_shapes, touching
 from panorama.store import Zone
 
 SIDE = 1024

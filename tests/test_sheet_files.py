@@ -14,10 +14,10 @@ from fakes import Thing, write_film
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError
-from panorama.hit_clips import _stretches, write_clips
-from panorama.hits import Hit, hits_of
 from panorama.picture_files import write_picture
-from panorama.sheet import TILE_HEIGHT, TILE_WIDTH, beside, choose, write_sheet
+from panorama.shown.hit_clips import _stretches, write_clips
+from panorama.shown.hits import Hit, hits_of
+from panorama.shown.sheet import TILE_HEIGHT, TILE_WIDTH, beside, choose, write_sheet
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 

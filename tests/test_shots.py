@@ -9,10 +9,10 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.calibration import SETTING, measured_with
+from panorama.answering.calibration import SETTING, measured_with
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
-from panorama.query.decide import Calibration
+from panorama.query.matching.decide import Calibration
 
 RULE = Calibration(0.2, 10.0, 0.05, 0.5, near_best=0.1, near_in_video=0.95, carried=0.9)
 EVERY = IngestSettings(samples_per_second=10)

@@ -10,9 +10,9 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama import sightings
-from panorama.calibration import SETTING, measured_with
-from panorama.query.passes import Passes
+from panorama.answering import sightings
+from panorama.answering.calibration import SETTING, measured_with
+from panorama.query.matching.passes import Passes
 from panorama.store import Store
 
 RED = "SELECT tracks WHERE entity = 'red'"
@@ -93,7 +93,7 @@ def test_another_model_makes_it_anew_and_the_first_one_finds_its_own(library, pa
     again(library)
     other = type(library.embedder)()
     other.hash = "other" * 8
-    for loading in ("library.load_embedder", "library_models.late_embedder"):
+    for loading in ("library.load_embedder", "api.models.late_embedder"):
         monkeypatch.setattr(f"panorama.{loading}", lambda name: other)
     with panorama.open(library.path) as second:
         second.use_model("color-bands")
@@ -171,11 +171,11 @@ def test_a_better_track_than_the_best_of_old_makes_it_anew(library, passes, tmp_
 @pytest.mark.parametrize(
     ("changed", "anew"),
     [
-        ("query/kinship.py", True),
-        ("source.py", True),
-        ("store/inverted.py", True),  # finds nearly all
-        ("query/dialect.py", False),
-        ("sheet.py", False),
+        ("query/matching/kinship.py", True),
+        ("answering/source.py", True),
+        ("store/vectors/inverted.py", True),  # finds nearly all
+        ("query/text/dialect.py", False),
+        ("shown/sheet.py", False),
     ],
 )
 def test_other_code_makes_it_anew_where_it_decides(library, passes, monkeypatch, changed, anew):

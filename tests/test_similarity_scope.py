@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from panorama.errors import QueryError
-from panorama.query import by_entity
 from panorama.query import engine as engine_module
 from panorama.query.engine import Engine
-from panorama.query.matches import MatchRequest
-from panorama.query.relations import RELATION_COLUMNS
+from panorama.query.handed import by_entity
+from panorama.query.handed.relations import RELATION_COLUMNS
+from panorama.query.matching.matches import MatchRequest
 
 LIKE = "similarity('a.jpg')"
 

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from store_samples import MODEL, index, unit_vectors
 
+from panorama.answering.source import SnapshotVectors
 from panorama.indexing.run import COMPACT_FILES, finish
-from panorama.query.passes import first_exit
-from panorama.source import SnapshotVectors
+from panorama.query.matching.passes import first_exit
 from panorama.store import Store
-from panorama.store import vectors as vectors_module
-from panorama.store.schema import pack_ids
+from panorama.store.files.schema import pack_ids
+from panorama.store.vectors import index as vectors_module
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_only_the_exit_that_matching_begins_at_gets_an_index(
             if build:
                 built.append(table.exit)
 
-    monkeypatch.setattr("panorama.source.VectorIndex", Noted)
+    monkeypatch.setattr("panorama.answering.source.VectorIndex", Noted)
     with Store.create(tmp_path / "library") as store:
         for number, exits in enumerate(held):
             index(store, f"{number}.mp4", exits=exits, seed=number)

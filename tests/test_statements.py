@@ -9,9 +9,9 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.album.vocabulary import execute
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
-from panorama.query.statements import AddExemplars, CreateEntity
-from panorama.vocabulary import execute
+from panorama.query.text.statements import AddExemplars, CreateEntity
 
 
 @pytest.fixture

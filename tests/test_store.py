@@ -22,10 +22,11 @@ from panorama.errors import (
     PanoramaError,
     UsageError,
 )
-from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of, sightings, videos
-from panorama.store.catalog import Catalog, Transaction
-from panorama.store.lost import ListedFile
-from panorama.store.schema import _NUMPY, CROPS, TABLES, table_format
+from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of
+from panorama.store.catalog import sightings, videos
+from panorama.store.catalog.database import Catalog, Transaction
+from panorama.store.files.lost import ListedFile
+from panorama.store.files.schema import _NUMPY, CROPS, TABLES, table_format
 
 
 def test_a_committed_segment_is_read_back_as_written(store):
@@ -197,7 +198,7 @@ def test_a_data_file_that_was_erased_meanwhile_is_not_told_as_lost(store):
 def test_versions_rise_whatever_the_clock_says_and_do_not_come_again(store, monkeypatch):
     """Counted, they came again where an older catalog was put back, for what was indexed after it."""
     for second, expected in ((50, 50_000), (50, 50_001), (20, 50_002), (51, 51_000)):
-        monkeypatch.setattr("panorama.store.catalog.time.time_ns", lambda at=second: at * 10**9)
+        monkeypatch.setattr("panorama.store.catalog.database.time.time_ns", lambda at=second: at * 10**9)
         with store._place.catalog.write() as tx:
             assert tx.bump("data") == expected
         assert store.snapshot().data_version == expected

@@ -9,7 +9,8 @@ import pytest
 from store_samples import MODEL, check_whole, exemplar, index, jpeg, jpegs_on_disk, lacking, unit_vectors
 
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity
-from panorama.store import NewExemplar, SeenAt, Store, catalog, pack_ids
+from panorama.store import NewExemplar, SeenAt, Store, pack_ids
+from panorama.store.catalog import database as catalog
 
 
 def everything(store: Store) -> bytes:

@@ -21,8 +21,8 @@ from panorama.errors import (
     UsageError,
 )
 from panorama.store import Store, Zone
-from panorama.store.catalog import Catalog
-from panorama.store.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
+from panorama.store.catalog.database import Catalog
+from panorama.store.catalog.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
 
 
 def test_open_refuses_a_folder_without_a_library(tmp_path):

@@ -24,10 +24,10 @@ from store_samples import (
 )
 
 from panorama.store import Snapshot, Store, pack_ids
-from panorama.store.catalog import Catalog
-from panorama.store.locks import FileLock
-from panorama.store.rewrite import TARGET_BYTES
-from panorama.store.segments import FileSet
+from panorama.store.catalog.database import Catalog
+from panorama.store.files.locks import FileLock
+from panorama.store.files.segments import FileSet
+from panorama.store.upkeep.rewrite import TARGET_BYTES
 
 
 def rows(snapshot: Snapshot) -> dict[str, list]:

@@ -10,11 +10,11 @@ import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.answering import Answering
+from panorama.answering.answerer import Answering
 from panorama.errors import UnknownVideo
 from panorama.indexing.settings import IngestSettings
 from panorama.store import Reviewed, Store
-from panorama.store.album import LONGEST_NAME, check_name
+from panorama.store.catalog.album import LONGEST_NAME, check_name
 from panorama.tune import tune
 from panorama.tune.choice import SPARSEST
 from panorama.tune.reviewed import (

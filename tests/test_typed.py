@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import panorama
-from panorama.calibrate import calibrate, reset_calibration
+from panorama.judging.calibrate import calibrate, reset_calibration
 from panorama.own_training import OwnData, fine_tune
 from panorama.training import TrainingOptions, train_recipe
 from panorama.zones import Zone

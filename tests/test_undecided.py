@@ -8,7 +8,7 @@ import pytest
 from fakes import thing_picture, write_picture
 from page_samples import Page
 
-from panorama.query.undecided import NOT_REJECTED, UNCERTAIN, told_on_page, uncertain_told
+from panorama.query.text.undecided import NOT_REJECTED, UNCERTAIN, told_on_page, uncertain_told
 
 ALL = "SELECT tracks WHERE band = 'uncertain'"
 MIXED = "entity = 'mixed'"

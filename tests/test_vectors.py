@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_samples import MODEL, index, table_of, unit_vectors
 
-from panorama.store import Store, pack_ids, rewrite, vector_cache
-from panorama.store.lost import ListedFile
-from panorama.store.vector_table import VectorTable, read_crop_ids
-from panorama.store.vectors import VectorIndex
+from panorama.store import Store, pack_ids
+from panorama.store.files.lost import ListedFile
+from panorama.store.upkeep import rewrite
+from panorama.store.vectors import vector_cache
+from panorama.store.vectors.index import VectorIndex
+from panorama.store.vectors.vector_table import VectorTable, read_crop_ids
 
 
 def loaded(store: Store) -> VectorTable:

@@ -7,7 +7,7 @@ import pytest
 from fakes import thing_picture
 
 import panorama
-from panorama.vetting import by_chance, odd_ones
+from panorama.album.vetting import by_chance, odd_ones
 
 X, Y, Z = np.eye(3, dtype=np.float32)
 NEAR_X = (X + 0.3 * Y) / np.linalg.norm(X + 0.3 * Y)

@@ -14,7 +14,7 @@ import pytest
 from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
-from panorama.store.layout import own_files
+from panorama.store.files.layout import own_files
 from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from panorama.album.entities import Entity
+from panorama.album.forgetting import going_with
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command
-from panorama.entities import Entity
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
-from panorama.forgetting import going_with
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.store import Exemplar

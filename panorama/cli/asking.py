@@ -12,21 +12,21 @@ from pathlib import Path
 
 import click
 
-from panorama.answer_pictures import AnswerPictures
+from panorama.album.forgetting import going_with
 from panorama.cli.common import confirmed, opened, print_data, say, size, uris_of
 from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
 from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
-from panorama.forgetting import going_with
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.page.document import MOST, check_page
 from panorama.picture_files import check_picture
-from panorama.query.relations import Limits
-from panorama.query.result import Result
-from panorama.query.undecided import uncertain_told
-from panorama.store.outputs import check_output, refuse_own_files
+from panorama.query.handed.relations import Limits
+from panorama.query.result.result import Result
+from panorama.query.text.undecided import uncertain_told
+from panorama.shown.answer_pictures import AnswerPictures
+from panorama.store.files.outputs import check_output, refuse_own_files
 
 
 class SqlCommand(click.Command):

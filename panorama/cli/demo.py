@@ -10,6 +10,8 @@ from types import ModuleType
 
 import click
 
+from panorama.album.recurring import most_recurrent
+from panorama.cameras.recording import METADATA, RecordingRule
 from panorama.cli.album import described
 from panorama.cli.common import say
 from panorama.cli.given import FilePath
@@ -17,14 +19,12 @@ from panorama.cli.index_report import NO_VIDEO
 from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
-from panorama.hits import hits_of
 from panorama.indexing.outcomes import INDEXED, SKIPPED, Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted, shell_word
 from panorama.opening import open_library
-from panorama.recording import METADATA, RecordingRule
-from panorama.recurring import most_recurrent
-from panorama.sheet import write_sheet
+from panorama.shown.hits import hits_of
+from panorama.shown.sheet import write_sheet
 from panorama.video import is_gone
 
 EXAMPLE = "most-seen"

@@ -14,7 +14,7 @@ import numpy as np
 from panorama.cli.common import json_option, opened, print_data, print_rows, say
 from panorama.cli.given import FilePath
 from panorama.errors import UsageError
-from panorama.evaluate import read_truth, score_entities, unjudged
+from panorama.judging.evaluate import read_truth, score_entities, unjudged
 from panorama.library import Library
 from panorama.lines import counted
 
@@ -54,7 +54,7 @@ def evaluate_command(
 
 
 def _answers(library: Library, path: Path) -> dict[str, Any]:
-    from panorama import judging
+    from panorama.judging import deciding
 
     truths = read_truth(path)
     for line in unjudged(library, truths):
@@ -64,15 +64,15 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
         say(line)
     return {
         "entities": [asdict(s) for s in scores],
-        "absent": asdict(judging.own_clips_out(library, truths)),
-        "calibration": asdict(judging.calibration_error(library, truths)),
-        "cascade": asdict(judging.cascade_cost(library, truths)),
+        "absent": asdict(deciding.own_clips_out(library, truths)),
+        "calibration": asdict(deciding.calibration_error(library, truths)),
+        "cascade": asdict(deciding.cascade_cost(library, truths)),
     }
 
 
 def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any]:
-    from panorama import judging
-    from panorama import model_scores as scores
+    from panorama.judging import deciding
+    from panorama.judging import model_scores as scores
 
     if not data.is_dir():
         raise UsageError(f"no folder {data}: expected one with {scores.FORMS}")
@@ -88,7 +88,7 @@ def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any
         report |= {
             "unseen": judged.unseen,
             "retrieval": [[asdict(s) for s in scores.retrieval(library.embedder, judged, n)] for n in seeds],
-            "strangers": [asdict(judging.strangers(library, pictures)) for pictures in asked],
+            "strangers": [asdict(deciding.strangers(library, pictures)) for pictures in asked],
         }
     if boxes.is_file():
         found = scores.proposals(library.proposer, data)

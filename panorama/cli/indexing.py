@@ -112,7 +112,7 @@ def _profile(library: Library) -> Profile:
 
 def _calibration(library: Library) -> str:
     """Whose calibration applies, or why that cannot be told."""
-    from panorama.calibration import told  # with it comes what matches, and indexing does without
+    from panorama.answering.calibration import told  # with it comes what matches, and indexing does without
 
     try:
         return told(library.embedder, library.snapshot().settings if library.exists else {})

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from panorama.cli.memory import soft_bound, want_of_memory
 from panorama.errors import QueryTimeout
-from panorama.query.relations import Limits
+from panorama.query.handed.relations import Limits
 
 INTERRUPTED = 130
 FAILED = 1

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from panorama.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
-from panorama.calibration import check_calibration, write_calibration
+from panorama.answering.calibration import check_calibration, write_calibration
 from panorama.cli.common import json_option, opened, print_rows, say, stands_alone, uris_of
 from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
+from panorama.judging.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.models.registry import embedder_names, late_embedder, late_proposer

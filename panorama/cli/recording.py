@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from panorama.cameras.naming import without_camera
+from panorama.cameras.recording import FOLDER, SETTING, RecordingRule, kept_zone
 from panorama.cli.given import Text
 from panorama.library import Library
-from panorama.naming import without_camera
-from panorama.recording import FOLDER, SETTING, RecordingRule, kept_zone
 
 
 def recording_options(command: Any) -> Any:

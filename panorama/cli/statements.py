@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from panorama.answering import entity_statement
+from panorama.answering.answerer import entity_statement
 from panorama.commands import command
 from panorama.errors import PanoramaError, QueryError, UnknownEntity, UsageError
-from panorama.query.dialect import tokenize
-from panorama.query.statements import ForgetEntity
+from panorama.query.text.dialect import tokenize
+from panorama.query.text.statements import ForgetEntity
 
 STDIN = "-"
 """The name of standard input, as an argument and as a file."""

@@ -9,13 +9,21 @@ from typing import Any
 
 import click
 
+from panorama.cameras.listed_videos import (
+    GoneRoot,
+    Meant,
+    gone_by_root,
+    meant,
+    missing,
+    replaced,
+    what_gone_means,
+)
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
 from panorama.cli.recording import recording_options, recording_rule
 from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.library import Library
 from panorama.lines import counted, some
-from panorama.listed_videos import GoneRoot, Meant, gone_by_root, meant, missing, replaced, what_gone_means
 from panorama.zones import orphan_remarks
 
 RECORDED_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]

@@ -11,8 +11,8 @@ from panorama.cli.common import json_option, opened, print_data, print_rows, say
 from panorama.cli.given import FilePath, Seconds
 from panorama.lines import clock, one_line
 from panorama.picture_files import check_picture
-from panorama.why import Why
-from panorama.why_picture import write_why
+from panorama.shown.why import Why
+from panorama.shown.why_picture import write_why
 
 
 @click.command("why")

@@ -14,8 +14,8 @@ from panorama.cli.given import FilePath, Seconds
 from panorama.lettering import lettering_remarks
 from panorama.lines import some
 from panorama.store import EVERY_CAMERA, Zone
-from panorama.store.outputs import JSON, check_output, whole_file
-from panorama.store.zones import of_camera
+from panorama.store.catalog.zones import of_camera
+from panorama.store.files.outputs import JSON, check_output, whole_file
 from panorama.zones import orphan_remarks
 
 _camera_option = click.option("--camera", help="The camera. Default: every camera.")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from panorama.cameras.recording import BY_HAND
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import (
     KNOWN_CONTENT,
@@ -21,7 +22,6 @@ from panorama.indexing.renames import row_of
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.lines import composed
-from panorama.recording import BY_HAND
 from panorama.store import Claims, KnownFile, Recorded, Store, VideoRow
 from panorama.video import (
     FoundVideo,

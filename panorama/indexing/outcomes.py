@@ -8,10 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
-from panorama.commands import command
-from panorama.errors import VideoError
-from panorama.lines import shell_word
-from panorama.recording import (
+from panorama.cameras.recording import (
     BY_HAND,
     RecordingReport,
     apply_rule,
@@ -19,6 +16,9 @@ from panorama.recording import (
     remembered,
     shown_time,
 )
+from panorama.commands import command
+from panorama.errors import VideoError
+from panorama.lines import shell_word
 from panorama.store import Recorded, Store
 from panorama.video import Found, FoundVideo, VideoReader
 

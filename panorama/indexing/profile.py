@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from panorama.answering.quick_looks import note_quick_look, quick_looks
 from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.indexing.settings import IngestSettings, Kept, Work
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
-from panorama.quick_looks import note_quick_look, quick_looks
 from panorama.store import Store
 from panorama.threads import cores_here
 

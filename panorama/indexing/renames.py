@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from panorama.cameras.naming import folder_camera
 from panorama.errors import VideoError
 from panorama.lines import composed
-from panorama.naming import folder_camera
 from panorama.store import KnownFile, Store, VideoRow
 from panorama.video import (
     Found,

@@ -95,7 +95,7 @@ def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
     """What ends an indexing: merge small files, and make what queries read; it stands back for them, too."""
-    from panorama.source import SnapshotVectors
+    from panorama.answering.source import SnapshotVectors
 
     told = hooks or Hooks()
     with (

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.album.examples import embed_exemplars, views_of
 from panorama.commands import command, command_of
 from panorama.crops import decode_picture
-from panorama.examples import embed_exemplars, views_of
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
 from panorama.lines import one_line
 from panorama.models.base import Embedder
 from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
-from panorama.store.schema import segment_of
-from panorama.store.vector_table import VectorTable
+from panorama.store.files.schema import segment_of
+from panorama.store.vectors.vector_table import VectorTable
 
 EMBEDDING = "embedding"
 """Name of the work that one process at a time does; see `panorama.store.claims`."""

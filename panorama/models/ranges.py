@@ -21,7 +21,7 @@ import numpy as np
 from panorama.errors import ModelError
 from panorama.json_text import parsed_json
 from panorama.models.weights import WEIGHTS, ModelFolder
-from panorama.pixels import PICTURE_SUFFIXES
+from panorama.pictures.pixels import PICTURE_SUFFIXES
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -19,7 +19,7 @@ from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
-from panorama.store.layout import own_files
+from panorama.store.files.layout import own_files
 from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
 from panorama.video import content_hash, find_videos
 

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from panorama.errors import MissingExtra, UsageError
 from panorama.models.training.moments import at_once
-from panorama.query.decide import Calibration, cohort_level, normalise
+from panorama.query.matching.decide import Calibration, cohort_level, normalise
 
 NOISE = -1
 APART = 2.0

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.album.left_out import is_picture_file, left_out
 from panorama.errors import BadImage, UsageError
-from panorama.left_out import is_picture_file, left_out
 from panorama.lines import counted
 from panorama.models.training.copies import digest
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 from panorama.own_training.split import Picture
-from panorama.pixels import PICTURE_SUFFIXES
+from panorama.pictures.pixels import PICTURE_SUFFIXES
 from panorama.store.ascending import rows_in
 
 if TYPE_CHECKING:

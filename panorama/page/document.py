@@ -14,15 +14,15 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panorama.hit_frames import NoFrame, stamps_of
+from panorama.cameras.listed_videos import replaced_remarks
 from panorama.lines import clock, counted, one_line, shell_line, shell_word
-from panorama.listed_videos import replaced_remarks
 from panorama.page.frames import Frame, frames_on_page
 from panorama.page.tiles import BANDS, Tile, tiles_of
-from panorama.query.result import Result
-from panorama.query.undecided import told_on_page
-from panorama.store.outputs import check_output, whole_file
-from panorama.track_boxes import TrackBoxes
+from panorama.query.result.result import Result
+from panorama.query.text.undecided import told_on_page
+from panorama.shown.hit_frames import NoFrame, stamps_of
+from panorama.shown.track_boxes import TrackBoxes
+from panorama.store.files.outputs import check_output, whole_file
 
 if TYPE_CHECKING:
     from panorama.library import Library

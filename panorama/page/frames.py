@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.hit_frames import NoFrame, Stamps, frames_of
 from panorama.page.tiles import Tile
+from panorama.shown.hit_frames import NoFrame, Stamps, frames_of
 
 MAX_SIDE = 640
 """Longest side of a frame on a page, in pixels: a tile is half as wide, and screens show two a point."""

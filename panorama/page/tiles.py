@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panorama.album.seen_pictures import crops_taken, picture_digest
+from panorama.cameras.listed_videos import unshowable
 from panorama.errors import EntityError
-from panorama.hits import Hit, hits_of, sifted
-from panorama.listed_videos import unshowable
-from panorama.query.dialect import texts_in
-from panorama.query.result import Result
-from panorama.seen_pictures import crops_taken, picture_digest
-from panorama.sheet import clocked
-from panorama.store.album import check_name
-from panorama.track_boxes import TrackBoxes
+from panorama.query.result.result import Result
+from panorama.query.text.dialect import texts_in
+from panorama.shown.hits import Hit, hits_of, sifted
+from panorama.shown.sheet import clocked
+from panorama.shown.track_boxes import TrackBoxes
+from panorama.store.catalog.album import check_name
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -55,7 +55,7 @@ class Mark:
     """What a yes or no about a tile names: the `--track` or `--crop` of `panorama register`.
 
     Attributes:
-        digest: of the stored picture that it takes, as `panorama.seen_pictures` has it.
+        digest: of the stored picture that it takes, as `panorama.album.seen_pictures` has it.
     """
 
     kind: str

@@ -17,11 +17,11 @@ from sqlglot import exp
 from panorama.commands import command
 from panorama.errors import QueryError
 from panorama.lines import counted
-from panorama.query.plain import plain_videos
-from panorama.query.plan import Query
-from panorama.query.relations import MATCHED_COLUMNS, SCHEMA
-from panorama.query.rewrite import Rewriter
-from panorama.query.rules import needed_videos
+from panorama.query.handed.relations import MATCHED_COLUMNS, SCHEMA
+from panorama.query.shorthands.plan import Query
+from panorama.query.shorthands.rules import needed_videos
+from panorama.query.sql.plain import plain_videos
+from panorama.query.sql.rewrite import Rewriter
 
 OF_TRACKS = frozenset(("tracks", "detections", "crops")) | MATCHED_COLUMNS.keys()
 """The relations that depend on what was found."""

@@ -19,18 +19,25 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import PanoramaError, QueryError, QueryTimeout
 from panorama.lines import composed
-from panorama.query.by_entity import ByEntity
-from panorama.query.by_example import ByExample
-from panorama.query.calls import refuse_calls
 from panorama.query.coarse import OF_TRACKS, Asked, coarse_remark
-from panorama.query.dialect import tokenize
 from panorama.query.duckdb_plan import read_plan
 from panorama.query.explain import Done, explain_text
-from panorama.query.extensions import find_extensions
-from panorama.query.guard import check_single_select, readable, refuse_by_name
-from panorama.query.matches import Image, Matcher
-from panorama.query.needs import match_request, possible, similarity_request
-from panorama.query.parameters import (
+from panorama.query.handed.by_entity import ByEntity
+from panorama.query.handed.by_example import ByExample
+from panorama.query.handed.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables, check_files
+from panorama.query.matching.matches import Image, Matcher
+from panorama.query.matching.needs import match_request, possible, similarity_request
+from panorama.query.result.result import Plan, Result
+from panorama.query.run import Run
+from panorama.query.sql.plain import plain_entities
+from panorama.query.sql.rewrite import Rewriter
+from panorama.query.sql.rewritten import Rewritten
+from panorama.query.stopping import QueryStopped, Stopper, check_stopped
+from panorama.query.text.calls import refuse_calls
+from panorama.query.text.dialect import tokenize
+from panorama.query.text.extensions import find_extensions
+from panorama.query.text.guard import check_single_select, readable, refuse_by_name
+from panorama.query.text.parameters import (
     Parameters,
     check_parameters,
     parameter_places,
@@ -39,15 +46,8 @@ from panorama.query.parameters import (
     refuse_no_numbers,
     spelled_out,
 )
-from panorama.query.plain import plain_entities
-from panorama.query.relations import MATCHED_COLUMNS, Limits, SnapshotLike, Tables, check_files
-from panorama.query.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks, zones_lost
-from panorama.query.result import Plan, Result
-from panorama.query.rewrite import Rewriter
-from panorama.query.rewritten import Rewritten
-from panorama.query.run import Run
-from panorama.query.statements import EntityStatement, ShowEntities, parse_statement
-from panorama.query.stopping import QueryStopped, Stopper, check_stopped
+from panorama.query.text.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks, zones_lost
+from panorama.query.text.statements import EntityStatement, ShowEntities, parse_statement
 
 
 class Engine:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from panorama.lines import counted
-from panorama.query.cost import Choice
 from panorama.query.duckdb_plan import WIDTH, Operator, plan_lines, rows_out
-from panorama.query.ledger import Ledger
-from panorama.query.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
-from panorama.query.plan import Branch, PlannedSequence, Query, Seen
-from panorama.query.rewritten import Rewritten
+from panorama.query.matching.cost import Choice
+from panorama.query.matching.ledger import Ledger
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
+from panorama.query.shorthands.plan import Branch, PlannedSequence, Query, Seen
+from panorama.query.sql.rewritten import Rewritten
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 
 from panorama.query.explain import PictureStep, Step
-from panorama.query.matches import UNCERTAIN, Matches
-from panorama.query.terms import Budget
+from panorama.query.matching.matches import UNCERTAIN, Matches
+from panorama.query.shorthands.terms import Budget
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from panorama.store.catalog import write_errors
-from panorama.store.joining import join
-from panorama.store.locks import FileLock
+from panorama.store.catalog.database import write_errors
+from panorama.store.files.joining import join
+from panorama.store.files.locks import FileLock
 
 BEAT_SECONDS = 5.0
 """How often a holder gives a sign of life."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from panorama.store import settings
-from panorama.store.catalog import CATALOG_NAME
-from panorama.store.layout import Place
-from panorama.store.migrations import SCHEMA_VERSION
-from panorama.store.settings import ModelRow
+from panorama.store.catalog import settings
+from panorama.store.catalog.database import CATALOG_NAME
+from panorama.store.catalog.migrations import SCHEMA_VERSION
+from panorama.store.catalog.settings import ModelRow
+from panorama.store.files.layout import Place
 
 _COUNTS = """
 SELECT (SELECT count(*) FROM videos) AS videos, count(*) AS segments, coalesce(sum(frames), 0) AS frames,

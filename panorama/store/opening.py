@@ -8,12 +8,12 @@ from pathlib import Path
 
 from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
 from panorama.lines import shell_word
-from panorama.store.catalog import CATALOG_NAME, Catalog, check_version, write_errors
-from panorama.store.layout import ALBUM, DATA, FOLDERS, LOCKS, Place
-from panorama.store.leftover import check_log
-from panorama.store.migrations import SCHEMA_VERSION
-from panorama.store.own_names import DATA_FILE, check_folders, files_named, pictures_in
-from panorama.store.schema import TABLES
+from panorama.store.catalog.database import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.catalog.leftover import check_log
+from panorama.store.catalog.migrations import SCHEMA_VERSION
+from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place
+from panorama.store.files.own_names import DATA_FILE, check_folders, files_named, pictures_in
+from panorama.store.files.schema import TABLES
 
 
 def made(path: str | Path, exist_ok: bool) -> Place:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from panorama.store.joining import join
-from panorama.store.opened import Opened
+from panorama.store.files.joining import join
+from panorama.store.files.opened import Opened
 
 MARK = "asking.lock"
 POLL_SECONDS = 0.01

@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.store import settings
-from panorama.store import zones as shapes
-from panorama.store.album_views import Album, read_album
 from panorama.store.ascending import looked_up
-from panorama.store.catalog import Transaction
-from panorama.store.decoded import UNREADABLE, Column
-from panorama.store.layout import Place
-from panorama.store.locks import FileLock
-from panorama.store.own_names import check_data_files
-from panorama.store.recorded import INDEXED_AT, STARTS, time_zones
-from panorama.store.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
-from panorama.store.seen import SeenPlaces, live_places
-from panorama.store.zones import Zone
+from panorama.store.catalog import settings
+from panorama.store.catalog import zones as shapes
+from panorama.store.catalog.album_views import Album, read_album
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.decoded import UNREADABLE, Column
+from panorama.store.catalog.recorded import INDEXED_AT, STARTS, time_zones
+from panorama.store.catalog.seen import SeenPlaces, live_places
+from panorama.store.catalog.zones import Zone
+from panorama.store.files.layout import Place
+from panorama.store.files.locks import FileLock
+from panorama.store.files.own_names import check_data_files
+from panorama.store.files.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 
 VIDEOS = pa.schema(
     [

@@ -14,35 +14,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, NotYetErased
-from panorama.store import (
-    album,
-    crops,
-    erasing,
-    index_files,
-    lost,
-    opening,
-    priority,
-    recorded,
-    rewrite,
-    seen,
-    settings,
-    sightings,
-    sweep,
-    videos,
-)
-from panorama.store import zones as shapes
-from panorama.store.album import Exemplar, NewExemplar
-from panorama.store.catalog import write_errors
+from panorama.store import opening, priority
+from panorama.store.catalog import album, recorded, seen, settings, sightings, videos
+from panorama.store.catalog import zones as shapes
+from panorama.store.catalog.album import Exemplar, NewExemplar
+from panorama.store.catalog.database import write_errors
+from panorama.store.catalog.recorded import Recorded, RecordedRow
+from panorama.store.catalog.settings import AuditRow, Change, ModelRow
+from panorama.store.catalog.videos import KnownFile, VideoRow
+from panorama.store.catalog.zones import Zone
 from panorama.store.claims import Claims
-from panorama.store.crops import CropBatch
+from panorama.store.files import crops, lost
+from panorama.store.files.crops import CropBatch
+from panorama.store.files.layout import Place
+from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.info import LibraryInfo, read_info
-from panorama.store.layout import Place
-from panorama.store.recorded import Recorded, RecordedRow
-from panorama.store.segments import EmbeddingsWriter, SegmentWriter
-from panorama.store.settings import AuditRow, Change, ModelRow
 from panorama.store.snapshot import Snapshot, Snapshots
-from panorama.store.videos import KnownFile, VideoRow
-from panorama.store.zones import Zone
+from panorama.store.upkeep import erasing, rewrite, sweep
+from panorama.store.vectors import index_files
 
 _LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.frames import VideoInfo
 from panorama.regions import Regions
-from panorama.store.schema import ENDS_SHAPE
+from panorama.store.files.schema import ENDS_SHAPE
 from panorama.tracking.fades import FadeFinder
 from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
 

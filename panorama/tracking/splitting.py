@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.query.decide import cohort_level, normalise
+from panorama.query.matching.decide import cohort_level, normalise
 from panorama.regions import iou
 from panorama.tracking.segmenting import FinishedTrack
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.answering import Answering
+from panorama.album.given_pictures import Picture
+from panorama.album.registering import exemplars
+from panorama.answering.answerer import Answering
 from panorama.crops import decode_picture
 from panorama.errors import BadImage
-from panorama.given_pictures import Picture
 from panorama.models.base import Embedder
-from panorama.query.kinship import SAME_PLACE, shared
-from panorama.query.relations import Limits
-from panorama.registering import exemplars
+from panorama.query.handed.relations import Limits
+from panorama.query.matching.kinship import SAME_PLACE, shared
 from panorama.store import Exemplar, NewExemplar, Reviewed
 from panorama.video import Found
 

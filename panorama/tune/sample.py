@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.answering import Answering
+from panorama.album.given_pictures import Picture
+from panorama.album.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
+from panorama.album.registering import exemplars
+from panorama.answering.answerer import Answering
 from panorama.crops import decode_picture
 from panorama.errors import UsageError, VideoError
-from panorama.evaluate import ENTITY_FRAMES, RANKED_FRAMES, average_precision
-from panorama.given_pictures import Picture
 from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
+from panorama.judging.evaluate import ENTITY_FRAMES, RANKED_FRAMES, average_precision
 from panorama.models.base import Embedder, Image
-from panorama.query.relations import Limits
-from panorama.recurring import LEAST_SIDE, MOST_OF_FRAME, VIEWS
-from panorama.registering import exemplars
+from panorama.query.handed.relations import Limits
 from panorama.store import ModelRow, NewExemplar, Reviewed, Store, VideoRow
-from panorama.store.schema import BEST_FIRST
+from panorama.store.files.schema import BEST_FIRST
 from panorama.tracking.sampling import small_size
 from panorama.tune.choice import Timed
 from panorama.tune.reviewed import Mark, Review, moments_together, start_around

@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from types import FrameType
 
-from panorama.store.locks import FileLock, is_held
+from panorama.store.files.locks import FileLock, is_held
 
 PREFIX = "panorama-tune-"
 STOPPING = (signal.SIGTERM, signal.SIGHUP)

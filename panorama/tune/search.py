@@ -19,7 +19,7 @@ from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
 from panorama.store import NewExemplar
-from panorama.store.layout import own_files
+from panorama.store.files.layout import own_files
 from panorama.threads import Threads
 from panorama.tune.choice import (
     DENSEST,

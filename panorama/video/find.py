@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from panorama.errors import VideoError, VideoOpenError
-from panorama.picture_size import is_plain
+from panorama.pictures.picture_size import is_plain
 from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, VideoOpenError
-from panorama.exif import taken_at
 from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
-from panorama.levels import Levels
 from panorama.lines import natural_key
-from panorama.picture_size import upright_size
-from panorama.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
+from panorama.pictures.exif import taken_at
+from panorama.pictures.levels import Levels
+from panorama.pictures.picture_size import upright_size
+from panorama.pictures.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
 from panorama.video.faults import Faults
 from panorama.video.planes import thinned
 from panorama.video.reader import (

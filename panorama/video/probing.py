@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
 from panorama.frames import DecodeReport, VideoInfo
-from panorama.heif import is_still
+from panorama.pictures.heif import is_still
 from panorama.video.declared import matroska_bytes
 from panorama.video.faults import READ_ERROR, Faults, reachable
 from panorama.video.find import is_gone

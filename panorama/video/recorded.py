@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from panorama.errors import VideoOpenError
-from panorama.exif import taken_at
+from panorama.pictures.exif import taken_at
 from panorama.video.pictures import pictures_in, read_unscaled
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")

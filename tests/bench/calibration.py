@@ -30,14 +30,14 @@ from deciding_sets import Thing
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from panorama.calibration import SHIPPED as SHIPPED_FILE
-from panorama.calibration import write_calibration
+from panorama.answering.calibration import SHIPPED as SHIPPED_FILE
+from panorama.answering.calibration import write_calibration
 from panorama.content import content_dir
-from panorama.judging import expected_error
+from panorama.judging.deciding import expected_error
 from panorama.models.registry import DEFAULT_EMBEDDER
-from panorama.query.decide import Calibration, bands
-from panorama.query.kinship import settle, standing
-from panorama.query.matches import ACCEPTED, UNCERTAIN
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.kinship import settle, standing
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN
 
 SILENT = 0.96
 OPEN = 0.65

@@ -23,20 +23,20 @@ import numpy as np
 from deciding_judges import libraries
 from numpy.typing import NDArray
 
+from panorama.album.examples import embed_examples
+from panorama.answering.source import PickedVectors
 from panorama.content import content_dir
-from panorama.evaluate import average_precision
-from panorama.examples import embed_examples
+from panorama.judging.evaluate import average_precision
 from panorama.library import Library
 from panorama.models.base import Embedder
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.views import degrade
 from panorama.models.weights import read_recipe
-from panorama.query.category import CATEGORY_REACH
-from panorama.query.decide import Calibration, bands
-from panorama.query.matches import ACCEPTED
-from panorama.query.scoring import Sought, TrackRows, Vectors, score_tracks
-from panorama.source import PickedVectors
+from panorama.query.matching.category import CATEGORY_REACH
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.matches import ACCEPTED
+from panorama.query.matching.scoring import Sought, TrackRows, Vectors, score_tracks
 from panorama.store import Album
 
 EXAMPLES = (1, 2, 3, 5, 10)

@@ -24,8 +24,8 @@ import pyarrow as pa
 from measure import sample_arguments, say, table
 
 import panorama
-from panorama.evaluate import Truth, read_truth, score_entities
 from panorama.indexing.settings import IngestSettings
+from panorama.judging.evaluate import Truth, read_truth, score_entities
 from panorama.library import Library
 from panorama.regions import iou
 

@@ -23,7 +23,7 @@ from measure import machine, say, table
 from numpy.typing import NDArray
 
 import panorama
-from panorama.evaluate import EntityScore, Truth, read_truth, score_entities
+from panorama.judging.evaluate import EntityScore, Truth, read_truth, score_entities
 
 Spans = Sequence[tuple[int, int]]
 

@@ -25,9 +25,9 @@ from measure import say, table
 
 import panorama
 from panorama.crops import cut, decode_picture
-from panorama.hit_frames import NoFrame, Stamps, frames_of, stamps_of
-from panorama.hits import Hit, hits_of
-from panorama.track_boxes import TrackBoxes
+from panorama.shown.hit_frames import NoFrame, Stamps, frames_of, stamps_of
+from panorama.shown.hits import Hit, hits_of
+from panorama.shown.track_boxes import TrackBoxes
 
 STRETCHES = 4
 UNLIKE = 8

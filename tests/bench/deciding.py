@@ -21,15 +21,15 @@ from deciding_judges import Sets, make_sets, only_detected
 from deciding_sets import WAYS, Archive, Thing, some_places
 from numpy.typing import NDArray
 
+from panorama.album.examples import GEOMETRY, VIEWS
 from panorama.content import content_dir
-from panorama.evaluate import average_precision
-from panorama.examples import GEOMETRY, VIEWS
+from panorama.judging.evaluate import average_precision
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.weights import read_recipe
-from panorama.query.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
-from panorama.query.kinship import Places, settle
-from panorama.query.matches import ACCEPTED
-from panorama.query.scoring import TrackGroups
+from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
+from panorama.query.matching.kinship import Places, settle
+from panorama.query.matching.matches import ACCEPTED
+from panorama.query.matching.scoring import TrackGroups
 
 EVAL = "eval"
 CHOOSING = ("sample", "clips", "pictures")

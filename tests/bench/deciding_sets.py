@@ -25,14 +25,14 @@ import numpy as np
 from degraded import degraded_pairs
 from numpy.typing import NDArray
 
+from panorama.album.examples import VIEWS, lit, part
 from panorama.crops import cut, decode_picture, encode_jpeg
-from panorama.evaluate import Frames, Truth, read_truth
-from panorama.examples import VIEWS, lit, part
+from panorama.judging.evaluate import Frames, Truth, read_truth
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
 from panorama.own_training.identities import NOISE, Tracks, alike, pseudo_identities
-from panorama.query.kinship import Places, shared
-from panorama.query.scoring import TrackGroups
+from panorama.query.matching.kinship import Places, shared
+from panorama.query.matching.scoring import TrackGroups
 from panorama.video import open_video
 
 APART_SECONDS = 1.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import panorama
-from panorama.evaluate import read_truth, score_entities
+from panorama.judging.evaluate import read_truth, score_entities
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from measure import machine, say, table
 from numpy.typing import NDArray
 
 import panorama
-from panorama.evaluate import EntityScore, Truth, read_truth, score_entities
-from panorama.given_pictures import read_pictures
+from panorama.album.given_pictures import read_pictures
+from panorama.judging.evaluate import EntityScore, Truth, read_truth, score_entities
 
 Picture = NDArray[np.uint8]
 

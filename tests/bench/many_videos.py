@@ -14,11 +14,11 @@ from statistics import median
 
 from measure import machine, table
 
+from panorama.cameras.recording import apply_rule
 from panorama.indexing.outcomes import INDEXED, SKIPPED, FileOutcome, dating
-from panorama.recording import apply_rule
 from panorama.store import Store, VideoRow
-from panorama.store.catalog import Transaction
-from panorama.store.schema import TABLES
+from panorama.store.catalog.database import Transaction
+from panorama.store.files.schema import TABLES
 
 PER_FOLDER = 100
 """Videos that lie in one folder, which is their camera."""

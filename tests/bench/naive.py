@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 import panorama
 from panorama.crops import cut, encode_jpeg
-from panorama.evaluate import Truth, read_truth, score_entities
+from panorama.judging.evaluate import Truth, read_truth, score_entities
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.store import SegmentWriter, Store, VideoRow

@@ -23,8 +23,8 @@ from measure import machine, say, table
 from numpy.typing import NDArray
 
 import panorama
-from panorama import judging
-from panorama.evaluate import Frames, Truth, f1, read_truth
+from panorama.judging import deciding
+from panorama.judging.evaluate import Frames, Truth, f1, read_truth
 
 DAYS = ("2026-03-01", "2026-03-02")
 FILE_SECONDS = 20.0
@@ -70,15 +70,15 @@ class Archive:
     def __init__(self, library: panorama.Library) -> None:
         self.library = library
         self.frames = Frames(library)
-        self._spans, self._segments = judging.Spans(library), judging.segments_of(library)
+        self._spans, self._segments = deciding.Spans(library), deciding.segments_of(library)
         days = [[video for video in self.frames.count if video.startswith(day)] for day in DAYS]
         self.days = [self.frames.mask({v: [(0, self.frames.count[v])] for v in some}) for some in days]
 
     def found(self, entity: str, without: Sequence[str] = ()) -> NDArray[np.bool_]:
         """The frames that are returned, some videos left out."""
         gone = np.array([self._segments[video] for video in without], np.int64)
-        matcher = judging.matcher_of(self.library, without=gone)
-        return self._spans.frames(self.frames, judging.accepted(matcher, entity))
+        matcher = deciding.matcher_of(self.library, without=gone)
+        return self._spans.frames(self.frames, deciding.accepted(matcher, entity))
 
     def scores(self, entity: str, truth: Truth) -> tuple[list[float], list[int]]:
         """F1 on each day, and false frames on each without its own files of the entity."""

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from questions import sample_library
 
 import panorama
-from panorama.calibrate import calibrate
 from panorama.errors import AccuracyError
+from panorama.judging.calibrate import calibrate
 from panorama.library import Library
 
 SAME = 0.5

@@ -30,13 +30,13 @@ import pyarrow as pa
 from scale_library import Size, Things, build, register
 
 import panorama
+from panorama.answering.source import SnapshotVectors
 from panorama.library import Library
 from panorama.models.base import Embedder
 from panorama.models.registry import late_embedder
-from panorama.query.decide import cohort_level, least_similarity
-from panorama.source import SnapshotVectors
+from panorama.query.matching.decide import cohort_level, least_similarity
 from panorama.store import Store
-from panorama.store.vector_cache import ROW
+from panorama.store.vectors.vector_cache import ROW
 
 RUNS = 15
 RANKS = {"rare": 5000, "usual": 500, "common": 0, "nobody": None}
@@ -187,9 +187,9 @@ def measure(path: Path, embedder: Embedder, size: Size) -> None:
 
 def costs(library: Library) -> None:
     """What the cost model's two ways take, beside what it says."""
-    from panorama.query.cost import Costs
-    from panorama.query.matches import MatchRequest
-    from panorama.query.matching import AlbumMatcher
+    from panorama.query.matching.cost import Costs
+    from panorama.query.matching.matcher import AlbumMatcher
+    from panorama.query.matching.matches import MatchRequest
 
     kept = library._answering.matcher()
     request = MatchRequest(("usual",))

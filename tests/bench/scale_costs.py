@@ -4,7 +4,7 @@
 
 Scans of several sizes and index searches of several depths, of everything and of a scope, with one to forty
 exemplars, each as often as its least processor time needs to settle, and each time with caches that hold
-something else: what a question reads was not read a moment ago. The constants of panorama/query/cost.py are
+something else: what a question reads was not read a moment ago. The constants of query/matching/cost.py are
 the least squares of relative errors over them. Beside what each way took stands what the model says, and at
 the end where it takes the slower way.
 """
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 import panorama
 from panorama.library import Library
-from panorama.query.cost import COSTS, Work, _in_scope, choose
-from panorama.query.passes import Scope
-from panorama.query.scoring import Sought, score_tracks
+from panorama.query.matching.cost import COSTS, Work, _in_scope, choose
+from panorama.query.matching.passes import Scope
+from panorama.query.matching.scoring import Sought, score_tracks
 from panorama.threads import products_alone
 
 RUNS = 7

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.examples import VIEWS
+from panorama.album.examples import VIEWS
 from panorama.models.base import Embedder
 from panorama.store import ModelRow, NewExemplar, SegmentWriter, Store, VideoRow
-from panorama.store.catalog import Transaction
-from panorama.store.segments import _NEW_SEGMENT, FileSet, list_files
-from panorama.store.videos import place_video
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.videos import place_video
+from panorama.store.files.segments import _NEW_SEGMENT, FileSet, list_files
 
 FPS = 25.0
 SAMPLES_PER_SECOND = 2.0

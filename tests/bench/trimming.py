@@ -24,12 +24,12 @@ from measure import sample_arguments, say, table
 from numpy.typing import NDArray
 
 import panorama
-from panorama.evaluate import ENTITY_FRAMES, Frames, average_precision, read_truth
 from panorama.indexing.settings import IngestSettings
+from panorama.judging.evaluate import ENTITY_FRAMES, Frames, average_precision, read_truth
 from panorama.library import Library
-from panorama.query.decide import crop_scores, normalise
-from panorama.query.kinship import shared
-from panorama.query.scoring import Sought
+from panorama.query.matching.decide import crop_scores, normalise
+from panorama.query.matching.kinship import shared
+from panorama.query.matching.scoring import Sought
 from panorama.regions import iou
 
 RATES = (4.3, 4.5, 4.7, 5.0, 5.2, 5.4, 5.7, 6.0, 6.5)

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.album.examples import embed_examples
+from panorama.album.vetting import by_chance, odd_ones
 from panorama.content import content_dir
 from panorama.crops import cut, decode_picture, encode_jpeg
-from panorama.examples import embed_examples
 from panorama.models.base import Embedder, Image
 from panorama.models.registry import DEFAULT_EMBEDDER, load_embedder
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.weights import read_recipe
-from panorama.vetting import by_chance, odd_ones
 from panorama.video import open_video
 
 SIZES = (3, 4, 5, 6, 7)

@@ -21,7 +21,7 @@ from panorama.models.training.copies import came_before
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import read_picture
 from panorama.models.training.split import held_out, row_held_out
-from panorama.pixels import PICTURE_SUFFIXES
+from panorama.pictures.pixels import PICTURE_SUFFIXES
 
 LIMIT = 40
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage, UsageError
 from panorama.models.base import Image
 from panorama.models.training.split import check_clips, held_out, row_held_out
-from panorama.pixels import PICTURE_SUFFIXES, read_pixels
+from panorama.pictures.pixels import PICTURE_SUFFIXES, read_pixels
 
 ReadFrames = Callable[[Path, float], Iterator[Image]]
 """Given a clip and a gap in seconds, yields one RGB frame per gap; `panorama.video` stands behind it."""

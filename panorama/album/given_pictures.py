@@ -1,0 +1,282 @@
+"""Files, folders, patterns and pictures in memory enter; RGB pictures leave, and remarks on them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.album.left_out import is_picture_file, left_out
+from panorama.album.margins import inside_margin
+from panorama.commands import command
+from panorama.errors import BadImage, UsageError
+from panorama.lines import counted, one_line, some
+from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
+from panorama.store import SeenAt
+from panorama.values import is_path, is_pixels, told
+from panorama.video import VIDEO_SUFFIXES
+
+MIN_SIDE = 8
+"""A picture with a shorter side, in pixels, says nothing about what it shows."""
+
+SMALL_SIDE = 48
+"""Of a picture whose longer side is shorter other things are accepted (decision 104)."""
+
+BLANK_SPREAD = 3.0
+"""A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
+
+Image = Any
+"""A file, an RGB or RGBA array, a tensor of torch or a picture of PIL; see `panorama.pictures.pixels`."""
+Images = Any
+"""One or several files, folders, globs or pictures in memory."""
+
+
+SHOWN_PICTURES = 3
+"""Of so many pictures a remark on many tells the name."""
+
+MOST_BYTES = 1 << 30
+"""More has no picture that OpenCV reads; a device (/dev/zero) would be read until the memory is full."""
+
+_FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One RGB picture (H, W, 3) and where it came from.
+
+    Attributes:
+        first: whether it is the first of several, in a file that moves.
+        inside_xyxy: where it lies in the picture as given, if a margin of one colour was cut off.
+        seen: where, if it is a crop of a video of the library.
+    """
+
+    rgb: NDArray[np.uint8]
+    source: str
+    first: bool = False
+    inside_xyxy: tuple[int, int, int, int] | None = None
+    seen: SeenAt | None = None
+
+
+def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
+    """The pictures that files, folders, globs and pictures in memory stand for, those in memory last.
+
+    Args:
+        trim: whether margins that are transparent or of one colour are cut off; not where a box is told in
+            pixels of the picture.
+
+    Raises:
+        UsageError: something else was given.
+        BadImage: one of them cannot serve.
+    """
+    several = listed(given)
+    files = [item for item in several if not is_pixels(item)]
+    arrays = [item for item in several if is_pixels(item)]
+    return [read_picture(path, trim) for path in picture_files(files)] + [
+        # A picture of PIL knows the file that it was opened from.
+        array_picture(array, str(getattr(array, "filename", "") or f"array {number}"), trim)
+        for number, array in enumerate(arrays, start=1)
+    ]
+
+
+def listed(given: Images) -> list[Any]:
+    """What was given as a list: paths and pictures in memory, not looked into.
+
+    Raises:
+        UsageError: something else was given.
+    """
+    one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given)
+    # An array of four dimensions is a batch: iterating gives its pictures.
+    several = list(given) if isinstance(given, Iterable) and not one else [given]
+    for item in several:
+        if not (is_path(item) or is_pixels(item)):
+            raise UsageError(
+                "a picture is a file, folder, pattern or RGB array (height, width, 3), or a picture of PIL, "
+                f"got {told(item)}"
+            )
+    return several
+
+
+def one_picture(given: Image, source: str) -> Picture:
+    """A picture from a file, or from one in memory that `source` names in messages.
+
+    Raises:
+        BadImage: it cannot serve.
+    """
+    return read_picture(Path(given)) if is_path(given) else array_picture(given, source)
+
+
+def read_picture(path: Path, trim: bool = True) -> Picture:
+    """One picture from a file, without its margins or with them; see `read_pictures`.
+
+    Raises:
+        BadImage: missing, no permission, empty, not a picture, too small, or blank.
+    """
+    if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
+        raise BadImage(f"{path} is not a picture but a video; {_from_video(path)}")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as exc:
+        raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    if len(data) > MOST_BYTES:
+        raise BadImage(f"{path} has more than {MOST_BYTES >> 20} MiB, which no picture that can be read has")
+    return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
+
+
+def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
+    """A picture from one in memory, without its margins or with them; see `read_pictures`, `given_pixels`.
+
+    Raises:
+        BadImage: another shape or type, too small, or blank.
+    """
+    return _flat(given_pixels(given, source), source, trim)
+
+
+def picture_files(paths: Iterable[Path | str]) -> list[Path]:
+    """The image files that files, folders (not their subfolders) and globs stand for, each once, in order.
+
+    Raises:
+        BadImage: a path or pattern matches nothing, a folder holds no image, or something may not be read.
+    """
+    try:
+        return list(_picture_files(paths))
+    except OSError as exc:
+        raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
+    found: dict[Path, None] = {}
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            inside = images_in(path)
+            if not inside:
+                raise BadImage(f"the folder {path} holds no image{_instead(path)}")
+            found.update(dict.fromkeys(inside))
+        elif path.exists():
+            found[path] = None
+        elif matches := sorted(Path(p) for p in glob.glob(str(path), recursive=True)):  # noqa: PTH207
+            found.update(dict.fromkeys(matches))
+        else:
+            raise BadImage(f"no image at {path}, and no file matches it as a pattern")
+    return found
+
+
+def images_in(folder: Path) -> list[Path]:
+    return [p for p in sorted(folder.iterdir()) if is_picture_file(p)]
+
+
+def _instead(folder: Path) -> str:
+    """What a folder without an image should hold, or what to do with the videos that it holds."""
+    files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
+    films = [p for p in files if p.suffix.lower() in _FILMS]
+    others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
+    if albums := [p for p in sorted(folder.iterdir()) if p.is_dir() and images_in(p)]:
+        many = counted(len(albums), "subfolder has", "subfolders have")
+        album = command("register", "--album", str(folder))
+        return f", but {many}; an entity for each is registered by {album}{others}"
+    if films:
+        return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
+    return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
+
+
+def _from_video(path: Path) -> str:
+    return "an example is cut out of a frame: " + command(
+        "register", "NAME", "--video", str(path), "--at", "SECONDS", "--box", "x1,y1,x2,y2"
+    )
+
+
+def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
+    """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first))
+    inside = inside_margin(whole.rgb) if trim else None
+    if inside is None:
+        return whole
+    x, y = seen_box(pixels)[:2]
+    x1, y1, x2, y2 = inside
+    part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
+    try:
+        return checked(Picture(part, source, first, (x + x1, y + y1, x + x2, y + y2)))
+    except BadImage:  # a line, a speck, a stripe: what the picture is of is all of it
+        return whole
+
+
+def checked(picture: Picture) -> Picture:
+    """The picture itself.
+
+    Raises:
+        BadImage: it is too small or blank.
+    """
+    height, width = picture.rgb.shape[:2]
+    if min(height, width) < MIN_SIDE:
+        raise BadImage(
+            f"{picture.source} is {width}x{height} pixels; an example needs at least {MIN_SIDE} on each side"
+        )
+    spread = float(cv2.meanStdDev(picture.rgb)[1].max())  # numpy's takes 24 times the picture's memory
+    if spread < BLANK_SPREAD:
+        raise BadImage(
+            f"{picture.source} has nothing in it: it is all one colour. Use a picture that shows the entity"
+        )
+    return picture
+
+
+def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, ...]:
+    """A line for each folder among the paths that holds more than the pictures which are taken from it.
+
+    Args:
+        known: names of subfolders that are looked into.
+    """
+    told_of: dict[str, None] = {}
+    for path in (Path(given) for given in paths if is_path(given)):
+        if path.is_dir():
+            there = [p for p in sorted(path.iterdir()) if not p.name.startswith(".")]
+            folders = [p for p in there if p.is_dir()]
+            files = [p for p in there if not p.is_dir()]
+            others = [p for p in folders if p.name not in known]
+            told_of.update(dict.fromkeys(left_out(path, files, len(others))))
+    return tuple(told_of)
+
+
+def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line for each picture that moves, of which only the first is an example."""
+    return tuple(
+        f"{picture.source} moves: its first picture is the example; another is taken with --video FILE "
+        "--at SECONDS --box x1,y1,x2,y2"
+        for picture in pictures
+        if picture.first
+    )
+
+
+def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line that says of which pictures a margin of one colour was cut off, and how to take another part."""
+    cut = [
+        f"{one_line(picture.source)} to {','.join(map(str, picture.inside_xyxy))}"
+        for picture in pictures
+        if picture.inside_xyxy is not None
+    ]
+    if not cut:
+        return ()
+    what = counted(len(cut), "picture has a margin", "pictures have a margin")
+    shown = some(cut, SHOWN_PICTURES)
+    return (f"{what} of one colour, which was cut off: {shown}; another part: --box x1,y1,x2,y2",)
+
+
+def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """A line that says which pictures are so small that other things are accepted for them."""
+    small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
+    if not small:
+        return ()
+    parts = some(
+        [f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN_PICTURES
+    )
+    return (
+        f"so small that other things look like it and are taken for it: {parts}; "
+        f"better is a picture in which it is at least {SMALL_SIDE} pixels long",
+    )

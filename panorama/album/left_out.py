@@ -1,0 +1,55 @@
+"""Files of a folder enter; a line for people about those that are not taken as pictures leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from panorama.lines import counted, one_line
+from panorama.pictures.pixels import PICTURE_SUFFIXES
+from panorama.video import VIDEO_SUFFIXES
+
+_UNREAD = frozenset(
+    {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2"}
+    | {".psd", ".svg", ".jxl", ".ico", ".tga", ".eps", ".pdf"}
+)
+"""Pictures of kinds that nothing here reads."""
+
+
+def is_picture_file(path: Path) -> bool:
+    """Whether a file's name says that it is a picture that can be read; hidden files are none."""
+    return path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
+
+
+def left_out(folder: Path, files: Iterable[Path], subfolders: int = 0) -> list[str]:
+    """One line about what a folder holds and is not taken, empty where all is.
+
+    Args:
+        folder: as the user named it.
+        files: its files, pictures or not; hidden ones do not count.
+        subfolders: how many are not looked into.
+    """
+    passed = [p for p in files if not is_picture_file(p) and not p.name.startswith(".")]
+    groups = {
+        "cannot be read: save as JPEG or PNG": _UNREAD,
+        "video: take an example with --video FILE --at SECONDS --box x1,y1,x2,y2": VIDEO_SUFFIXES,
+    }
+    told: list[str] = []
+    for why, suffixes in groups.items():
+        of_kind = [p for p in passed if p.suffix.lower() in suffixes]
+        if of_kind:
+            told.append(f"{_kinds(of_kind)} ({why})")
+    others = [p for p in passed if not any(p.suffix.lower() in kinds for kinds in groups.values())]
+    if others:
+        told.append(f"{_kinds(others)} (no picture by its name)")
+    if subfolders:
+        told.append(f"{counted(subfolders, 'subfolder')} (name it as well, if it is meant)")
+    return [f"left out of {one_line(str(folder))}: {', '.join(told)}"] if told else []
+
+
+def _kinds(files: Iterable[Path]) -> str:
+    kinds = Counter(p.suffix.lower() for p in files)
+    return " ".join(
+        f"{count} {one_line(suffix) or 'without suffix'}" for suffix, count in sorted(kinds.items())
+    )

@@ -1,0 +1,101 @@
+"""A library enters; a crop of what comes back most often leaves: an example nobody had to cut out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matching.decide import cohort_level, normalise
+from panorama.store.files.schema import BEST_FIRST
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+MOST_TRACKS = 2000
+"""Every track is compared with every other; of more, the longest are taken."""
+
+LEAST_SIDE = 24
+"""Pixels: a smaller crop is no example that a person would choose."""
+
+MOST_OF_FRAME = 0.5
+"""A box that covers more of the frame is the scene rather than a thing in it."""
+
+APART_SECONDS = 2.0
+"""Sightings that lie further apart are separate appearances."""
+
+VIEWS = """
+WITH views AS (
+  SELECT t.track_id, t.video, t.start_time, t.end_time, c.crop_id, c.quality,
+         (c.x2 - c.x1) * (c.y2 - c.y1) / (v.width * v.height) AS share,
+         least(c.x2 - c.x1, c.y2 - c.y1) AS side,
+         greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
+                  max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
+         row_number() OVER (one ORDER BY {order}) AS place
+  FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
+  WINDOW one AS (PARTITION BY t.track_id, t.video))
+"""
+"""The crops of every track in an order, with their share of the frame, their shorter side and its path."""
+
+# The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
+_TRACKS = f"""{VIEWS.format(order=f"abs(c.time - (t.start_time + t.end_time) / 2), {BEST_FIRST}")}
+SELECT crop_id, video, start_time, end_time, quality, share, side, path FROM views WHERE place = 1
+ORDER BY end_time - start_time DESC, crop_id LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """What came back most often.
+
+    Attributes:
+        crop_id: the example.
+        appearances: how many separate times it was seen.
+        seconds: how long in all.
+    """
+
+    crop_id: int
+    appearances: int
+    seconds: float
+
+
+def most_recurrent(library: Library) -> Recurrent | None:
+    """The best example of what appears most often, None where nothing was tracked."""
+    rows = library.query(_TRACKS, [MOST_TRACKS]).fetchall()
+    things = [row for row in rows if row["share"] <= MOST_OF_FRAME and row["side"] >= LEAST_SIDE]
+    # What moves by its own size is a thing; what stands still is furniture, and only the second choice.
+    rows = [row for row in things if row["path"] >= row["side"]] or things or rows
+    if not rows:
+        return None
+    # Of legs, bags and people a person would cut out the people: the quarter with the best views.
+    least = float(np.quantile([row["quality"] for row in rows], 0.75))
+    rows = [row for row in rows if row["quality"] >= least]
+    crop_ids = np.array([row["crop_id"] for row in rows], np.int64)
+    places = [(row["video"], float(row["start_time"]), float(row["end_time"])) for row in rows]
+    alike = _alike(library, crop_ids)  # (T, T)
+    counted = [_appearances([places[j] for j in np.flatnonzero(like)]) for like in alike]
+    best = max(range(len(rows)), key=lambda i: (*counted[i], -i))
+    return Recurrent(int(crop_ids[best]), *counted[best])
+
+
+def _alike(library: Library, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether crop i, as an example, would accept crop j: the decision rule on single crops."""
+    exit = library.embedder.exits
+    vectors = library.vectors_of(crop_ids, exit)  # (T, dim)
+    level = cohort_level(vectors, library.embedder.cohort()[exit - 1])
+    calibration = library.calibrations[exit - 1]
+    return np.asarray(calibration.score(normalise(vectors @ vectors.T, level)) >= calibration.high)
+
+
+def _appearances(places: list[tuple[str, float, float]]) -> tuple[int, float]:
+    """Separate appearances and seconds of some spans (video, start, end)."""
+    count, seconds = 0, 0.0
+    video, end = "", -np.inf
+    for name, start, stop in sorted(places):
+        if name != video or start > end + APART_SECONDS:
+            count, video, end = count + 1, name, start
+        seconds += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return count, seconds

@@ -1,0 +1,286 @@
+"""Pictures, an album or a frame enter; exemplars leave, as JPEG and embedded from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from panorama.album.examples import embed_examples
+from panorama.album.given_pictures import (
+    Images,
+    Picture,
+    checked,
+    first_only,
+    images_in,
+    listed,
+    margins_cut,
+    passed_over,
+    read_pictures,
+    small_ones,
+)
+from panorama.commands import command, command_of
+from panorama.crops import cut, decode_picture, encode_jpeg
+from panorama.errors import BadImage, UsageError
+from panorama.models.base import Embedder, Proposer
+from panorama.regions import parse_box
+from panorama.store import NewExemplar, SeenAt, Store
+from panorama.store.catalog.seen import SeenPlaces
+from panorama.store.scenes.places import PlaceTables
+from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
+from panorama.video import file_state, open_video
+
+NEGATIVE_FOLDER = "not"
+"""In an album, the subfolder of an entity's folder that holds its look-alikes."""
+
+SHOWN_CUTS = 5
+"""Of so many pictures it is said what was cut out of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given to register one entity by.
+
+    Attributes:
+        pictures, rivals: examples, and look-alikes that it is not.
+        told: remarks for people on them.
+        denied: what was seen in the library and is not it.
+    """
+
+    pictures: Sequence[Picture]
+    rivals: Sequence[Picture]
+    told: tuple[str, ...] = ()
+    denied: Sequence[Picture] = ()
+
+    @classmethod
+    def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
+        """Pictures that are all examples, or all look-alikes, with what is to be said of them."""
+        told = small_ones(pictures)
+        return cls((), pictures, told) if look_alike else cls(pictures, (), told)
+
+
+def given(
+    images: Images,
+    unlike: Images,
+    box: str | Sequence[float] | None,
+    find: bool,
+    finder: Callable[[], Proposer],
+) -> Given:
+    """Examples and look-alikes as the user named them, read and cut.
+
+    Args:
+        images, unlike, box, find: see `Library.register`.
+        finder: gives what finds things, where `find` asks for it.
+
+    Raises:
+        UsageError: a box for several pictures, or something that is no picture.
+        BadImage, BadBox: a picture cannot serve.
+    """
+    images, unlike = listed(images), listed(unlike)
+    as_it_is = box is not None or find  # what is cut out is told in its pixels
+    pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
+    told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
+    if box is not None:
+        if find:
+            raise UsageError("a box and find both say what to cut out; give one of them")
+        if len(pictures) != 1:
+            raise UsageError(f"a box is cut out of one picture; {len(pictures)} were given")
+        part = cut_box(pictures[0], box)
+        return Given([part], rivals, told + margins_cut(rivals) + small_ones([part, *rivals]))
+    if find:
+        found = [find_region(picture, finder()) for picture in pictures]
+        told += cut_out(pictures, found) + margins_cut(rivals)
+        return Given(found, rivals, told + small_ones([*found, *rivals]))
+    every = [*pictures, *rivals]
+    return Given(pictures, rivals, told + margins_cut(every) + small_ones(every))
+
+
+def given_album(folder: Path) -> dict[str, Given]:
+    """The same of an album, by the names of its subfolders.
+
+    Raises:
+        UsageError: there is no such folder.
+        BadImage: one without pictures, or a picture that cannot serve.
+    """
+    album = {}
+    for name, images, unlike in album_folders(folder):
+        pictures, rivals = read_pictures(images), read_pictures(unlike)
+        every = [*pictures, *rivals]
+        told = first_only(every) + passed_over_in_album(folder, name)
+        album[name] = Given(pictures, rivals, told + margins_cut(every) + small_ones(every))
+    return album
+
+
+def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str, ...]:
+    """A line for each of the first pictures that says what was cut out of it: it may be something else."""
+    lines = []
+    for whole, part in zip(pictures[:SHOWN_CUTS], found, strict=False):
+        (height, width), (tall, wide) = part.rgb.shape[:2], whole.rgb.shape[:2]
+        lines.append(
+            f"found and cut out: {part.source}, {width}x{height} of {wide}x{tall} pixels; "
+            "if that is another thing, say where it is: --box x1,y1,x2,y2"
+        )
+    more = len(found) - len(lines)
+    return (*lines, f"and of {more} more: {command('exemplars', 'NAME')}") if more else tuple(lines)
+
+
+def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
+    """The same of an entity's folder in an album."""
+    folder = album / entity
+    return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
+
+
+def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
+    """The part inside `x1,y1,x2,y2`, as text or four numbers, in pixels of the picture.
+
+    Raises:
+        BadBox: malformed or outside the picture.
+    """
+    corners = _corners(picture, box)
+    rgb = np.ascontiguousarray(cut(picture.rgb, np.array(corners, np.float32)))
+    return checked(Picture(rgb, f"{picture.source} [{','.join(map(str, corners))}]"))
+
+
+def _corners(picture: Picture, box: str | Sequence[float]) -> tuple[int, int, int, int]:
+    height, width = picture.rgb.shape[:2]
+    return parse_box(box if isinstance(box, str) else ",".join(map(str, box)), width, height)
+
+
+def find_region(picture: Picture, proposer: Proposer) -> Picture:
+    """The part that is most surely a thing.
+
+    Raises:
+        BadImage: the proposer finds nothing.
+    """
+    regions = proposer.propose([picture.rgb])[0]
+    if not len(regions):
+        raise BadImage(
+            f"nothing was found in {picture.source}; give its box x1,y1,x2,y2 or the whole picture"
+        )
+    # Of several the surest: preferring large ones as well was seen to take the table for the mug on it.
+    best = int(np.argmax(regions.scores))
+    box = ",".join(str(round(float(c))) for c in regions.boxes_xyxy[best])
+    return checked(
+        Picture(np.ascontiguousarray(cut(picture.rgb, regions.boxes_xyxy[best])), f"{picture.source} [{box}]")
+    )
+
+
+def video_picture(
+    video: Path, seconds: float, box: str | Sequence[float] | None, segment: int | None = None
+) -> Picture:
+    """The frame of a video shown at a time, cut to a box.
+
+    Args:
+        segment: of the video in the library, None where it does not hold it.
+
+    Raises:
+        UsageError: no box (a whole frame is hardly ever one entity), or a time outside the video.
+        VideoError: the video cannot be read there.
+    """
+    if box is None:
+        raise UsageError("of a video, say where the entity is in the frame by its box: x1,y1,x2,y2")
+    with open_video(video) as reader:
+        times = reader.times().seconds
+        # Half a second of grace: the last frame is shown for a while, and players round.
+        if not len(times) or not 0 <= seconds <= times[-1] + 0.5:
+            end = f"{times[-1]:.3f}" if len(times) else "no frame"
+            raise UsageError(
+                f"the time is between 0 and the last frame of {video} at {end} s, got {seconds:g}"
+            )
+        frame = reader.frame_at(seconds)
+        whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
+    part = cut_box(whole, box)
+    if segment is None:
+        return part
+    return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
+
+
+def held_segment(store: Store, file: Path) -> int | None:
+    """The segment of a file that has not changed since it was indexed; None where there is none."""
+    known = store.known_file(str(file.resolve()))
+    if known is None or not known.has_state(file_state(file)):
+        return None
+    return known.segment
+
+
+def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
+    """What is to be said of an example out of a video of the library whose place names none of its tracks."""
+    if example.seen is None:
+        if store.known_file(str(file.resolve())) is None:
+            return ()
+        return (
+            f"{file.name} has changed since it was indexed: the picture is an example, and nothing is"
+            f" accepted by its place; {command_of('index', str(file))} makes its rows anew",
+        )
+    places = PlaceTables(store.snapshot())
+    if (tracks_at(places, SeenPlaces.at(example.seen)) != NO_TRACK).any():
+        return ()
+    return (
+        "no track was at this box at that time: the picture is an example, and nothing is accepted by its"
+        " place",
+    )
+
+
+def exemplars(
+    pictures: Sequence[Picture], embedder: Embedder, negative: bool = False, denied: bool = False
+) -> list[NewExemplar]:
+    """Exemplars ready for the store; embedded from the JPEG that is kept, like every crop."""
+    if not pictures:
+        return []
+    jpegs = [encode_jpeg(p.rgb) for p in pictures]
+    vectors = embed_examples([decode_picture(j) for j in jpegs], embedder)  # (exits, B, V, dim)
+    return [
+        NewExemplar(
+            picture=jpeg,
+            suffix=".jpg",
+            source=picture.source,
+            negative=negative or denied,
+            denied=denied,
+            vectors={(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)},
+            width=picture.rgb.shape[1],
+            height=picture.rgb.shape[0],
+            seen=picture.seen,
+        )
+        for i, (picture, jpeg) in enumerate(zip(pictures, jpegs, strict=True))
+    ]
+
+
+def ready_for(album: Mapping[str, Given], embedder: Embedder) -> dict[str, list[NewExemplar]]:
+    """All exemplars of each entity, ready for the store."""
+    return {
+        name: exemplars(given.pictures, embedder)
+        + exemplars(given.rivals, embedder, negative=True)
+        + exemplars(given.denied, embedder, denied=True)
+        for name, given in album.items()
+    }
+
+
+def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
+    """Entities of an album: name, images, look-alikes (from a subfolder `not`), one per subfolder.
+
+    Raises:
+        UsageError: there is no such folder.
+        BadImage: no subfolder, or one without images.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no album at {folder}: expected a folder with one subfolder of images per entity")
+    found = []
+    try:
+        for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
+            images = images_in(sub)
+            if not images:
+                inside = any(images_in(p) for p in sub.iterdir() if p.is_dir())
+                meant = f"is {sub} the album?" if inside else "add one or take the folder away"
+                others = "".join(f"; {line}" for line in passed_over([sub], (NEGATIVE_FOLDER,)))
+                raise BadImage(
+                    f"the album's folder {sub} holds no image; {meant}{others if not inside else ''}"
+                )
+            unlike = sub / NEGATIVE_FOLDER
+            found.append((sub.name, images, images_in(unlike) if unlike.is_dir() else []))
+    except OSError as exc:
+        raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
+    if not found:
+        raise BadImage(f"{folder} holds no subfolder; an album has one subfolder of images per entity")
+    return found

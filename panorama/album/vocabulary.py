@@ -1,0 +1,205 @@
+"""Statements about entities enter; the library's album changes, and a small result that says so leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from panorama.album.given_pictures import passed_over, picture_files
+from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
+from panorama.query.handed.by_example import ELSEWHERE
+from panorama.query.matching.decide import least_similarity
+from panorama.query.matching.scoring import Sought
+from panorama.query.result.result import Result
+from panorama.query.text.statements import (
+    AddExemplars,
+    CreateEntity,
+    DescribeEntity,
+    DropEntity,
+    EntityStatement,
+    ForgetEntity,
+    RemoveExemplars,
+    RenameEntity,
+    SetCategory,
+)
+from panorama.store import check_name
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+
+def execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
+    """Carry out one statement; pictures that it names lie below `picture_root`.
+
+    Raises:
+        QueryError: a picture lies elsewhere, or no picture may be read here.
+        UnknownEntity, EntityError, BadImage: as the methods of Library do, pictures named as written.
+    """
+    try:
+        result = _execute(library, statement, picture_root)
+    except BadImage as exc:
+        raise BadImage(_as_written(str(exc), statement, picture_root)) from exc
+    result.warnings = tuple(_as_written(told, statement, picture_root) for told in result.warnings)
+    return result
+
+
+def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str:
+    """What is told of pictures without the root, where the statement names them without it."""
+    if not isinstance(statement, (CreateEntity, AddExemplars)) or root is None:
+        return told
+    negatives = statement.negatives if isinstance(statement, CreateEntity) else ()
+    if any(Path(picture).is_absolute() for picture in (*statement.pictures, *negatives)):
+        return told
+    for base in dict.fromkeys((root.resolve(), root.absolute())):
+        told = told.replace(f"{base}{os.sep}", "")
+    return told
+
+
+def _execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
+    match statement:
+        case CreateEntity(name, pictures, negatives, category):
+            if check_name(name) in {e.name for e in library.entities()}:
+                raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
+            found, rivals = below(picture_root, pictures), below(picture_root, negatives)
+            made = library.register(name, found, unlike=rivals, category=category or None)
+            left = _passed_over(picture_root, (*pictures, *negatives))
+            return _told("created", name, made.warnings + left)
+        case AddExemplars(name, pictures, negative):
+            library.entity(name)
+            found = below(picture_root, pictures)
+            made = library.register(name, () if negative else found, unlike=found if negative else ())
+            return _told("added to", name, made.warnings + _passed_over(picture_root, pictures))
+        case RemoveExemplars(name, pictures):
+            _remove(library, name, pictures)
+            return _told("removed from", name)
+        case RenameEntity(name, new):
+            library.rename(name, new)
+            return _told("renamed", new)
+        case SetCategory(name, category):
+            library.set_category(name, category)
+            return _told("changed", name)
+        case DropEntity(name, if_exists):
+            try:
+                library.drop(name)
+            except UnknownEntity:
+                if not if_exists:
+                    raise
+                return _told("was not there", name)
+            return _told("dropped", name)
+        case ForgetEntity(name, with_sightings):
+            return _forget(library, name, with_sightings)
+        case DescribeEntity(name):
+            return describe(library, name)
+    raise QueryError(f"no way to execute {type(statement).__name__}")
+
+
+def _forget(library: Library, name: str, with_sightings: bool) -> Result:
+    """It is forgotten also where bytes are left; statements after it are carried out."""
+    left: tuple[str, ...] = ()
+    try:
+        seen = library.forget(name, with_sightings=with_sightings)
+    except NotYetErased as exc:
+        seen, left = exc.seen, (str(exc),)
+    told = _told("forgot", "", (*left, *(() if seen is None else seen.after())))
+    told.complete = not left
+    return told
+
+
+def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
+    """The picture files that paths, folders and patterns stand for, each below the root.
+
+    Raises:
+        QueryError: there is no root here, or a path leads out of it, be it by a link.
+        BadImage: one of them stands for nothing.
+    """
+    if not pictures:
+        return []
+    if root is None:
+        raise QueryError(
+            "pictures cannot be named in SQL here; register them from Python or the command line"
+        )
+    base = root.resolve()
+    paths = [base / picture for picture in pictures]
+    for path, picture in zip(paths, pictures, strict=True):
+        # A pattern is resolved up to its first wildcard: what it matches lies below that folder.
+        fixed = Path(*[part for part in path.parts if not set(part) & set("*?[")])
+        if not fixed.resolve().is_relative_to(base):
+            raise QueryError(
+                f"the picture {picture!r} lies outside {base}, where pictures must be; {ELSEWHERE}"
+            )
+    files = picture_files(paths)
+    for file in files:
+        if not file.resolve().is_relative_to(base):
+            raise QueryError(
+                f"the picture {file.relative_to(base)} is a link that leads out of {base}, where pictures"
+                f" must be; {ELSEWHERE}"
+            )
+    return files
+
+
+def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
+    known, removed = library.exemplars(name), list[int]()
+    for source in sources:
+        hits = [e for e in known if source in (e.source, Path(e.source).name, str(e.exemplar_id))]
+        if not hits:
+            raise BadImage(
+                f"{name!r} has no exemplar {source!r}; it has {', '.join(e.source for e in known)}"
+            )
+        removed += [exemplar.exemplar_id for exemplar in hits]
+    library.remove_exemplars(removed)
+
+
+def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
+    """What was left out of the folders that a statement names."""
+    return () if root is None else passed_over([root / picture for picture in pictures])
+
+
+def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
+    table = pa.table({"action": [action], "entity": [entity and check_name(entity)]})  # as it is kept
+    return Result(table, ["VARCHAR", "VARCHAR"], warnings=warnings)
+
+
+def describe(library: Library, name: str) -> Result:
+    """One row about an entity: exemplars, its kind, least similarity, spread of them, nearest other entity.
+
+    See docs/SQL.md for the columns.
+    """
+    entity = library.entity(name)
+    embedder, exit = library.embedder, library.embedder.exits
+    views = library.snapshot().album(embedder.hash, exit)
+    sought = Sought.of(views, entity.name, embedder.cohort()[exit - 1])
+    album = views.averaged()
+    mine = album.entity_index == album.entities.index(entity.name)
+    positive = album.vectors[mine & ~album.negative]  # (P, dim)
+    calibration = library.calibrations[exit - 1]
+    least = spread = nearest = similarity = None
+    if len(positive):
+        needed = calibration.normalised(calibration.high)
+        if not entity.category:
+            least = float(least_similarity(needed, sought.level[: len(sought.positive)]).mean())
+        others = ~mine & ~album.negative
+        if others.any():
+            table = positive @ album.vectors[others].T  # (P, O)
+            column = int(table.max(axis=0).argmax())
+            nearest = album.entities[int(album.entity_index[others][column])]
+            similarity = float(table.max())
+        if len(positive) > 1:
+            pairs = positive @ positive.T
+            spread = float(1 - pairs[~np.eye(len(positive), dtype=bool)].mean())
+    row = {
+        "entity": pa.array([entity.name], pa.string()),
+        "exemplars": pa.array([entity.exemplars], pa.int64()),
+        "negatives": pa.array([entity.negatives], pa.int64()),
+        "category": pa.array([entity.category], pa.bool_()),
+        "least_similarity": pa.array([least], pa.float64()),
+        "spread": pa.array([spread], pa.float64()),
+        "nearest": pa.array([nearest], pa.string()),
+        "nearest_similarity": pa.array([similarity], pa.float64()),
+    }
+    types = ["VARCHAR", "BIGINT", "BIGINT", "BOOLEAN", "DOUBLE", "DOUBLE", "VARCHAR", "DOUBLE"]
+    return Result(pa.table(row), types)

@@ -1,0 +1,1 @@
+"""A library as it is stored enters; what `panorama.query` is given of it, and then answers, leave."""

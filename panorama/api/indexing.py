@@ -1,0 +1,98 @@
+"""Found videos and a library's models enter; they are indexed, dated and ready for queries, and told."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panorama.errors import VideoError
+from panorama.models.base import Embedder, Proposer
+from panorama.store import Store
+from panorama.store.files.layout import own_files
+from panorama.video import Found, file_state, find_videos
+from panorama.video.own_clips import is_own_clip
+from panorama.worker.client import beside
+
+if TYPE_CHECKING:
+    from panorama.cameras.recording import RecordingRule
+    from panorama.indexing.outcomes import Hooks, IndexReport
+    from panorama.indexing.settings import IngestSettings
+
+LOOKED_AT = 100
+"""Of so many files it is asked whether they are new, before anything else is done."""
+
+
+def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -> Found:
+    """What there is to index at some paths, the library's own folder passed over.
+
+    Args:
+        store: of the library, None where there is none yet; a folder of pictures in it is one again.
+    """
+
+    def known(folder: Path) -> bool:
+        with contextlib.suppress(UnicodeError):  # of a name that is no text, no video is known
+            return store is not None and store.known_file(str(folder.resolve())) is not None
+        return False
+
+    return find_videos(paths, library, known, own_files)
+
+
+def index_found(
+    store: Store,
+    proposer: Proposer,
+    embedder: Embedder,
+    found: Found,
+    settings: IngestSettings | None,
+    depth: int | None,
+    recording: RecordingRule | None,
+    redo: bool,
+    hooks: Hooks | None,
+) -> IndexReport:
+    """Index what was found, with networks in a process of their own; see `Library.index`."""
+    with beside(proposer, embedder) as models:
+        elsewhere = models[0] is not proposer
+        if elsewhere and _holds_new(store, found):
+            threading.Thread(target=_load, args=models, name="panorama ahead").start()
+        # Loaded while the networks are: what decodes and tracks takes as long as they do.
+        from panorama.cameras.recording import apply_rule, remember
+        from panorama.indexing.outcomes import INDEXED, dating
+        from panorama.indexing.profile import prepare
+        from panorama.indexing.run import finish, index_paths
+
+        if recording is not None:
+            remember(store, recording)
+        indexer, kept = prepare(store, *models, settings, redo, depth)
+        report = index_paths(store, indexer, found, dating(store, hooks), kept=kept)
+        if elsewhere:
+            models[0].give_up()  # its process ends beside what is left to do, also if it is loading still
+        finish(store, embedder, hooks)
+    fresh = {f.video for f in report.files if f.status == INDEXED}
+    told = apply_rule(store, None, {f.video for f in report.files if f.video}, fresh)
+    return replace(report, recording=told)
+
+
+def _holds_new(store: Store, found: Found) -> bool:
+    """Whether one of the first files is not as it was indexed, by its name, size and time.
+
+    It may be a copy, or no video after all: what becomes of it is decided by who reads it. Clips that
+    Panorama wrote stay new, and no networks are loaded for them.
+    """
+    for video in found.videos[:LOOKED_AT]:
+        with contextlib.suppress(VideoError, OSError, UnicodeError):
+            known = store.known_file(str(video.path.resolve()))
+            if known is None or not known.has_state(file_state(video.path)):
+                if known is None and not video.named and is_own_clip(video.path):
+                    continue
+                return True
+    return False
+
+
+def _load(proposer: Proposer, embedder: Embedder) -> None:
+    """Load the networks, the one that is needed first before the other; their users meet what goes wrong."""
+    with contextlib.suppress(Exception):
+        proposer.load()
+        embedder.load()

@@ -1,0 +1,446 @@
+"""A library's own tracks enter as pairs of same and stranger; a calibration for every exit leaves.
+
+Nothing has to be labelled. A track shows one thing: one of its crops is an example, seen in all the ways in
+which a registered picture is; the crops of it that are at least a second away should be accepted. Strangers
+are the tracks of other videos, or, where there is only one video, those that are visible at the same time
+elsewhere in the picture. What decides a query is not the typical stranger but the best one in the whole
+library, so it is the best stranger of every example whose distribution sets the bands.
+
+The same person or car may really appear in two videos, and then its best "stranger" is itself. Where one fits
+better than half of the sure pairs do, the example is taken for one that recurs: who its best stranger is
+remains unknown, since what fits a little less is mostly the same thing again, in other light or in part. It
+is counted and tells nothing of strangers. Half of what is seen again fits less well than that and is not
+known for it, so about as many examples more have themselves for their best stranger. Where those alone are
+more than may err, they and not strangers would set the border: the bands that were there then stay, as they
+do where new ones would lose most of what is accepted of the registered entities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.album.examples import embed_examples
+from panorama.answering.calibration import SETTING, has_bands, measured_with, rules_for
+from panorama.arguments import checked
+from panorama.commands import command
+from panorama.errors import ModelError, UsageError
+from panorama.lines import counted
+from panorama.query.matching.decide import POOL_QUANTILE, Calibration, levels_together, normalise, pool
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, MatchRequest
+from panorama.query.matching.promises import CONFIDENCE, LEAST_STEP, Evidence, supported
+from panorama.query.matching.promises import SETTING as EVIDENCE
+from panorama.query.matching.scoring import SCAN_ROWS, TrackGroups, with_mean
+from panorama.store.files.schema import segment_of
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+PRECISION = 0.95
+MOST_EXAMPLES = 600
+LEAST_EXAMPLES = 20
+APART_SECONDS = 1.0
+ROUNDING = 1e-9
+"""What a product of shares and counts may miss a whole number by."""
+
+KEPT_AT_LEAST = 0.5
+"""Bands that accept less than so much of what was accepted of the registered entities are not taken."""
+
+BLOCK = 32
+"""Examples compared with all crops at once: memory stays a few times that of one row each."""
+
+_CROPS = """
+SELECT c.crop_id, c.track_id, c.time, c.quality, t.start_time, t.end_time, c.x1, c.y1, c.x2, c.y2
+FROM crops c JOIN tracks t USING (track_id, video)
+ORDER BY c.crop_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """What one exit's bands were set from.
+
+    Attributes:
+        border: normalised similarity from which is accepted; None at an exit that only sends on.
+        examples: how many crops stood for an example.
+        recurring: of how many of them the same thing is probably seen in other videos, too.
+        same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
+        accepted: share of sure pairs that reach the border; false_accepted: of best strangers. Of strangers
+            None where every example recurs.
+        evidence: all of them, for WITH PRECISION and WITH RECALL.
+        doubts: why no border of this aim can be told from them, for people.
+        warnings: remarks for people: that so few examples do not support what was aimed at.
+    """
+
+    exit: int
+    calibration: Calibration
+    border: float | None
+    examples: int
+    recurring: int
+    same: float
+    stranger: float | None
+    accepted: float
+    false_accepted: float | None
+    evidence: Evidence
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntityChange:
+    """Of a registered entity, how many tracks the bands before accept, and how many the new ones do."""
+
+    entity: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What a library's own tracks say, and what became of it.
+
+    Attributes:
+        exits: what was measured, shallowest exit first, with the bands that follow from it.
+        changes: what they change for each registered entity; of none where there were no bands before.
+        doubts: why they ought not to be taken, for people; empty where nothing speaks against them.
+        taken: whether the library keeps them; if not, those that were there stay.
+    """
+
+    exits: tuple[ExitReport, ...]
+    changes: tuple[EntityChange, ...]
+    doubts: tuple[str, ...]
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Normalised similarities: of examples to their own track, and to their best stranger.
+
+    Attributes:
+        same: (E,); stranger: (E - recurring,), of the examples that do not recur as far as is known.
+        recurring: how many do. As many of the strangers may be the thing itself, where it fits less well.
+        crops: how many the library holds.
+    """
+
+    same: NDArray[np.float32]
+    stranger: NDArray[np.float32]
+    recurring: int
+    crops: int
+
+
+@checked
+def calibrate(
+    library: Library,
+    precision: float = PRECISION,
+    slack: float = 0.0,
+    recall: float | None = None,
+    anyway: bool = False,
+) -> Calibrated:
+    """Set the bands of every exit from the library's own tracks, and keep them in the library.
+
+    What was measured is kept in any case, for WITH PRECISION and WITH RECALL. The bands are where nothing
+    speaks against them, or where there were none before.
+
+    Args:
+        precision: of the entities that are not in a library like this one, the share for which nothing at
+            all may be accepted.
+        slack: widens the uncertain band on both sides, in units of score.
+        recall: aimed at instead of a precision: the share of examples by which their own track is accepted.
+        anyway: keep the bands, whatever speaks against them.
+
+    Raises:
+        UsageError: a target out of range, or two of them, or too few tracks to learn from.
+        ModelError: the model ships with a malformed calibration.
+    """
+    _check_aims(precision, slack, recall)
+    rules = rules_for(library.embedder)
+    crops = _Crops.read(library)
+    examples = _examples(crops)
+    if len(examples) < LEAST_EXAMPLES:
+        raise UsageError(
+            f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
+            "index more footage, or keep the calibration that the model ships with"
+        )
+    pictures = [library.crop(int(crop_id)) for crop_id in crops.crop_ids[examples]]
+    views = embed_examples(pictures, library.embedder)  # (exits, E, V, dim)
+    exits = []
+    for exit, rule in enumerate(rules, start=1):
+        vectors = library.vectors_of(crops.crop_ids, exit)
+        cohort = library.embedder.cohort()[exit - 1]
+        pairs = _pairs(crops, vectors, examples, views[exit - 1], cohort)
+        exits.append(_report(exit, pairs, rule, precision, slack, recall))
+    instead = has_bands(library.embedder, library.snapshot().settings)
+    changes = _changes(library, [r.calibration for r in exits]) if instead else ()
+    doubts = (*dict.fromkeys(line for r in exits for line in r.doubts), *_losses(changes))
+    taken = anyway or not instead or not doubts
+    measured = measured_with(library.embedder)
+    found = {EVIDENCE + measured: [r.evidence.as_dict() for r in exits]}
+    if taken:
+        found[SETTING + measured] = [r.calibration.as_dict() for r in exits]
+    library.change_settings(lambda kept: found)
+    return Calibrated(tuple(exits), changes, doubts, taken)
+
+
+def _check_aims(precision: float, slack: float, recall: float | None) -> None:
+    """Refuse what cannot be aimed at; see `calibrate`."""
+    if recall is not None and precision != PRECISION:
+        raise UsageError(
+            f"one target sets the border: a precision or a recall, got precision={precision:g} and "
+            f"recall={recall:g}"
+        )
+    for name, aim in (("precision", precision), ("recall", recall)):
+        if aim is not None and not 0.5 <= aim < 1:
+            meant = f"; {aim:g} % is written {aim / 100:g}" if 50 <= aim < 100 else ""
+            raise UsageError(f"a {name} to aim at is between 0.5 and 1, got {aim}{meant}")
+    if not 0 <= slack <= 0.5:
+        raise UsageError(f"slack is between 0 and 0.5, got {slack}")
+
+
+def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[EntityChange, ...]:
+    """How many tracks of each registered entity are accepted, and would be with other calibrations."""
+    now = library.matcher()
+    before = _accepted(now)
+    after = _accepted(AlbumMatcher(now.source, now.embedder, calibrations, threads=now.threads))
+    return tuple(EntityChange(name, count, after[name]) for name, count in before.items())
+
+
+def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
+    """How many tracks of each registered entity are accepted."""
+    found = matcher.match(MatchRequest())
+    counts = np.bincount(found.entity_index[found.band == ACCEPTED], minlength=len(found.entities))
+    return dict(zip(found.entities, counts.tolist(), strict=True))
+
+
+def _losses(changes: Sequence[EntityChange]) -> tuple[str, ...]:
+    """A line where most of what was accepted of the registered entities would be no longer."""
+    before, after = sum(one.before for one in changes), sum(one.after for one in changes)
+    if after >= KEPT_AT_LEAST * before:
+        return ()
+    return (
+        f"of {counted(before, 'track')} accepted of the registered entities {after} would be left: their"
+        " pictures look less like them than this library's own tracks look like each other",
+    )
+
+
+def _report(
+    exit: int, pairs: _Pairs, rules: Calibration, precision: float, slack: float, recall: float | None
+) -> ExitReport:
+    """The bands of one exit; see `calibrate` and `fit`."""
+    fitted = fit(pairs.same, pairs.stranger, precision, rules, recall, pairs.recurring)
+    calibration = fitted.widened(slack)
+    decides = calibration.high < 1
+    # What an exit that only sends on would accept is told where it would begin to.
+    threshold = calibration.normalised(calibration.high) if decides else calibration.centre
+    known = len(pairs.stranger) > 0
+    doubts = _drowned(pairs, precision) if decides and recall is None else ()
+    return ExitReport(
+        exit,
+        calibration,
+        threshold if decides else None,
+        len(pairs.same),
+        pairs.recurring,
+        float(np.median(pairs.same)),
+        float(np.median(pairs.stranger)) if known else None,
+        float((pairs.same >= threshold).mean()),
+        float((pairs.stranger >= threshold).mean()) if known else None,
+        Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
+        doubts,
+        _unsupported(pairs, precision, recall) if decides and not doubts else (),
+    )
+
+
+def _drowned(pairs: _Pairs, precision: float) -> tuple[str, ...]:
+    """A line where things that are seen again, and not strangers, would set the border of a precision."""
+    share = pairs.recurring / max(len(pairs.stranger), 1)
+    most = math.floor(1000 * (1 - share) + ROUNDING) / 1000
+    if precision <= most:
+        return ()
+    reach = f"a precision of {most:g} at most" if most >= 0.5 else "no precision"
+    return (
+        f"{pairs.recurring} of {counted(len(pairs.same), 'example')} are seen again in other videos, and"
+        f" about as many more without being known for it, which counts as strangers: this library tells of"
+        f" {reach}, and {precision:g} was aimed at",
+    )
+
+
+def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple[str, ...]:
+    """A line where the border of acceptance lies where next to none of the examples err."""
+    name, aim, examples = ("precision", precision, len(pairs.stranger))
+    if recall is not None:
+        name, aim, examples = ("recall", recall, len(pairs.same))
+    most = supported(examples)
+    if aim <= most:
+        return ()
+    return (
+        f"a {name} of {aim:g} was aimed at, and {counted(examples, 'example')} of this library support at "
+        f"most {most:g}, with {CONFIDENCE:.0%} confidence: it may well be missed. Index more footage and "
+        "calibrate again, or aim lower",
+    )
+
+
+@checked
+def reset_calibration(library: Library) -> None:
+    """Go back to the calibration that the library's model ships with, whatever was measured.
+
+    Raises:
+        ModelError: it ships with none, so that nothing could be asked any more, or with a malformed one.
+    """
+    if not has_bands(library.embedder, {}):
+        raise ModelError(
+            f"{library.embedder.name} ships with no calibration to go back to; the library keeps its own."
+            f" {command('calibrate')} measures it again"
+        )
+    own = tuple(kind + library.embedder.hash for kind in (SETTING, EVIDENCE))
+    library.change_settings(lambda kept: {key: None for key in kept if key.startswith(own)})
+
+
+def fit(
+    same: NDArray[np.float32],
+    stranger: NDArray[np.float32],
+    precision: float,
+    rules: Calibration,
+    recall: float | None = None,
+    doubtful: int = 0,
+) -> Calibration:
+    """Bands from sure pairs and best strangers.
+
+    The score is a logistic curve that gives 0.5 at the border of acceptance: the value that no more than a
+    share 1 - precision of best strangers reaches, or, for a recall, no less than such a share of sure pairs.
+    Rejected is what does not come so far as half of the best strangers do.
+
+    Args:
+        rules: the calibration of this exit before, see `rules_for`. Pairs of single tracks say nothing
+            about how tracks compare with each other: its rules about that stay, and an exit that accepts
+            nothing goes on accepting nothing.
+        stranger: (N,), may be empty.
+        doubtful: how many of the best strangers may be none; they do not count for what is rejected.
+    """
+    if recall is not None:
+        border = float(np.quantile(same, 1 - recall, method="lower"))
+    elif len(stranger):
+        may_err = math.floor((1 - precision) * len(stranger) + ROUNDING)
+        border = float(np.sort(stranger)[::-1][may_err]) + LEAST_STEP
+    else:
+        # Whatever fits better was taken for the same thing, so no stranger is known to.
+        border = float(np.median(same))
+    # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
+    high = max(border, 0.0)
+    surely = np.sort(stranger)[: max(len(stranger) - doubtful, 0)]
+    low = min(float(np.median(surely)) if len(surely) else 0.0, high)
+    # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
+    spread = max(sum(float(np.std(some)) for some in (stranger, same) if len(some)), 0.02) / 2
+    curve = replace(rules, centre=high, slope=1 / spread, low=0.0, high=1.0)
+    borders = curve.score(np.array([low, high]))
+    return replace(curve, low=float(borders[0]), high=1.0 if rules.high >= 1 else float(borders[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Crops:
+    """All crops of a library with what tells same from stranger, ordered by crop id: (N,), boxes (N, 4)."""
+
+    crop_ids: NDArray[np.int64]
+    track_ids: NDArray[np.int64]
+    times: NDArray[np.float64]
+    quality: NDArray[np.float32]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    boxes_xyxy: NDArray[np.float32]
+    groups: TrackGroups
+
+    @classmethod
+    def read(cls, library: Library) -> _Crops:
+        columns = library.query(_CROPS).arrow()
+        crop_ids = columns["crop_id"].to_numpy()
+        # A copied file lists its crops under each of its names.
+        crop_ids, once = np.unique(crop_ids, return_index=True)
+        names = ("track_id", "time", "quality", "start_time", "end_time")
+        track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)
+        boxes = np.stack([columns[side].to_numpy()[once] for side in ("x1", "y1", "x2", "y2")], axis=1)
+        return cls(crop_ids, track_ids, times, quality, starts, ends, boxes, TrackGroups.of(track_ids))
+
+
+def _pairs(
+    crops: _Crops,
+    vectors: NDArray[np.float32],
+    examples: NDArray[np.intp],
+    views: NDArray[np.float32],
+    cohort: NDArray[np.float32],
+) -> _Pairs:
+    """What examples (E,), rows of the crops (N, dim), reach with their views (E, V, dim) against a cohort."""
+    same = [
+        float(np.quantile(values_of(seen[None], vectors[_apart(crops, example)], cohort)[0], POOL_QUANTILE))
+        for example, seen in zip(examples.tolist(), views, strict=True)
+    ]
+    limit = float(np.median(same))
+    best, recurring = [], 0
+    for start in range(0, len(examples), BLOCK):
+        values = values_of(views[start : start + BLOCK], vectors, cohort)
+        for row, example in zip(values, examples[start : start + BLOCK].tolist(), strict=True):
+            foreign = _pooled_strangers(crops, row, example)
+            nearest = float(foreign.max(initial=-np.inf))
+            recurring += nearest >= limit
+            best += [nearest] if -np.inf < nearest < limit else []
+    if not best and not recurring:
+        raise UsageError("no two tracks are sure to be different things; index more footage")
+    return _Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, len(crops.track_ids))
+
+
+def values_of(
+    views: NDArray[np.float32], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Normalised similarity (E, N) of crops (N, dim) to examples of one picture each (E, V, dim)."""
+    each = [with_mean(seen) for seen in views]
+    level = np.concatenate([levels_together(positive, cohort) for positive in each])
+    positive = np.concatenate(each)
+    out = np.empty((len(views), len(vectors)), np.float32)
+    for start in range(0, len(vectors), SCAN_ROWS):
+        near = normalise(positive @ vectors[start : start + SCAN_ROWS].T, level)
+        out[:, start : start + SCAN_ROWS] = near.reshape(len(views), -1, near.shape[1]).max(axis=1)
+    return out
+
+
+def _apart(crops: _Crops, example: int) -> NDArray[np.intp]:
+    """The crops of an example's own track that are far enough away in time."""
+    rows = np.flatnonzero(crops.track_ids == crops.track_ids[example])
+    return rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
+
+
+def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
+    """Pooled values (T,) of the tracks that are surely not what the example shows."""
+    groups = crops.groups
+    foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
+    if not foreign.any():
+        first = groups.slots[:, 0]
+        beside = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])
+        # Boxes that overlap may be of one thing, whole and in part.
+        own = crops.track_ids == crops.track_ids[example]
+        low, high = crops.boxes_xyxy[own, :2].min(axis=0), crops.boxes_xyxy[own, 2:].max(axis=0)
+        meets = (crops.boxes_xyxy[:, :2] < high).all(axis=1) & (crops.boxes_xyxy[:, 2:] > low).all(axis=1)
+        foreign = beside & ~np.isin(groups.track_ids, crops.track_ids[meets])
+    return pool(groups.spread(values, np.flatnonzero(foreign)))
+
+
+def _examples(crops: _Crops) -> NDArray[np.intp]:
+    """The best view of the tracks that a person would take for an example, at most MOST_EXAMPLES.
+
+    Those are tracks with a view far enough away in time to be found by, and among them the third with the
+    best views: nobody registers a blurred patch of lawn, which resembles every other one.
+    """
+    slots = crops.groups.slots
+    there = slots >= 0
+    times = np.where(there, crops.times[slots], np.nan)
+    quality = np.where(there, crops.quality[slots], -np.inf)  # (T, C)
+    best = slots[np.arange(len(slots)), quality.argmax(axis=1)]
+    farthest = np.nanmax(np.abs(times - crops.times[best][:, None]), axis=1)
+    found = best[farthest >= APART_SECONDS]
+    if not len(found):
+        return found
+    ranked = found[np.argsort(-crops.quality[found], kind="stable")]
+    count = min(max(len(found) // 3, LEAST_EXAMPLES), MOST_EXAMPLES)
+    return np.sort(ranked[:count])

@@ -1,0 +1,218 @@
+"""A library, its truth and labelled pictures enter; how well it decides leaves.
+
+Nothing is indexed again: clips are taken out, exits hidden and strangers registered on the stored vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.album.examples import embed_examples
+from panorama.errors import UsageError
+from panorama.judging.evaluate import RANKED_FRAMES, Frames, Truth, f1
+from panorama.judging.partly import Partly, Strangers
+from panorama.models.base import Image
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, MatchRequest
+
+if TYPE_CHECKING:
+    from panorama.library import Library
+
+CALIBRATION_BINS = 10
+LEAST_SCORE = 0.05
+"""Frames of a lower score are no prediction: there are so many that they would hide every error."""
+
+_SPANS = "SELECT track_id, video, start_frame, end_frame FROM tracks"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Entities that a library does not hold.
+
+    Attributes:
+        pairs: how many entities were asked for.
+        silent: share of them for which nothing that counts was accepted; None where none was asked for.
+    """
+
+    pairs: int
+    silent: float | None
+
+
+def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
+    """Each entity of the truth, asked for in the library without the videos that it can be seen in.
+
+    Nor without those of which the truth leaves out every frame; of the others a track counts if a frame of it
+    is not left out. One for which no such frame remains is not asked for: where there is nothing, silence
+    says nothing.
+    """
+    segments, frames, tracks = segments_of(library), Frames(library), Spans(library)
+    silent = []
+    for name, truth in truths.items():
+        judged = frames.absent(truth) & ~frames.mask(truth.ignore)
+        own = {segments[video] for video in truth.own if video in segments}
+        asked = {segments[video] for video in frames.videos(judged)} - own
+        if not asked:
+            continue
+        hidden = np.array(sorted(set(segments.values()) - asked), np.int64)
+        found = tracks.frames(frames, accepted(matcher_of(library, without=hidden), name))
+        silent.append(not (found & judged).any())
+    return Silence(len(silent), _mean(silent))
+
+
+def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
+    """Pictures of things that the library does not hold, each registered alone."""
+    if not pictures:
+        raise UsageError("no picture of a stranger to ask for")
+    vectors = embed_examples(pictures, library.embedder)  # (exits, N, V, dim)
+    names = tuple(f"stranger {i}" for i in range(len(pictures)))
+    albums = {exit: Strangers(names, at_exit) for exit, at_exit in enumerate(vectors, start=1)}
+    matcher = matcher_of(library, albums=albums)
+    found = matcher.match(MatchRequest(names))
+    heard = np.unique(found.entity_index[found.band == ACCEPTED])
+    return Silence(len(names), 1 - len(heard) / len(names))
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeCost:
+    """What the cascade saves on one library and album.
+
+    Attributes:
+        f1, deepest_f1: mean over the entities that can be seen, of the cascade from the first exit on and of
+            the deepest exit; None where none can.
+        survivors: share of the crops that had to be seen at each exit, shallowest first, by any entity.
+        share: multiply-adds of the cascade by those of the deepest exit for every crop.
+    """
+
+    f1: float | None
+    deepest_f1: float | None
+    survivors: tuple[float, ...]
+    share: float
+
+
+def cascade_cost(library: Library, truths: Mapping[str, Truth]) -> CascadeCost:
+    """Match with vectors of the first exit alone, deeper ones as they are needed, and with the deepest alone.
+
+    A crop that goes deeper is embedded anew from its stored picture: its shallower stages count again.
+    """
+    embedder = library.embedder
+    frames, tracks = Frames(library), Spans(library)
+    shallow = _source(library, exits=frozenset({1}))
+    cascade = AlbumMatcher(shallow, embedder, library.calibrations)
+    deepest = matcher_of(library, exits=frozenset({embedder.exits}))
+    mean_f1, deepest_f1 = (
+        _mean([tracks.f1(frames, accepted(m, name), truth) for name, truth in truths.items()])
+        for m in (cascade, deepest)
+    )
+    count = max(len(shallow.crops()[0]), 1)
+    seen = [count, *(len(shallow.deepened.get(exit, ())) for exit in range(2, embedder.exits + 1))]
+    spent = sum(n * macs for n, macs in zip(seen, embedder.macs, strict=True))
+    return CascadeCost(
+        mean_f1,
+        deepest_f1,
+        tuple(n / count for n in seen),
+        spent / (count * embedder.macs[-1]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationError:
+    """How far scores are from the truth.
+
+    Attributes:
+        error: expected calibration error: mean distance of score and share of true frames, over ten bins,
+            each weighted by its frames; None where no frame has a score.
+        bins: (score, share of true frames, frames) of each bin that has any.
+    """
+
+    error: float | None
+    bins: tuple[tuple[float, float, int], ...]
+
+
+def calibration_error(library: Library, truths: Mapping[str, Truth]) -> CalibrationError:
+    """Scores of frames, the best track of each, against whether the entity can be seen there."""
+    frames = Frames(library)
+    scores: list[NDArray[np.float64]] = []
+    true: list[NDArray[np.bool_]] = []
+    for name, truth in truths.items():
+        ranked = library.query(RANKED_FRAMES, [name]).arrow()
+        places = frames.places(ranked["video"].to_pylist(), ranked["frame"].to_pylist())
+        counted = ~frames.mask(truth.ignore)[places]
+        counted &= ranked["score"].to_numpy() >= LEAST_SCORE
+        scores.append(ranked["score"].to_numpy()[counted])
+        true.append(frames.mask(truth.visible)[places][counted])
+    return expected_error(np.concatenate(scores), np.concatenate(true))
+
+
+def expected_error(score: NDArray[np.floating], true: NDArray[np.bool_]) -> CalibrationError:
+    """The expected calibration error of scores (N,) in [0, 1]."""
+    place = np.minimum((score * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    bins = []
+    for number in np.unique(place):
+        mine = place == number
+        bins.append((float(score[mine].mean()), float(true[mine].mean()), int(mine.sum())))
+    error = sum(abs(s - t) * n for s, t, n in bins) / len(score) if len(score) else None
+    return CalibrationError(error, tuple(bins))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there, None of none."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+class Spans:
+    """Frames of every track."""
+
+    def __init__(self, library: Library) -> None:
+        rows = library.query(_SPANS).fetchall()
+        self._of: dict[int, list[tuple[str, int, int]]] = {}
+        for track, video, start, end in rows:
+            self._of.setdefault(int(track), []).append((video, int(start), int(end) - 1))
+
+    def frames(self, frames: Frames, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where in the row of all frames some tracks are."""
+        found = np.zeros(frames.total, np.bool_)
+        for track in track_ids.tolist():
+            for video, first, last in self._of[track]:
+                found |= frames.mask({video: [(first, last)]})
+        return found
+
+    def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
+        """F1 of the frames of some tracks; None where the entity is nowhere to be seen."""
+        counted = ~frames.mask(truth.ignore)
+        return f1(self.frames(frames, track_ids) & counted, frames.mask(truth.visible) & counted)
+
+
+def segments_of(library: Library) -> dict[str, int]:
+    """The segment of each video, by name."""
+    rows = library.videos().select(["video", "segment"]).to_pylist()
+    return {row["video"]: int(row["segment"]) for row in rows}
+
+
+def _source(library: Library, exits: frozenset[int] | None = None) -> Partly:
+    return Partly(library.matcher().source, library.embedder.exits, exits=exits)
+
+
+def matcher_of(
+    library: Library,
+    without: NDArray[np.int64] | None = None,
+    exits: frozenset[int] | None = None,
+    albums: Mapping[int, Strangers] | None = None,
+) -> AlbumMatcher:
+    """What matches the library, some segments or exits left out, or other things than its album asked for."""
+    hidden = np.zeros(0, np.int64) if without is None else without
+    source = Partly(library.matcher().source, library.embedder.exits, hidden, exits, albums)
+    calibrations: Sequence[Calibration] = library.calibrations
+    return AlbumMatcher(source, library.embedder, calibrations)
+
+
+def accepted(matcher: AlbumMatcher, name: str) -> NDArray[np.int64]:
+    """The tracks of an entity that are accepted."""
+    found = matcher.match(MatchRequest((name,)))
+    return found.track_id[found.band == ACCEPTED]

@@ -1,0 +1,52 @@
+"""The bytes of a HEIC file, as phones save photographs, enter; a picture of PIL leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panorama.errors import BadImage
+from panorama.lines import one_line
+from panorama.pictures.picture_size import MOST_PIXELS
+
+_ISO_MEDIA = b"ftyp"
+"""At offset 4 of HEIC, AVIF and their like; of MP4, too."""
+_STILL = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"mif2", b"avif"})
+"""Brands of one picture; `hevc`, `msf1` and `avis` are of several, one after the other."""
+
+
+def is_iso_media(data: bytes) -> bool:
+    """Whether a file is of boxes, as HEIC, AVIF and MP4 are."""
+    return data[4:8] == _ISO_MEDIA
+
+
+def is_still(head: bytes) -> bool:
+    """Whether a file is one picture, as HEIC and AVIF are, by the brand at its beginning; films are not."""
+    return is_iso_media(head) and head[8:12] in _STILL
+
+
+def heif_picture(data: bytes, name: str) -> Any:
+    """The main picture of a HEIC file as one of PIL; colours of more than 8 bits come in 8.
+
+    It is upright and says nothing of turns: they belong to its coding, which its EXIF only repeats.
+
+    Raises:
+        BadImage: damaged, of a coding that is not read, too large, or the package that reads it is missing.
+    """
+    try:
+        import pi_heif  # by who has such a file, not by everybody
+    except ImportError as exc:
+        raise BadImage(
+            f"{name} is HEIC, which the package pi-heif reads, and that cannot be loaded ({exc}): "
+            "pip install pi-heif, or save the picture as JPEG"
+        ) from exc
+    try:
+        file = pi_heif.open_heif(data, convert_hdr_to_8bit=True)
+        width, height = file.size
+        if width * height > MOST_PIXELS:
+            raise BadImage(f"{name} is {width}x{height}, more than 2^28 pixels; save it smaller")
+        picture = file.to_pillow()
+    except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, MemoryError, LookupError) as exc:
+        trouble = f"damaged, or of a coding that is not read ({one_line(str(exc).strip())})"
+        raise BadImage(f"{name} is {trouble}; save it as JPEG") from exc
+    picture.info.clear()
+    return picture

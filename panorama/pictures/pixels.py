@@ -1,0 +1,247 @@
+"""A picture file's bytes, or a picture as other packages hold it, enter; upright RGB or RGBA pixels leave."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage
+from panorama.pictures.exif import ORIENTATION, exif_of_chunks, exif_orientation
+from panorama.pictures.heif import heif_picture, is_iso_media
+from panorama.pictures.levels import own_eight_bits
+from panorama.pictures.picture_size import MOST_PIXELS, bmp_has_alpha, box_orientation, told_size
+
+PICTURE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
+    | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
+)
+"""Files of a folder that are taken as pictures."""
+
+
+EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
+
+_BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
+_ROUNDING = 1e-3
+"""Floats may lie so far outside of 0 to 1: who scales or filters a picture gets 1.0000001 for white."""
+_ONE_AT_A_TIME = threading.Lock()
+
+Pixel = TypeVar("Pixel", bound=np.generic)
+
+ARRAYS = (
+    "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1; "
+    "of a grey one: numpy.dstack([grey] * 3)"
+)
+
+
+def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
+    """The picture in JPEG, PNG, WebP, ... bytes: (H, W, 3) RGB, or (H, W, 4) RGBA where it is transparent.
+
+    It is turned as the file says that it was taken. Of one that moves it is the first.
+
+    Raises:
+        BadImage: no bytes, damaged, too large, or not a picture that OpenCV or libheif reads.
+    """
+    picture = unscaled_pixels(data, name)
+    if picture is not None:
+        return _rgb(own_eight_bits(picture, name))
+    damaged = data.startswith(_BEGINNINGS)
+    trouble = "is damaged or incomplete, and cannot be read as a picture" if damaged else "is not a picture"
+    raise BadImage(f"{name} {trouble}: expected {EXPECTED}")
+
+
+def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
+    """Pixels of any depth, upright, (H, W) or (H, W, C) with blue first; None of what is no picture.
+
+    Raises:
+        BadImage: no bytes, damaged or too large, or the package that reads HEIC is missing.
+    """
+    if not data:
+        raise BadImage(f"{name} is empty (0 bytes)")
+    width, height = told_size(data) or (0, 0)
+    if width * height > MOST_PIXELS:
+        raise BadImage(
+            f"{name} is {width}x{height} pixels, more than 2^28 (16384x16384), which take too much memory;"
+            " save it smaller, or cut out what it is to show"
+        )
+    picture = _read_by_opencv(data, name)
+    if picture is not None:
+        return turned(picture, file_orientation(data))
+    if not is_iso_media(data):
+        return None
+    # Of HEIC the decoder follows the turns itself.
+    heic = _pil_pixels(heif_picture(data, name), name)
+    return np.asarray(cv2.cvtColor(heic, cv2.COLOR_RGBA2BGRA if heic.shape[2] == 4 else cv2.COLOR_RGB2BGR))
+
+
+def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
+    """Pixels of any depth, (H, W) or (H, W, C) with blue first; None of what OpenCV does not read.
+
+    Raises:
+        BadImage: damaged or too large.
+    """
+    # OpenCV follows the orientation only where it may drop the transparency, which a JPEG has not; of TIFF
+    # it follows it always.
+    is_jpeg, is_bmp = data[:2] == b"\xff\xd8", data[:2] == b"BM"
+    # It takes unused bytes of a BMP for transparency too.
+    opaque = is_jpeg or (is_bmp and not bmp_has_alpha(data))
+    try:
+        with nullcontext() if is_jpeg else _quiet():
+            how = cv2.IMREAD_COLOR if opaque else cv2.IMREAD_UNCHANGED
+            picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
+    except (cv2.error, MemoryError) as exc:
+        raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
+    # Programs that draw without transparency leave 0 there, also under a header that tells of it.
+    if picture is None or not is_bmp or opaque or picture[:, :, 3].any():
+        return picture
+    return picture[:, :, :3]
+
+
+def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What OpenCV read as (H, W, 3) RGB or (H, W, 4) RGBA."""
+    if even.ndim == 2:
+        return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2RGB), np.uint8)
+    code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
+    return np.asarray(cv2.cvtColor(even, code), np.uint8)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """OpenCV's own remarks on damaged files would stand on stderr beside the error that is raised."""
+    with _ONE_AT_A_TIME:  # the level is the process's: of two at once the second would put back silence
+        before = cv2.utils.logging.getLogLevel()
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+        try:
+            yield
+        finally:
+            cv2.utils.logging.setLogLevel(before)
+
+
+def turned(picture: NDArray[Pixel], orientation: int) -> NDArray[Pixel]:
+    """A picture (H, W, ...) as it was seen, by the orientation of EXIF, 1 to 8; others leave it as it is."""
+    if orientation in (5, 6, 7, 8):
+        picture = picture.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        picture = picture[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        picture = picture[::-1]
+    return np.ascontiguousarray(picture)
+
+
+def file_orientation(data: bytes) -> int:
+    """Which way up a PNG, WebP or AVIF was taken, as EXIF counts; 1 where it says nothing, and of others."""
+    if is_iso_media(data):
+        return box_orientation(data)
+    try:
+        return exif_orientation(exif_of_chunks(data))
+    except struct.error:  # cut off
+        return 1
+
+
+def moves(data: bytes) -> bool:
+    """Whether a GIF, PNG or WebP holds several pictures one after the other."""
+    if data.startswith(b"GIF8"):
+        return _several_in_gif(data)
+    if data.startswith(b"\x89PNG"):
+        return b"acTL" in data[: data.find(b"IDAT")]
+    return data[:4] == b"RIFF" and data[12:16] == b"VP8X" and bool(data[20] & 2)
+
+
+def _several_in_gif(data: bytes) -> bool:
+    """Whether a GIF holds a second picture; its blocks are walked, since not all tell a delay."""
+
+    def table(flags: int) -> int:
+        return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+    pictures, place = 0, 13 + (table(data[10]) if len(data) > 10 else 0)
+    while place < len(data) and pictures < 2:
+        kind = data[place]
+        if kind == 0x21 and place + 1 < len(data):  # an extension: its label, then blocks
+            place += 2
+        elif kind == 0x2C and place + 9 < len(data):  # a picture: box, colours, code size, blocks
+            pictures += 1
+            place += 11 + table(data[place + 9])
+        else:  # the trailer, or what is cut off
+            break
+        while place < len(data) and data[place]:
+            place += 1 + data[place]
+        place += 1
+    return pictures > 1
+
+
+def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB of a picture with or without transparency, which is laid over mid-grey.
+
+    Args:
+        trim: whether margins that are transparent all through are cut off.
+    """
+    if picture.shape[2] == 3:
+        return picture
+    if trim:
+        x1, y1, x2, y2 = seen_box(picture)
+        picture = picture[y1:y2, x1:x2]
+    alpha = picture[:, :, 3:].astype(np.float32) / 255
+    return np.asarray(picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
+
+
+def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
+    """x1, y1, x2, y2 of a picture without margins that are transparent all through; all of one that is so."""
+    height, width, channels = picture.shape
+    if channels == 3 or not picture[:, :, 3].any():
+        return 0, 0, width, height
+    x, y, wide, high = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
+    return x, y, x + wide, y + high
+
+
+def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
+    """The pixels of an array, of a tensor of torch or of a picture of PIL: (H, W, 3) RGB or (H, W, 4) RGBA.
+
+    Tensors may have their colours first, (3, H, W). A picture of PIL is turned as it says that it was taken,
+    as a file is.
+
+    Args:
+        source: what messages call it.
+
+    Raises:
+        BadImage: another shape, type or range.
+    """
+    if hasattr(given, "getbands") and hasattr(given, "convert"):
+        return _pil_pixels(given, source)
+    try:
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except (TypeError, ValueError, RuntimeError) as exc:
+        raise BadImage(f"{source} cannot be read as an array ({exc}); {ARRAYS}") from exc
+    shape = array.shape
+    # No picture is only 3 or 4 pixels high: it would be refused.
+    if array.ndim == 3 and shape[0] in (3, 4) and shape[2] not in (3, 4):
+        array = array.transpose(1, 2, 0)
+    if array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in shape:
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
+    if array.dtype.kind == "f":
+        low, high = float(array.min()), float(array.max())
+        if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
+            raise BadImage(f"{source} is {shape} {array.dtype} from {low:g} to {high:g}; {ARRAYS}")
+        array = array.clip(0, 1)
+    elif array.dtype != np.uint8:
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
+    return np.ascontiguousarray(own_eight_bits(array, source))
+
+
+def _pil_pixels(given: Any, source: str) -> NDArray[np.uint8]:
+    """Of a picture of PIL, which is known by its methods: PIL is not needed for anything else."""
+    try:
+        if given.mode.startswith(("I", "F")):  # PIL cuts these off at 255
+            grey = own_eight_bits(np.asarray(given), source)
+            pixels = np.repeat(grey[:, :, None], 3, axis=2)
+        else:
+            pixels = np.asarray(given if given.mode == "RGB" else given.convert("RGBA"), np.uint8)
+        orientation = given.getexif().get(ORIENTATION, 1) if hasattr(given, "getexif") else 1
+    except (OSError, ValueError, TypeError, SyntaxError) as exc:
+        raise BadImage(f"{source}, a picture of PIL, cannot be read: {exc}") from exc
+    return turned(pixels, orientation)

@@ -1,0 +1,162 @@
+"""Query by example: pictures that a statement names enter, tables of similarity and verdicts leave."""
+
+from __future__ import annotations
+
+import stat
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.errors import BadImage, QueryError
+from panorama.lines import counted
+from panorama.query.explain import PictureStep, similarity_lines
+from panorama.query.handed.lending import lend
+from panorama.query.handed.relations import SCHEMA, quote_text
+from panorama.query.matching.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
+from panorama.query.matching.needs import count_tracks
+from panorama.query.run import Run
+from panorama.query.sql.rewritten import Named, SimilarityCall, Verify
+from panorama.query.stopping import check_stopped
+from panorama.query.text.parameters import GivenPicture
+
+ELSEWHERE = "ask from a folder that it lies below, or Library.query(..., picture_root=FOLDER)"
+"""What to do about a picture that lies outside the picture root."""
+
+_SIMILARITIES = """
+CREATE TEMP VIEW {table} AS
+SELECT c.crop_id AS _crop, c.track_id AS _track, s.similarity AS _similarity
+FROM {table}_crops s JOIN _panorama.crops c ON c.crop_id = s.crop_id
+"""
+
+
+class ByExample:
+    """Answers `similarity` and `verify`.
+
+    Args:
+        matcher: compares pictures.
+        root: pictures named in SQL lie below it; None refuses them all.
+        read: reads one picture file, or one in memory, as RGB.
+    """
+
+    def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path | Image], Image]) -> None:
+        self._matcher = matcher
+        self._root = root.resolve() if root is not None else None
+        self._read = read
+
+    def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run) -> None:
+        """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
+        crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        values: NDArray[np.float64] = np.zeros(0, np.float64)
+        if isinstance(call.picture, int):
+            _check_crop(call, run)
+        named = call.picture
+        image = named if isinstance(named, int) else self.picture(named, run, call.start)
+        check_stopped()
+        started = time.perf_counter()
+        if not run.dry:
+            crop_ids, values = self._matcher.similarity(image, request)
+        # With a least similarity or a number of tracks, those that are too far are not handed over.
+        cut = request.min_score is not None or request.first is not None
+        told = f"{counted(len(crop_ids), 'crop')} {'found' if cut else 'compared'}"
+        run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
+        rows = pa.table({"crop_id": pa.array(crop_ids), "similarity": pa.array(values)})
+        lend(run.cursor, f"{call.table}_crops", rows)
+        run.cursor.execute(_SIMILARITIES.format(table=call.table))
+        if run.explained:
+            _tell_similarity(call, request, run)
+
+    def picture(self, named: Named, run: Run, position: int) -> Image:
+        """The picture that a statement names, or is given.
+
+        Raises:
+            QueryError: it does not lie below the picture root, or there is none.
+            BadImage: it is missing or cannot be read.
+        """
+        if isinstance(named, GivenPicture):
+            return self._read(named.given)
+        if self._root is None:
+            raise QueryError("pictures cannot be named here: there is no picture root", run.sql, position)
+        place = self._place(self._root / named)
+        if not place.is_relative_to(self._root):
+            raise QueryError(
+                f"picture {named!r} lies outside {self._root}, where pictures must be; {ELSEWHERE}",
+                run.sql,
+                position,
+            )
+        if not _is_file(place):
+            known = run.cursor.execute(
+                f"SELECT 1 FROM {SCHEMA}.entities WHERE entity = ?", [named]
+            ).fetchall()
+            meant = f"; {named!r} is an entity: WHERE entity = {quote_text(str(named))}" if known else ""
+            raise BadImage(f"there is no picture {named!r} in {self._root}{meant}")
+        try:
+            return self._read(place)
+        except BadImage as exc:
+            # As the statement names it: the rest of the path is not its affair.
+            raise BadImage(str(exc).replace(str(place), str(named))) from exc
+
+    def _place(self, path: Path) -> Path:
+        """Where a picture lies; one that a Mac wrote has its accents apart in its name."""
+        apart = Path(unicodedata.normalize("NFD", str(path)))
+        return (apart if not _is_file(path) and _is_file(apart) else path).resolve()
+
+    def verifier(self, run: Run) -> Verify:
+        """What answers verify(a, b) and its like; two pictures are compared once, whatever is asked."""
+        compared: dict[tuple[Named, Named], tuple[float, int, int]] = {}
+
+        def verify(name: str, first: Named, second: Named, position: int) -> bool | float | int | str | None:
+            call = f"{name}({first!r}, {second!r})"
+            if run.dry:
+                run.pictures.append(PictureStep(call, "", 0.0))
+                return None
+            if (first, second) not in compared:
+                started = time.perf_counter()
+                images = [self.picture(path, run, position) for path in (first, second)]
+                score, band, exit = self._matcher.verify(images[0], images[1])
+                told = f"{BAND_NAMES[band]} at exit {exit}, score {score:.3f}"
+                run.pictures.append(PictureStep(call, told, time.perf_counter() - started))
+                compared[first, second] = float(score), band, exit
+            score, band, exit = compared[first, second]
+            said: dict[str, float | int | str] = {
+                "verify_score": score,
+                "verify_band": BAND_NAMES[band],
+                "verify_exit": exit,
+            }
+            if name in said:
+                return said[name]
+            if band == UNCERTAIN:
+                run.warnings.append(f"{call} is undecided at score {score:.3f}: NULL")
+                return None
+            return band == ACCEPTED
+
+        return verify
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file; of one that lies where nobody may look, reading it says so."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):  # no name that a file can have
+        return False
+
+
+def _check_crop(call: SimilarityCall, run: Run) -> None:
+    known = run.cursor.execute(f"SELECT 1 FROM {SCHEMA}.crops WHERE crop_id = ?", [call.picture]).fetchall()
+    if not known:
+        raise QueryError(f"no crop {call.picture}; SELECT crop_id FROM crops lists them", run.sql, call.start)
+
+
+def _tell_similarity(call: SimilarityCall, request: MatchRequest, run: Run) -> None:
+    """Note of what a similarity was asked, beside what came of it."""
+    told = dict.fromkeys(text for need in call.needs if need is not None for text in need.told)
+    within, everything = (count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
+    lines = similarity_lines(request, list(told), within, everything)
+    run.pictures[-1] = replace(run.pictures[-1], needs=lines)

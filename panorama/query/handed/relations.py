@@ -1,0 +1,420 @@
+"""Opens a DuckDB that sees one snapshot of a library and nothing else: file lists enter, relations leave."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import duckdb
+import pyarrow as pa
+
+from panorama.arguments import take_fields
+from panorama.errors import LibraryDamaged, UsageError
+from panorama.query.handed.lending import lent
+from panorama.query.handed.shapes import Shape, add_shapes
+from panorama.query.shorthands.clock import clock_seconds
+from panorama.store.files.lost import check_readable
+
+RELATIONS = (
+    *("videos", "frames", "tracks", "detections", "crops", "entities", "zones", "sightings", "moments"),
+)
+_SPAN = {"start_time": "DOUBLE", "end_time": "DOUBLE"}
+_CLOCKS = {"start_clock": "TIMESTAMP", "end_clock": "TIMESTAMP"}
+_INSTANTS = {"start_utc": "TIMESTAMP", "end_utc": "TIMESTAMP"}
+_SCORED = {"score": "DOUBLE", "track_id": "BIGINT"}
+MATCHED_COLUMNS = {
+    "sightings": {
+        **{"entity": "VARCHAR", "video": "VARCHAR", "track_id": "BIGINT", "score": "DOUBLE"},
+        **_SPAN,
+        **_CLOCKS,
+        **_INSTANTS,
+    },
+    "moments": {
+        **{"video": "VARCHAR", **_SPAN, "entity": "VARCHAR", **_SCORED, "frame": "BIGINT"},
+        **{"x1": "DOUBLE", "y1": "DOUBLE", "x2": "DOUBLE", "y2": "DOUBLE"},
+        **_CLOCKS,
+        **_INSTANTS,
+    },
+}
+"""Relations that exist only after matching: the engine makes them when a statement names one."""
+
+_BOXED = ("x1", "y1", "x2", "y2")
+RELATION_COLUMNS: dict[str, frozenset[str]] = {
+    "videos": frozenset(
+        (
+            *("video", "uri", "camera", "duration", "width", "height", "frames"),
+            *("start_clock", "time_zone", "start_utc", "indexed_at"),
+        )
+    ),
+    "frames": frozenset(("video", "frame", "time", "pts", "picture", "clock")),
+    "tracks": frozenset(("video", "track_id", "start_frame", "end_frame", "samples", *_SPAN, *_CLOCKS)),
+    "detections": frozenset(("video", "frame", "time", "track_id", *_BOXED, "score", "clock")),
+    "crops": frozenset(("crop_id", "video", "track_id", "frame", "time", *_BOXED, "quality", "clock")),
+    "entities": frozenset(("entity", "exemplars", "negatives", "category")),
+    "zones": frozenset(("zone", "camera", "kind", "points")),
+    **{name: frozenset(columns) for name, columns in MATCHED_COLUMNS.items()},
+}
+"""What each relation shows; the views below are held to it by a test."""
+
+SCHEMA = "_panorama"
+"""Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
+
+
+class SnapshotLike(Protocol):
+    """What the engine reads of a snapshot (see panorama.store.Snapshot).
+
+    `videos` has the columns of the relation and `segment`; `files` maps table to absolute Parquet paths, a
+    table without rows has none; `entities` has the columns of the relation; `zones` are shapes of cameras.
+    """
+
+    @property
+    def videos(self) -> pa.Table: ...
+    @property
+    def files(self) -> Mapping[str, list[str]]: ...
+    @property
+    def entities(self) -> pa.Table: ...
+    @property
+    def zones(self) -> Sequence[Shape]: ...
+
+
+LEAST_MEMORY = 10_000_000
+MOST_MEMORY = 10**15
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b|b)\s*", re.IGNORECASE)
+_UNITS = {"b": 1} | {f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}
+_UNITS |= {f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may use.
+
+    Attributes:
+        seconds: wall time, None for no limit.
+        memory: of DuckDB, for example '4GB' or '500 MiB'; None for its own default.
+        threads: None for one per core.
+        expressions: how deep an expression may nest; DuckDB's default overflows small stacks.
+    """
+
+    seconds: float | None = None
+    memory: str | None = None
+    threads: int | None = None
+    expressions: int = 500
+
+    def __post_init__(self) -> None:
+        take_fields(self)
+        if self.memory is not None and self.memory_bytes < LEAST_MEMORY:
+            raise UsageError(f"a query needs at least {LEAST_MEMORY // 1_000_000}MB, got {self.memory!r}")
+        if self.memory is not None and self.memory_bytes > MOST_MEMORY:
+            raise UsageError(f"memory is at most {MOST_MEMORY // 10**12}TB, got {self.memory!r:.40}")
+
+    @property
+    def memory_bytes(self) -> int:
+        """The limit of memory as a number."""
+        found = _MEMORY.fullmatch(self.memory or "")
+        if found is None:
+            raise UsageError(f"memory is written like '500MB', '4GB' or '1.5GiB', got {self.memory!r}")
+        return int(min(float(found[1]) * _UNITS[found[2].lower()], MOST_MEMORY + 1))
+
+
+VIDEO_COLUMNS = {
+    "video": "VARCHAR",
+    "uri": "VARCHAR",
+    "camera": "VARCHAR",
+    "duration": "DOUBLE",
+    "width": "INTEGER",
+    "height": "INTEGER",
+    "frames": "BIGINT",
+    "segment": "INTEGER",
+    "start_clock": "TIMESTAMP",
+    "time_zone": "VARCHAR",
+    "start_utc": "TIMESTAMP",
+    "indexed_at": "TIMESTAMP",
+}
+ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "DOUBLE": pa.float64(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
+_BOX = {"x1": "FLOAT", "y1": "FLOAT", "x2": "FLOAT", "y2": "FLOAT"}
+STORED_COLUMNS = {
+    "frames": {"segment": "INTEGER", "frame": "BIGINT", "pts": "BIGINT", "time": "DOUBLE"},
+    "tracks": {
+        "segment": "INTEGER",
+        "track_id": "BIGINT",
+        "start_frame": "BIGINT",
+        "end_frame": "BIGINT",
+        "start_time": "DOUBLE",
+        "end_time": "DOUBLE",
+        "samples": "INTEGER",
+    },
+    "boxes": {
+        "segment": "INTEGER",
+        "track_id": "BIGINT",
+        "frame": "BIGINT",
+        "time": "DOUBLE",
+        **_BOX,
+        "score": "FLOAT",
+    },
+    "crops": {
+        "segment": "INTEGER",
+        "crop_id": "BIGINT",
+        "track_id": "BIGINT",
+        "frame": "BIGINT",
+        "time": "DOUBLE",
+        **_BOX,
+        "quality": "FLOAT",
+        "jpeg": "BLOB",
+    },
+    "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
+}
+
+# Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
+_VIEWS = (
+    "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
+    " time_zone, start_utc, indexed_at FROM _panorama.videos",
+    "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
+    "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
+    f" t.samples, {clock_seconds('v.start_clock', 't.start_time')} AS start_clock,"
+    f" {clock_seconds('v.start_clock', 't.end_time')} AS end_clock"
+    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
+    " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score,"
+    f" {clock_seconds('v.start_clock', 'b.time')} AS clock"
+    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
+    "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
+    " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality,"
+    f" {clock_seconds('v.start_clock', 'c.time')} AS clock"
+    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
+)
+
+_FRAMES = (
+    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts, {picture} AS picture,"
+    f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
+    " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
+)
+_NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
+_PICTURES = {
+    "picture": "p.picture",
+    "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
+}
+"""Joined only where a library has any: who reads the frames of films pays nothing for it."""
+
+# Named by a macro, which is not planned until a statement reads the table: most read none of them.
+_FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
+_TABLE_FUNCTIONS = """
+    SELECT DISTINCT lower(function_name) FROM duckdb_functions()
+    WHERE function_type LIKE 'table%' AND internal
+"""
+_PLACEHOLDER = "CREATE VIEW {name} AS SELECT {columns} FROM (SELECT error({message}) AS nothing)"
+
+
+def connect(
+    snapshot: SnapshotLike, limits: Limits, listed: dict[str, object] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB with the relations of the snapshot, locked: no file outside the lists can be read.
+
+    `sightings` and `moments` are listed, but hold nothing until the engine makes them for one statement.
+
+    Args:
+        listed: what its tables were made of is noted here.
+    """
+    connection = duckdb.connect(":memory:")
+    _lock(connection, snapshot, limits)
+    connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    _list(connection, snapshot, {} if listed is None else listed)
+    for table, columns in STORED_COLUMNS.items():
+        _show_stored(connection, table, columns, snapshot.files.get(table, []))
+    frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
+    for view in (*_VIEWS, frames):
+        connection.execute(view)
+    add_shapes(connection, snapshot.zones)
+    for name, columns in MATCHED_COLUMNS.items():
+        picks = ", ".join(f"CAST(nothing AS {kind}) AS {column}" for column, kind in columns.items())
+        message = quote_text(f"write {name} without a schema before it")
+        connection.execute(_PLACEHOLDER.format(name=name, columns=picks, message=message))
+    return connection
+
+
+class Tables:
+    """A connection that is kept while the library goes on: another snapshot takes the place of the last one.
+
+    To list its files and to copy its videos takes a tenth of what a new connection with its views does.
+
+    Args:
+        limits: of every statement.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lasting: object = None
+        self._listed: dict[str, object] = {}
+        self._shown: SnapshotLike | None = None
+        self._functions: frozenset[str] | None = None
+
+    def of(self, snapshot: SnapshotLike) -> duckdb.DuckDBPyConnection:
+        """The connection, with the relations of a snapshot; no statement of an earlier one may still run."""
+        if self._connection is not None and self._shown is not snapshot:
+            if self._lasting != _lasting(snapshot):
+                self.close()
+            else:
+                self._shown = None
+                try:
+                    _list(self._connection, snapshot, self._listed)
+                except BaseException:
+                    self.close()  # some of its tables are those of the last snapshot
+                    raise
+        if self._connection is None:
+            self._listed, self._lasting = {}, _lasting(snapshot)
+            self._connection = connect(snapshot, self.limits, self._listed)
+        self._shown = snapshot
+        return self._connection
+
+    def functions(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+        """The names of all table functions of DuckDB's own."""
+        if self._functions is None:  # a hundredth of a second, so once
+            self._functions = frozenset(name for (name,) in cursor.execute(_TABLE_FUNCTIONS).fetchall())
+        return self._functions
+
+    def leave(self) -> None:
+        """Let go of the snapshot, but not of the connection."""
+        self._shown = None
+
+    def close(self) -> None:
+        """Free the connection; the next snapshot gets another."""
+        connection = self._connection
+        self.drop()  # first: an interrupt must not leave one that is closed
+        if connection is not None:
+            connection.close()
+
+    def drop(self) -> None:
+        """Have another connection from now on; this one is not even closed."""
+        self._connection, self._shown = None, None
+
+
+def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
+    """What a connection cannot change: where files lie, which tables have any, and the macros of shapes."""
+    stored = [table for table in STORED_COLUMNS if snapshot.files.get(table)]
+    return _folders(snapshot), stored, tuple(snapshot.zones)
+
+
+def _folders(snapshot: SnapshotLike) -> list[str]:
+    return sorted({f"{file.rpartition('/')[0]}/" for files in snapshot.files.values() for file in files})
+
+
+def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed: dict[str, object]) -> None:
+    """The tables of the schema, which all views look into, in the place of those of an earlier snapshot.
+
+    Args:
+        listed: what those were made of, by name; tables of the same stay.
+    """
+    for name, rows, columns in (
+        ("videos", snapshot.videos, VIDEO_COLUMNS),
+        ("entities", snapshot.entities, ENTITY_COLUMNS),
+    ):
+        if listed.get(name) is not rows:  # a snapshot shares with the last one what did not change
+            _copy_table(connection, name, rows, columns)
+            listed[name] = rows
+    files = {table: snapshot.files.get(table, []) for table in STORED_COLUMNS}
+    if listed.get("files") != files:
+        connection.execute(";".join(_FILES.format(table=t, files=_sql_list(f)) for t, f in files.items()))
+        listed["files"] = files
+
+
+def quote_number(value: float) -> str:
+    """A number as SQL writes it; infinity has no spelling of its own there."""
+    return repr(value) if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+
+
+def relation_with(name: str, target: str) -> str:
+    """What to say where a target lacks a column that the relation of its name has; '' where none does."""
+    has = name in RELATION_COLUMNS.get(target, ())
+    return f" The relation has it: SELECT {name} FROM {target}" if has else ""
+
+
+def quote_text(value: str) -> str:
+    """A string as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_name(value: str) -> str:
+    """An identifier as SQL writes it."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:
+    """Settings that no statement can undo: the configuration is locked last."""
+    settings = {
+        "allowed_directories": _sql_list(_folders(snapshot)),
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        # Without this, a name in SQL could be a variable of the Python program that asks.
+        "python_enable_replacements": "false",
+        "temp_directory": "''",
+        "max_expression_depth": str(limits.expressions),
+        # Files never change under their name: their footers, megabytes at a million crops, are read once.
+        "parquet_metadata_cache": "true",
+        # A join with the tracks that matched skips the row groups that hold none of them.
+        "dynamic_or_filter_threshold": "4096",
+    }
+    if limits.memory is not None:
+        settings["memory_limit"] = quote_text(f"{limits.memory_bytes}B")
+    if limits.threads is not None:
+        settings["threads"] = str(int(limits.threads))
+    for name, value in settings.items():
+        connection.execute(f"SET GLOBAL {name} = {value}")  # of every cursor
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _copy_table(
+    connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, columns: Mapping[str, str]
+) -> None:
+    """A small catalog table, copied so that every cursor sees it."""
+    kinds = pa.schema({column: _ARROW[kind] for column, kind in columns.items()})
+    # In the types of the table: Arrow casts what has them for nothing, DuckDB plans every cast.
+    typed = [
+        rows.column(kind.name).cast(kind.type)
+        if kind.name in rows.column_names
+        else pa.nulls(rows.num_rows, kind.type)
+        for kind in kinds
+    ]
+    with lent(connection, "_panorama_copy", pa.table(typed, schema=kinds)):
+        connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.{name} AS FROM _panorama_copy")
+
+
+def _show_stored(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], files: list[str]
+) -> None:
+    """Make the view of one stored table: whatever files are listed then, or no rows of the right types.
+
+    A connection lasts no longer than a table has files, or has none: see `_lasting`.
+    """
+    shown = f"{', '.join(columns)} FROM read_parquet({SCHEMA}.{table}_files())"
+    if not files:
+        empty = ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in columns.items())
+        shown = f"{empty} WHERE false"
+    try:
+        connection.execute(f"CREATE VIEW {SCHEMA}.{table} AS SELECT {shown}")
+    except duckdb.Error as exc:
+        check_readable(files)
+        said = str(exc).split("\n")[0]
+        raise LibraryDamaged(f"a file of the table {table} cannot be read: {said}") from exc
+
+
+def _sql_list(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(quote_text, values))}]"
+
+
+def check_files(snapshot: SnapshotLike) -> None:
+    """Raise LibraryDamaged for the first file of the snapshot that cannot be opened."""
+    for table in STORED_COLUMNS:
+        check_readable(snapshot.files.get(table, []))

@@ -1,0 +1,1 @@
+"""Exemplars, crops and what was said of them enter; tracks with scores and bands leave."""

@@ -1,0 +1,150 @@
+"""Scored tracks of some entities enter; the same tracks leave, the undecided ones seen at deeper exits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matching.decide import Calibration, bands
+from panorama.query.matching.kinship import SceneBests, Whereabouts, settle
+from panorama.query.matching.ledger import note_bands, timed
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches
+from panorama.query.matching.scoring import Scored
+
+IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
+"""Which tracks, by (band, score, exit), are worth a deeper look."""
+
+SecondLook = Callable[[Mapping[str, NDArray[np.int64]], int], Mapping[str, Scored]]
+"""Scores the tracks of several entities at an exit, in full batches; tracks without crops may be missing."""
+
+
+class Cascade:
+    """Tracks of one entity on their way through the exits.
+
+    Args:
+        name: of the entity.
+        exit: where `scored` was taken.
+        best: the entity's best value by exit, where it is known; what is missing is found here.
+
+    Attributes:
+        band, score, exit: (T,) of each track at the exit that decided it so far.
+        best: the entity's best value at every exit that was looked at, of each track without the exemplars
+            that are cut from it; not at one where only such were looked at that somebody pointed at and that
+            would not have come there by themselves: other tracks are compared with what others came to.
+        top: the same among these tracks, at every exit that they were seen at.
+        scenes: what these tracks were compared with, once they are settled.
+        unseen: (T,) those that were to be seen deeper than they were: the time was over.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        calibrations: Sequence[Calibration],
+        exit: int,
+        scored: Scored,
+        best: Mapping[int, float],
+    ) -> None:
+        self.name = name
+        self._calibrations = calibrations
+        self.first = exit
+        order = np.argsort(scored.track_ids, kind="stable")
+        scored = scored[order]
+        self.track_ids = scored.track_ids
+        self._crop_ids, self._exemplar_ids = scored.crop_ids.copy(), scored.exemplar_ids.copy()
+        self.best = dict(best)
+        self.top: dict[int, float] = {}
+        self.scenes = SceneBests.none()
+        self.exit = np.full(len(scored.track_ids), exit, np.int16)
+        self.unseen = np.zeros(len(scored.track_ids), np.bool_)
+        self._said = scored.said
+        self._led = np.zeros(len(scored.track_ids), np.bool_)  # went deeper because it was said alone
+        every = np.arange(len(scored.track_ids))
+        self.band, self.score, self._unaided = self._decided(scored, every, exit)
+
+    def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
+        """The tracks seen at `exit` that are worth a deeper look."""
+        return self.track_ids[(self.exit == exit) & is_open(self.band, self.score, exit)]
+
+    def take(self, again: Scored | None, waiting: NDArray[np.int64], exit: int) -> None:
+        """Decide the tracks that waited by what a deeper exit sees; those that it does not are `unseen`."""
+        seen = waiting[:0] if again is None else again.track_ids
+        self.unseen |= np.isin(self.track_ids, np.setdiff1d(waiting, seen))
+        if again is None:
+            return
+        rows = np.searchsorted(self.track_ids, again.track_ids)
+        self.band[rows], self.score[rows], self._unaided[rows] = self._decided(again, rows, exit)
+        self.exit[rows] = exit
+        self._crop_ids[rows], self._exemplar_ids[rows] = again.crop_ids, again.exemplar_ids
+
+    def _decided(
+        self, scored: Scored, rows: NDArray[np.intp], exit: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+        """Bands, scores and scores without the exemplars that are cut from the track, each (T,)."""
+        calibration = self._calibrations[exit - 1]
+        top = float(scored.unaided.max(initial=0.0))
+        best = self.best.get(exit, top)
+        if exit == self.first or not self._led[rows].all():
+            self.top[exit], self.best[exit] = top, best
+        decided = bands(scored.normalised, calibration, best)
+        self._led[rows] |= scored.said & (decided == REJECTED)
+        if exit == len(self._calibrations):
+            decided[scored.said] = ACCEPTED
+        else:  # it is seen as deep as others are, so that its value is on their scale
+            decided[scored.said] = np.maximum(decided[scored.said], UNCERTAIN)
+        note_bands(exit, decided)
+        return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
+
+    def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
+        """Compare the tracks of each scene with each other; nothing that is rejected is accepted.
+
+        What somebody said is the entity was not rejected, and is accepted if it was seen as deep as others.
+
+        Args:
+            known: what the entity's other tracks are in some scenes, where these are only some of its tracks.
+        """
+        deepest = self._calibrations[-1]
+        at = max(self.best)  # the deepest exit that any track was seen at
+        best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
+        tracks = self.track_ids, self.score, self.band
+        settled = settle(
+            *tracks, deepest, where, best, self._unaided, known, said=self._said, unseen=self.unseen
+        )
+        self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
+
+    def matches(self, keep: NDArray[np.bool_]) -> Matches:
+        """The tracks as matches of the one entity."""
+        index = np.zeros(len(self.track_ids), np.int32)
+        columns = (self.track_ids, self.score, self.band, self._crop_ids, self._exemplar_ids, self.exit)
+        return Matches((self.name,), index, *columns)[keep]
+
+
+def passed_by(calibrations: Sequence[Calibration], exit: int) -> bool:
+    """Whether tracks on their way deeper skip an exit: one that accepts nothing saves nothing."""
+    return exit < len(calibrations) and calibrations[exit - 1].high >= 1
+
+
+def refine(
+    cascades: Sequence[Cascade],
+    calibrations: Sequence[Calibration],
+    is_open: IsOpen,
+    second_look: SecondLook,
+) -> None:
+    """Take the open tracks of all entities, which begin at one exit, deeper together, until none is left."""
+    if not cascades:
+        return
+    before = cascades[0].first
+    for exit in range(before + 1, len(calibrations) + 1):
+        if passed_by(calibrations, exit):
+            continue
+        waiting = {c.name: c.waiting(is_open, before) for c in cascades}
+        waiting = {name: tracks for name, tracks in waiting.items() if len(tracks)}
+        if not waiting:
+            return
+        with timed(exit):
+            again = second_look(waiting, exit)
+        for cascade in cascades:
+            if cascade.name in waiting:
+                cascade.take(again.get(cascade.name), waiting[cascade.name], exit)
+        before = exit

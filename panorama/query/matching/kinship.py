@@ -1,0 +1,333 @@
+"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by scene leave.
+
+Two rules, both within a scene, where camera and light are the same: a shot of a video, with those of other
+videos that show the same; a video without cuts is one shot.
+
+1. A track is accepted only if it comes near to the scene's best track of the entity (`near_in_video`);
+   of that one counts what it is without examples that are cut from it. What is clearly less alike than the
+   thing itself looked a minute ago is another thing: the next person at the door. On another day the light
+   is another, and all that a site shows is less alike than on the best one: the scene's own best track
+   counts where it comes to `near_on_site` of the site's, and that where it does not, because then the thing
+   itself is not in the scene.
+2. A track that continues an accepted one is accepted with it, from `carried` of the scene's best on: one
+   that is visible at the same time of the same shot, or within half a second of it, at the same place.
+   Poses, partial boxes and broken tracks of the thing itself are found so, which no threshold could tell
+   from strangers.
+
+A track that somebody said is the entity is accepted by that, and what continues it is carried. How well it
+looks like the thing is not known better by it: it raises no best track beyond what it is by itself.
+
+A track that should have been seen deeper and was not, because the time was over, may be anything. It neither
+carries nor is carried, and is accepted by no word: what continues it was perhaps carried by nothing. Others
+are compared with the most that it may be.
+
+What is carried by the second rule, or was said, gets a score above `high`, what stands back by the first one
+a score below it: the band always follows from the score. How likely an uncertain track is right depends less
+on its own value than on how far it stays behind the best one, in the library and in the scene; its score is
+lowered accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever
+exit decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.store.ascending import looked_up
+
+GAP_SECONDS = 0.5
+"""A track that begins so long after another one ended can still continue it."""
+
+SAME_PLACE = 0.5
+"""Two boxes are at the same place if they share so much of the smaller one."""
+
+CARRIED_GAIN = 0.05
+"""The score of a track that is carried, or that was said, is at least `high` and this share of its own.
+
+So they keep their order.
+"""
+
+PAIRS = 1 << 16
+"""Pairs of tracks compared at once: so many that the work is in numpy, so few that they fit a cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """When and where tracks were seen.
+
+    Attributes:
+        track_ids: (T,) int64, sorted.
+        start_seconds, end_seconds: (T,) float64.
+        view_seconds: (T, C) float64, ascending; inf where a track has fewer than C views, at least one.
+        view_boxes_xyxy: (T, C, 4) float32.
+    """
+
+    track_ids: NDArray[np.int64]
+    start_seconds: NDArray[np.float64]
+    end_seconds: NDArray[np.float64]
+    view_seconds: NDArray[np.float64]
+    view_boxes_xyxy: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        count = len(self.track_ids)
+        shapes = (self.start_seconds.shape, self.end_seconds.shape, self.view_seconds.shape[:1])
+        if shapes != ((count,),) * 3 or self.view_boxes_xyxy.shape != (*self.view_seconds.shape, 4):
+            raise ValueError(f"{count} tracks, but spans and views have shapes {shapes}")
+
+    def boxes_at(
+        self, seconds: NDArray[np.float64], rows: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float32]:
+        """(N, 4) the box of each track at a time (N,): between views on a line, outside them the nearest.
+
+        Args:
+            rows: (N,) which tracks; None for all, one after the other.
+        """
+        rows = np.arange(len(self.track_ids)) if rows is None else rows
+        times, boxes = self.view_seconds, self.view_boxes_xyxy
+        known = times[rows]  # (N, C)
+        views = np.isfinite(known).sum(axis=1)
+        after = np.minimum((known <= seconds[:, None]).sum(axis=1), views - 1)
+        before = np.maximum(after - 1, 0)
+        first, last = times[rows, before], times[rows, after]
+        share = np.where(last > first, (seconds - first) / np.where(last > first, last - first, 1), 1.0)
+        share = np.clip(share, 0, 1)[:, None].astype(np.float32)
+        return np.asarray(boxes[rows, before] * (1 - share) + boxes[rows, after] * share, np.float32)
+
+
+class Whereabouts(Protocol):
+    """Tells of tracks when and where they were seen; `panorama.answering.source.SnapshotVectors` is one."""
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
+        ...
+
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track, the same for those of one shot, which may go on over videos."""
+        ...
+
+    def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track, the same for those of one scene: of shots that show the same."""
+        ...
+
+    def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(S,) a number for each scene, the same for those of one site: what it shows in any light."""
+        ...
+
+    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Of the videos whose shots go on in some videos, or that go on there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SceneBests:
+    """What tracks of one entity are compared with, by scene.
+
+    Attributes:
+        scenes: (S,) int64, ascending: those in which not every track was rejected.
+        best: (S,) float64 value of the best track, of each without examples that are cut from it.
+        shown: (S,) whether a track was accepted there.
+    """
+
+    scenes: NDArray[np.int64]
+    best: NDArray[np.float64]
+    shown: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> SceneBests:
+        """No scene is known."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.bool_))
+
+    def of(self, scenes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Best value and whether it is shown of some scenes (N,); -inf and False of one that is not known."""
+        best = looked_up(self.scenes, self.best, scenes, -np.inf)
+        return best, looked_up(self.scenes, self.shown, scenes, False)
+
+    def with_others(self, others: SceneBests) -> SceneBests:
+        """These scenes and those; of one that both know, the better value."""
+        scenes = np.union1d(self.scenes, others.scenes)
+        (one, here), (two, there) = self.of(scenes), others.of(scenes)
+        return SceneBests(scenes, np.maximum(one, two), here | there)
+
+    def on_sites(self, where: Whereabouts, scenes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(N,) the best value at the site of each of some scenes; -inf where nothing is known there."""
+        sites, site = np.unique(where.sites(self.scenes), return_inverse=True)
+        tops = np.full(len(sites), -np.inf)
+        np.maximum.at(tops, site, self.best)
+        return looked_up(sites, tops, where.sites(scenes), -np.inf)
+
+    def unchanged_by(self, others: SceneBests, where: Whereabouts) -> bool:
+        """Whether what was found in these scenes stays as it is with what others found."""
+        known = np.isin(others.scenes, self.scenes)
+        best, shown = self.of(others.scenes[known])
+        if (others.best[known] > best).any() or (others.shown[known] & ~shown).any():
+            return False
+        there = self.on_sites(where, others.scenes)
+        return not bool((np.isfinite(there) & (others.best > there)).any())
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Scores and bands (T,) after both rules, and the scenes of these tracks."""
+
+    score: NDArray[np.float64]
+    band: NDArray[np.uint8]
+    bests: SceneBests
+
+
+def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(N,) which part of the smaller one each pair of boxes, (N, 4) and (N, 4), has in common."""
+    low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
+    high = np.minimum(first_xyxy[:, 2:], second_xyxy[:, 2:])
+    both = np.prod(np.maximum(high - low, 0), axis=1)
+    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first_xyxy, second_xyxy)]
+    return np.asarray(both / np.maximum(np.minimum(*areas), 1e-6), np.float32)
+
+
+def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """(N,) whether two tracks of a video (rows) are at the same place, at the same time or next to it.
+
+    Looked at are the moments of the views of both, and the middle of the time that they share or lie apart.
+    """
+    first = np.maximum(places.start_seconds[ones], places.start_seconds[others])
+    last = np.minimum(places.end_seconds[ones], places.end_seconds[others])
+    near = first < last + GAP_SECONDS
+    early, late = np.minimum(first, last)[:, None], np.maximum(first, last)[:, None]
+    moments = [((first + last) / 2)[:, None], places.view_seconds[ones], places.view_seconds[others]]
+    seconds = np.concatenate(moments, axis=1)  # (N, 1 + 2 C)
+    pair, moment = np.nonzero(near[:, None] & (seconds >= early) & (seconds <= late))
+    at = seconds[pair, moment]
+    same = shared(places.boxes_at(at, ones[pair]), places.boxes_at(at, others[pair])) >= SAME_PLACE
+    found = np.zeros(len(ones), np.bool_)
+    found[pair[same]] = True
+    return found
+
+
+def settle(
+    track_ids: NDArray[np.int64],
+    score: NDArray[np.float64],
+    band: NDArray[np.uint8],
+    calibration: Calibration,
+    where: Whereabouts,
+    best: float | None = None,
+    unaided: NDArray[np.float64] | None = None,
+    known: SceneBests | None = None,
+    said: NDArray[np.bool_] | None = None,
+    unseen: NDArray[np.bool_] | None = None,
+) -> Settled:
+    """Scores and bands after both rules.
+
+    Args:
+        track_ids: (T,) of one entity, every one that may be accepted among them.
+        score, band: (T,) as `bands` set them.
+        calibration: of the deepest exit.
+        where: tells their shots and scenes; asked for their places only where a track may be carried.
+        best: the value of the entity's best track, where these are only some of its tracks.
+        unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
+        known: of scenes, what the entity's other tracks are there, where these are only some of its tracks.
+        said: (T,) which of them somebody said are the entity; none where it is not given.
+        unseen: (T,) uncertain ones that were not seen as deep as they should; none where it is not given.
+    """
+    score, band = score.copy(), band.copy()
+    unseen = np.zeros(len(band), np.bool_) if unseen is None else unseen
+    said = np.zeros(len(band), np.bool_) if said is None else said & ~unseen
+    band[said] = ACCEPTED
+    raised = np.maximum(score, calibration.high + (1 - calibration.high) * CARRIED_GAIN * score)
+    if calibration.near_in_video <= 0 or not (band > REJECTED).any():
+        return Settled(np.where(said, raised, score), band, SceneBests.none())
+    value = calibration.values(score)
+    measure = value if unaided is None else calibration.values(unaided)
+    scenes, scene = np.unique(where.scenes(track_ids), return_inverse=True)
+    before, seen = (known or SceneBests.none()).of(scenes)
+    bests = before.copy()
+    most = np.where(unseen, 1.0, measure)  # no value is above 1
+    np.maximum.at(bests, scene, np.where(band > REJECTED, most, -np.inf))
+    _, shot = np.unique(where.shots(track_ids), return_inverse=True)
+    here = SceneBests(scenes, bests, seen)
+    tops = here.with_others(known or SceneBests.none()).on_sites(where, scenes)
+    counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
+    sure = said | ((band == ACCEPTED) & ~unseen & (value >= calibration.near_in_video * counts[scene]))
+    waiting = np.isin(shot, shot[sure]) & ~sure & ~unseen & (band != REJECTED)
+    waiting &= value >= calibration.carried * counts[scene]
+    carried = _carried(track_ids, shot, sure, waiting, where)
+    band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
+    score = np.where(carried | said, raised, score)
+    band[carried] = ACCEPTED
+    waits = band == UNCERTAIN
+    shown = seen | (np.bincount(scene[band == ACCEPTED], minlength=len(scenes)) > 0)
+    top = max(float(measure.max()) if best is None else best, 1e-6)
+    score[waits] = standing(score, value / top, shown[scene], calibration)[waits]
+    open_ = np.isfinite(bests)
+    return Settled(score, band, SceneBests(scenes[open_], bests[open_], shown[open_]))
+
+
+def standing(
+    score: NDArray[np.float64],
+    of_best: NDArray[np.float64],
+    shown: NDArray[np.bool_],
+    calibration: Calibration,
+) -> NDArray[np.float64]:
+    """The scores (T,) of tracks that stay uncertain, from `low` to below `high`.
+
+    Args:
+        score: as their values have them.
+        of_best: their values by that of the entity's best track.
+        shown: whether their scene shows the entity in another track.
+    """
+    # What would have been accepted but for a better track keeps its order below `high`.
+    border = np.nextafter(calibration.high, -1)
+    held = np.where(score >= calibration.high, calibration.low + (border - calibration.low) * score, score)
+    share = np.clip(of_best, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
+    return np.asarray(calibration.low + (held - calibration.low) * share)
+
+
+def _carried(
+    track_ids: NDArray[np.int64],
+    shot: NDArray[np.intp],
+    sure: NDArray[np.bool_],
+    waiting: NDArray[np.bool_],
+    where: Whereabouts,
+) -> NDArray[np.bool_]:
+    """Which of the waiting tracks continue a sure one, or one that does."""
+    carried = np.zeros(len(track_ids), np.bool_)
+    if not waiting.any():
+        return carried
+    asked = (sure | waiting) & np.isin(shot, shot[waiting])
+    known = where.places(np.sort(track_ids[asked]))
+    order = np.argsort(track_ids, kind="stable")
+    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
+    left = waiting[rows]
+    front = np.flatnonzero(~left)
+    while len(front):
+        reached = _reached(known, shot[rows], front, np.flatnonzero(left))
+        left[reached] = False
+        carried[rows[reached]] = True
+        front = reached
+    return carried
+
+
+def _reached(
+    places: Places, shot: NDArray[np.intp], front: NDArray[np.intp], left: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Which of the tracks that are left (rows) continue one of the front (rows), in the same shot (T,)."""
+    # One number for shot and time, so that only tracks that have begun by then are paired at all. It is
+    # rounded, hence a second more; `continues` compares the times themselves.
+    length = float(places.end_seconds.max() - places.start_seconds.min()) + 4
+    since = places.start_seconds - places.start_seconds.min()
+    began = shot * length + since
+    left = left[np.argsort(began[left], kind="stable")]
+    starts = np.searchsorted(began[left], shot[front] * length - 1)
+    until = since[front] + (places.end_seconds - places.start_seconds)[front] + GAP_SECONDS + 1
+    counts = np.searchsorted(began[left], shot[front] * length + until, side="right") - starts
+    found = np.zeros(len(places.track_ids), np.bool_)
+    for part in np.array_split(np.arange(len(front)), 1 + int(counts.sum()) // PAIRS):
+        ends = np.cumsum(counts[part])
+        total = int(ends[-1]) if len(ends) else 0
+        place = np.arange(total) + np.repeat(starts[part] - ends + counts[part], counts[part])
+        others = left[place]
+        found[others[continues(places, np.repeat(front[part], counts[part]), others)]] = True
+    return np.flatnonzero(found)

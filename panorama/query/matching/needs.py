@@ -1,0 +1,364 @@
+"""Says which matches an answer needs: a planned shorthand enters, a MatchRequest leaves.
+
+Bands are set on the whole library, so where they decide, a condition on tracks saves matching nothing: it is
+asked of the few tracks found, not of all beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from panorama.query.handed.following import in_time
+from panorama.query.handed.handing import give_tracks
+from panorama.query.handed.relations import SCHEMA
+from panorama.query.handed.shapes import touching
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
+from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.conditions import Bounds
+from panorama.query.shorthands.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
+from panorama.query.shorthands.rules import needed_videos, whole_number
+from panorama.query.shorthands.shorthand import constant
+from panorama.query.sql.compile import compile_query
+from panorama.query.sql.plain_scope import Need
+from panorama.query.sql.rewritten import Rewritten, SimilarityCall
+
+_AMONG = "_panorama_among"
+"""The tracks that a condition is asked of, where those are known."""
+
+
+def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest | None:
+    """What to match for a shorthand, None where it looks for no entity."""
+    seen = [item for item in query.every_seen() if item.source != "any"]
+    if not seen:
+        return None
+    entities: tuple[str, ...] | None = tuple(sorted({name for item in seen for name in item.names}))
+    if any(item.source == "unknown" for item in seen):
+        entities = None if query.entities else ()
+    keep, min_score = _keep(seen)
+    segments = tracks = None
+    videos = needed_videos(query)
+    try:
+        if keep == "all" and _narrows(query):
+            tracks = _tracks_in(query, cursor)
+        elif videos is not None:
+            segments = _segments_of(videos, cursor)
+    except duckdb.Error:
+        # Matching everything is right, too; the statement itself will say what is wrong with its condition.
+        pass
+    return MatchRequest(entities, segments, tracks, keep, min_score)
+
+
+def possible(request: MatchRequest) -> bool:
+    """Whether anything could match: a place to look and something to look for."""
+    for part in (request.segments, request.tracks, request.entities):
+        if part is not None and len(part) == 0:
+            return False
+    return True
+
+
+def count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> int:
+    """How many tracks a request admits."""
+    if request.tracks is not None:
+        return len(request.tracks)
+    sql = f"SELECT count(*) FROM {SCHEMA}.tracks"
+    if request.segments is not None:
+        sql += " WHERE list_contains(?, segment)"
+        return int(cursor.execute(sql, [request.segments.tolist()]).fetchall()[0][0])
+    return int(cursor.execute(sql).fetchall()[0][0])
+
+
+def narrowed(
+    query: Query,
+    request: MatchRequest,
+    matches: Matches,
+    tracks: pa.Table | None,
+    cursor: duckdb.DuckDBPyConnection,
+    matcher: Matcher,
+) -> Matches:
+    """The matches without tracks that the conditions rule out and that nothing later would leave out.
+
+    Those are undecided ones, which are counted, and all that are far from every shape.
+
+    Args:
+        tracks: of the matches, in order of id; None where only the files know them.
+    """
+    if request.keep == "all" or not _narrows(query):
+        return matches
+    asked = np.ones(len(matches), np.bool_) if query.shapes else matches.band == UNCERTAIN
+    if not asked.any():
+        return matches
+    by_time = not query.shapes and not query.track_clock_sql()
+    if tracks is not None and by_time and (needed_videos(query) is None or request.segments is not None):
+        inside = tracks.column("track_id").to_numpy()[in_time(tracks, query.bounds, MARGIN_SECONDS)]
+        return matches[~asked | np.isin(matches.track_id, inside)]
+    try:
+        give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
+        inside = _tracks_in(query, cursor, among=True)
+    except duckdb.Error:
+        return matches  # the statement itself will say what is wrong with its condition
+    return matches[~asked | np.isin(matches.track_id, inside)]
+
+
+def _narrows(query: Query) -> bool:
+    """Whether a condition rules out tracks of videos that it does not rule out."""
+    return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
+
+
+def counted_undecided(
+    query: Query,
+    matches: Matches,
+    tracks: pa.Table | None,
+    cursor: duckdb.DuckDBPyConnection,
+    matcher: Matcher,
+) -> Matches:
+    """The undecided matches that the bands keep out: of each alternative those that its time leaves.
+
+    All of them where its rows are made of more than one thing after another. From tracks that match nothing
+    those of any entity keep a track out, unless another is accepted there, which does so for sure.
+
+    Args:
+        tracks: of the matches, in order of id; None where only the files know them.
+    """
+    undecided = matches[matches.band == UNCERTAIN]
+    counted = np.zeros(len(undecided), np.bool_)
+    for branch in query.branches:
+        names = {name for seen in branch.every_seen() if seen.calibrated for name in seen.names}
+        looked_for = [i for i, name in enumerate(undecided.entities) if name in names]
+        here = np.isin(undecided.entity_index, looked_for)
+        if any(seen.calibrated and seen.source == "unknown" for seen in branch.every_seen()):
+            here |= ~np.isin(undecided.track_id, matches.track_id[matches.band == ACCEPTED])
+        if branch.times and here.any():
+            if tracks is None:
+                give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
+                found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
+                tracks = pa.table(dict(found))
+            inside = np.zeros(tracks.num_rows, np.bool_)
+            for bounds in branch.times:  # each by itself: the hull of two short ones is not short
+                if query.target not in OVERLAP_TARGETS and bounds.empty:
+                    continue  # of an interval, another instant may lie in each
+                inside |= in_time(tracks, bounds, _margin(query.target, bounds))
+            here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
+        if (asked := _asked_of_ends(query, branch)) and here.any():
+            with suppress(duckdb.Error):  # the statement itself will say what is wrong with its condition
+                give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
+                left = cursor.execute(_LEFT.format(among=_AMONG, asked=asked)).fetchnumpy()["track_id"]
+                here &= np.isin(undecided.track_id, left)
+        counted |= here
+    return undecided[counted]
+
+
+_LEFT = f"""
+SELECT track_id FROM (
+    SELECT t.track_id, t.start_time, t.end_time,
+    {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
+    {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+    FROM {{among}} t JOIN {SCHEMA}.videos v ON v.segment = t.segment
+) WHERE {{asked}}
+"""
+_ENDS = frozenset(("start_time", "end_time", "start_clock", "end_clock"))
+_ONE_SIDED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+def _asked_of_ends(query: Query, branch: Branch) -> str:
+    """SQL over the ends of a track: what a branch asks of the ends or the clock of its rows; '' for nothing.
+
+    A moment may be longer than one of its tracks, so a condition on both ends is not asked.
+    """
+    if branch.sequences or branch.unsequenced:
+        return ""
+    asked = []
+    for leaf in branch.where:
+        if leaf.may_select or leaf.times or len(leaf.columns) != 1:
+            continue
+        if query.target in OVERLAP_TARGETS and leaf.columns <= _ENDS:
+            asked.append(f"({leaf.text})")
+        elif leaf.columns == {"clock"} and isinstance(leaf.node, _ONE_SIDED):
+            # It holds at some instant of the track if it does at one of its ends.
+            instants = "SELECT unnest([start_clock, end_clock]) AS clock"
+            asked.append(f"EXISTS (SELECT 1 FROM ({instants}) WHERE {leaf.text})")
+    return " AND ".join(asked)
+
+
+def _margin(target: Target, bounds: Bounds) -> float:
+    """Seconds around a time in which a track may end or begin and still be part of a row of that time."""
+    if target == "moments":
+        # A moment may overlap a short time in the gap alone that was closed between two tracks.
+        if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= MARGIN_SECONDS:
+            return 0.0
+        return MARGIN_SECONDS
+    return MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
+
+
+def similarity_request(
+    rewritten: Rewritten, call: SimilarityCall, calls: int, cursor: duckdb.DuckDBPyConnection
+) -> MatchRequest:
+    """Of which crops a statement needs the similarity.
+
+    Args:
+        call: about one picture.
+        calls: how often the statement says `similarity`.
+    """
+    everything = MatchRequest(keep="all")
+    if all(need is not None for need in call.needs):
+        return _plain_request([need for need in call.needs if need is not None], cursor)
+    queries, table = rewritten.queries, call.table
+    if len(queries) != 1:
+        return everything
+    query = queries[0]
+    ordered = query.similarity is not None and query.order in (
+        f"{query.similarity} DESC",
+        f"{query.similarity} desc",
+    )
+    least = _least_similarity(query, table)
+    if calls != (least is not None) + ordered:
+        return everything
+    try:
+        if least is not None:
+            videos = needed_videos(query)
+            segments = None if videos is None else _segments_of(videos, cursor)
+            return MatchRequest(segments=segments, keep="all", min_score=least)
+        return _first_similar(query, cursor) if ordered else everything
+    except duckdb.Error:
+        return everything  # the statement itself will say what is wrong with its condition
+
+
+def _plain_request(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
+    """What the calls outside of shorthands need together."""
+    least = [need.least for need in needs]
+    request = MatchRequest(
+        keep="all", min_score=None if None in least else min(value for value in least if value is not None)
+    )
+    if len(set(needs)) == 1:
+        request = replace(request, first=needs[0].first)
+    try:
+        if all(need.videos is not None and need.tracks is None for need in needs):
+            return replace(request, segments=segments_of(needs, cursor))
+        if all(need.tracks is not None for need in needs):
+            sql = " UNION ".join(f"({need.tracks})" for need in needs)
+            found = cursor.execute(f"SELECT DISTINCT track_id FROM ({sql}) ORDER BY 1").fetchnumpy()
+            return replace(request, tracks=np.asarray(found["track_id"], np.int64))
+    except duckdb.Error:
+        # Comparing all is right, too; the statement itself will say what is wrong with its condition.
+        return replace(request, first=None)
+    if any(need.videos or need.tracks for need in needs):
+        request = replace(request, first=None)
+    return request
+
+
+def segments_of(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
+    """The segments of the videos that plain SQL needs."""
+    asked = " UNION ".join(f"(SELECT video FROM {need.videos})" for need in needs)
+    return _segments_of(f"video IN ({asked})", cursor)
+
+
+def _least_similarity(query: Query, table: str) -> float | None:
+    """s of a condition similarity(...) > s or >= s that every row must satisfy."""
+    if len(query.branches) != 1:
+        return None
+    branch = query.branches[0]
+    lookup = rf"\(SELECT max\(s\._similarity\) FROM {table} s WHERE s\._(?:crop = crop|track = track)_id\)"
+    for leaf in (*branch.where, *(leaf for seen in branch.seen for leaf in seen.conditions)):
+        found = re.fullmatch(rf"\s*{lookup}\s*>=?\s*(\d*\.?\d+)\s*", leaf.text)
+        if found:
+            return float(found[1])
+    return None
+
+
+def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
+    """What the first rows need, in order of similarity to one picture."""
+    everything = MatchRequest(keep="all")
+    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    if query.grouped or query.limit is None or None in numbers:
+        return everything
+    first = sum(number for number in numbers if number is not None)
+    if query.branches == (Branch(),):
+        videos = needed_videos(query)
+        if videos is None and not query.shared:
+            return MatchRequest(keep="all", first=first)
+        if videos is None:
+            return everything
+        return MatchRequest(segments=_segments_of(videos, cursor), keep="all", first=first)
+    # A condition on crops may leave out just those that make a track similar; one on tracks leaves tracks.
+    if query.target != "tracks":
+        return everything
+    plain = replace(query, order=None, limit=None, offset=None, similarity=None, alone=False)
+    found = cursor.execute(f"SELECT DISTINCT track_id FROM ({compile_query(plain)})").fetchnumpy()
+    return MatchRequest(tracks=np.asarray(found["track_id"], np.int64), keep="all", first=first)
+
+
+def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
+    rows = cursor.execute(f"SELECT segment FROM {SCHEMA}.videos WHERE {videos}").fetchall()
+    return np.array(sorted({row[0] for row in rows}), np.int32)
+
+
+def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
+    """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
+    low = -math.inf if query.bounds.low is None else query.bounds.low - MARGIN_SECONDS
+    high = math.inf if query.bounds.high is None else query.bounds.high + MARGIN_SECONDS
+    videos = needed_videos(query)
+    where = f" WHERE {videos}" if videos else ""
+    sql = (
+        f"WITH v AS MATERIALIZED (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where})"
+        f" SELECT DISTINCT t.track_id FROM {_AMONG if among else f'{SCHEMA}.tracks'} t"
+        " JOIN v ON v.segment = t.segment"
+        " WHERE t.end_time > ? AND t.start_time <= ?"
+    )
+    if query.shapes:
+        sql += f" AND t.track_id IN ({touching(query.shapes, query.crossed, 'v', _AMONG if among else None)})"
+    if clock := query.track_clock_sql():
+        sql += f" AND ({clock})"
+    sql += " ORDER BY 1"
+    found = cursor.execute(sql, [low, high]).fetchnumpy()["track_id"]
+    return np.asarray(found, np.int64)
+
+
+def _keep(seen: list[Seen]) -> tuple[Keep, float | None]:
+    """The rows that a matcher must return, and the least score of interest."""
+    if all(item.calibrated for item in seen):
+        return "accepted", None
+    free = [item for item in seen if not item.calibrated]
+    if all(_only_decided(item) for item in free):
+        return "undecided", None
+    least = [_least_score(item) for item in seen]
+    return "all", None if None in least else min(value for value in least if value is not None)
+
+
+def _only_decided(seen: Seen) -> bool:
+    """Whether a condition asks for band = 'uncertain' or 'accepted'; no rejected row can be an answer."""
+    for leaf in seen.conditions:
+        node = leaf.node
+        if isinstance(node, exp.EQ) and leaf.columns == {"band"}:
+            value = constant(node.expression) if isinstance(node.this, exp.Column) else constant(node.this)
+            if value in ("uncertain", "accepted"):
+                return True
+    return False
+
+
+def _least_score(seen: Seen) -> float | None:
+    """s of a condition score >= s that every row must satisfy."""
+    for leaf in seen.conditions:
+        node = leaf.node
+        if leaf.columns != MATCH_COLUMNS & {"score"} or node is None:
+            continue
+        sides: tuple[exp.Expr, exp.Expr] | None = None
+        if isinstance(node, (exp.GT, exp.GTE, exp.EQ)):
+            sides = (node.this, node.expression)
+        elif isinstance(node, (exp.LT, exp.LTE)):
+            sides = (node.expression, node.this)
+        elif isinstance(node, exp.Between):
+            sides = (node.this, node.args["low"])
+        if sides is not None and isinstance(sides[0], exp.Column):
+            value = constant(sides[1])
+            if isinstance(value, (int, float)):
+                return float(value)
+    return None

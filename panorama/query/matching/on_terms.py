@@ -1,0 +1,185 @@
+"""A matcher, a request and its terms (an accuracy, a time) enter; matches that keep them leave.
+
+Within a time, entities are looked for one after the other. Crops that a deeper exit must see are computed
+track by track, the most similar ones first; what is not reached stays undecided. No row is returned that the
+complete answer would not have: a track seen deeper is then accepted only if it would be beside any other, and
+what is not reached is accepted by no word, nor what continues it with it (see `kinship`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.lines import counted
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.matcher import AlbumMatcher, VectorSource
+from panorama.query.matching.matches import ACCEPTED, Matches, MatchRequest, side_by_side
+from panorama.query.matching.promises import (
+    Evidence,
+    account,
+    no_category,
+    nothing_found,
+    only_pointed_at,
+    promised,
+)
+from panorama.query.matching.scoring import Vectors
+from panorama.query.shorthands.terms import Budget, Contract
+
+FIRST_BATCH = 64
+"""Crops computed before the speed is known; later batches take about a quarter of the time that is left."""
+
+
+def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Sequence[Evidence]) -> Matches:
+    """What the request needs, with the accuracy and within the time that it asks for.
+
+    Raises:
+        AccuracyError: the accuracy cannot be promised.
+    """
+    names = request.entities
+    if names is None:
+        names = matcher.source.album(matcher.embedder.exits).entities
+    if request.contract is not None:
+        for name in names:
+            if name in matcher.categories:
+                raise no_category(request.contract, name)
+        crops = len(matcher.source.crops()[0])
+        kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
+        request.remarks.append(account(request.contract, kept, evidence))
+        matcher = _like(matcher, matcher.source, kept)
+    bare = replace(request, contract=None, budget=None)
+    if request.budget is None:
+        if request.contract is not None and request.contract.kind == "recall":
+            _check_found(matcher, names, request.contract)
+        return matcher.match(bare)
+    parts = []
+    for name in names:
+        if request.budget.left <= 0:
+            request.budget.cut.append(f"{name} was not looked for")
+        else:
+            parts.append(_within(matcher, replace(bare, entities=(name,)), request.budget))
+    return side_by_side(tuple(names), parts)
+
+
+def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract) -> None:
+    """Refuse to promise a recall of what nothing in the whole library is accepted for.
+
+    Raises:
+        AccuracyError: there is such an entity.
+    """
+    for name in names:
+        # What somebody pointed at says nothing of how well the examples find the rest.
+        if not matcher.accepts(name):
+            if (matcher.match(MatchRequest((name,))).band == ACCEPTED).any():
+                raise only_pointed_at(contract, name)
+            raise nothing_found(contract, name, matcher.best(name), matcher.calibrations)
+
+
+def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Matches:
+    """The matches of one entity that can be had in time."""
+    if matcher.first_exit() == matcher.embedder.exits:
+        return matcher.match(request)  # nothing has to be computed
+    assert request.entities is not None
+    hurried = Hurried(matcher.source, request.entities[0], budget)
+    source = cast(VectorSource, hurried)
+    found = _like(matcher, source, matcher.calibrations).match(request)
+    if not len(hurried.left_out):
+        return found
+    waiting = len(hurried.left_out)
+    may_be = f"that may be {request.entities[0]}"
+    told = counted(waiting, f"track {may_be} was", f"tracks {may_be} were")
+    budget.cut.append(f"{told} not looked at closely")
+    strict = _strict(matcher.rules(request.entities[0]), matcher.first_exit())
+    found = _like(matcher, source, strict).match(request)
+    if request.keep == "accepted":
+        return found
+    # Their score and band are not those of the complete answer.
+    return found[~np.isin(found.track_id, hurried.left_out)]
+
+
+def _like(matcher: AlbumMatcher, source: VectorSource, calibrations: Sequence[Calibration]) -> AlbumMatcher:
+    """A matcher that knows nothing yet, with the model and the threads of another one."""
+    return AlbumMatcher(source, matcher.embedder, calibrations, threads=matcher.threads)
+
+
+def _strict(calibrations: Sequence[Calibration], first_exit: int) -> tuple[Calibration, ...]:
+    """Below the first exit, accepted is only what would be whatever the best track is: none is above 1."""
+    return tuple(
+        calibration
+        if exit <= first_exit
+        else replace(calibration, high=max(calibration.high, float(calibration.score(np.array(near)))))
+        for exit, calibration in enumerate(calibrations, start=1)
+        for near in (calibration.near_best,)
+    )
+
+
+class Hurried:
+    """A source of vectors that computes within a time, whole tracks, the most promising ones first.
+
+    Attributes:
+        left_out: (T,) tracks that were asked for and not computed in time.
+    """
+
+    def __init__(self, source: VectorSource, entity: str, budget: Budget) -> None:
+        self._source = source
+        self._entity = entity
+        self._budget = budget
+        self._computed: dict[int, NDArray[np.int64]] = {}
+        self.left_out: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
+        """Vectors at an exit of those of the crops whose tracks are known or were computed in time."""
+        ids, owners = self._source.crops()
+        order = np.argsort(ids)
+        tracks = owners[order[np.searchsorted(ids[order], crop_ids)]]
+        known = np.concatenate([self._source.stored(exit).crop_ids, self._computed.get(exit, ids[:0])])
+        missing = ~np.isin(crop_ids, known)
+        waiting = self._by_promise(crop_ids, tracks, np.unique(tracks[missing]))
+        done, size, rate = 0, FIRST_BATCH, 0.0
+        while done < len(waiting) and self._budget.left > 0:
+            batch, taken = self._batch(waiting[done:], crop_ids, tracks, missing, size)
+            started = time.perf_counter()
+            self._source.deepen(batch, exit)
+            rate = len(batch) / max(time.perf_counter() - started, 1e-6)
+            size = max(FIRST_BATCH, int(rate * self._budget.left / 4))
+            self._computed[exit] = np.concatenate([self._computed.get(exit, ids[:0]), batch])
+            done += taken
+        late = waiting[done:]
+        self.left_out = np.union1d(self.left_out, late)
+        return self._source.deepen(crop_ids[~np.isin(tracks, late)], exit)
+
+    @staticmethod
+    def _batch(
+        waiting: NDArray[np.int64],
+        crop_ids: NDArray[np.int64],
+        tracks: NDArray[np.int64],
+        missing: NDArray[np.bool_],
+        size: int,
+    ) -> tuple[NDArray[np.int64], int]:
+        """Missing crops of the first tracks, about `size` of them, and how many tracks that is."""
+        picked: list[NDArray[np.int64]] = []
+        taken = 0
+        while taken < len(waiting) and sum(map(len, picked)) < size:
+            picked.append(crop_ids[missing & (tracks == waiting[taken])])
+            taken += 1
+        return np.sort(np.concatenate(picked)), taken
+
+    def _by_promise(
+        self, crop_ids: NDArray[np.int64], tracks: NDArray[np.int64], waiting: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The waiting tracks, those whose crops resemble an exemplar most at the first exit before others."""
+        table, album = self._source.stored(1), self._source.album(1)
+        mine = (album.entity_index == album.entities.index(self._entity)) & ~album.negative
+        order = np.argsort(table.crop_ids)
+        place = np.minimum(np.searchsorted(table.crop_ids[order], crop_ids), len(order) - 1)
+        likeness = (table.vectors[order[place]] @ album.vectors[mine].T).max(axis=1)  # (N,)
+        best = np.array([likeness[tracks == track].max() for track in waiting])
+        return waiting[np.argsort(-best, kind="stable")] if len(waiting) else waiting

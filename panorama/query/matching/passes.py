@@ -1,0 +1,270 @@
+"""Entities and a scope of tracks enter; their pooled values at one exit leave, the cheapest way taken.
+
+Every pass is shared by all entities that need it: one scan, one search of the index, one run of the model
+over stored pictures. An index only says which tracks to look at; what is looked at is compared exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.query.matching.cascade import passed_by
+from panorama.query.matching.cost import COSTS, Costs, Work, choose
+from panorama.query.matching.decide import Calibration
+from panorama.query.matching.kinship import Whereabouts
+from panorama.query.matching.ledger import note_dropped, note_ways
+from panorama.query.matching.matches import MatchRequest
+from panorama.query.matching.said import Said
+from panorama.query.matching.scoring import (
+    Exemplars,
+    Scored,
+    Sought,
+    TrackRows,
+    Vectors,
+    by_others,
+    score_tracks,
+)
+from panorama.store.files.schema import segment_of
+
+
+class VectorSource(Whereabouts, Protocol):
+    """Where vectors come from and go to; one library snapshot under one model."""
+
+    def album(self, exit: int) -> Exemplars:
+        """The exemplars at an exit."""
+        ...
+
+    def said(self, name: str) -> Said:
+        """Of which tracks somebody said that they are an entity, or are not."""
+        ...
+
+    def stored(self, exit: int) -> Vectors:
+        """All crops that have a vector at an exit."""
+        ...
+
+    def counts(self) -> tuple[int, Sequence[int]]:
+        """How many crops there are, and how many vectors at each exit, shallowest first."""
+        ...
+
+    def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Crop and track ids of every crop of the library."""
+        ...
+
+    def codes(self, exit: int, least: float) -> int | None:
+        """Rows that an index looks at to find those at least `least` similar to one query; None: no index."""
+        ...
+
+    def near(
+        self,
+        exit: int,
+        queries: NDArray[np.float32],
+        least: NDArray[np.float32],
+        rows: NDArray[np.intp] | None = None,
+    ) -> Sequence[NDArray[np.intp]] | None:
+        """For each query (M, dim), rows of `stored(exit)` at least `least` (M,) similar, or more of them.
+
+        Only those among `rows`, where given. None where looking at every row is quicker than an index.
+        """
+        ...
+
+    def nearest(
+        self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
+    ) -> NDArray[np.intp] | None:
+        """Rows of `stored(exit)`, the `count` most similar to a query (dim,) among them; None as above."""
+        ...
+
+    def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
+        """Vectors of some crops at an exit, from disk or computed from their JPEGs and kept."""
+        ...
+
+
+def first_exit(crops: int, vectors: Sequence[int]) -> int:
+    """The deepest exit that every crop has a vector at, 1 where none has all: matching begins there.
+
+    Args:
+        vectors: how many there are at each exit, shallowest first.
+    """
+    return max((exit for exit, count in enumerate(vectors, start=1) if count >= crops), default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Tracks that a pass is about: their numbers (T,), ascending, and how many crops they have."""
+
+    tracks: NDArray[np.intp]
+    rows: int
+
+
+class Passes:
+    """Makes passes over one library.
+
+    Args:
+        source: its vectors and exemplars.
+        cohort: (exits, N, dim), what scores are normalised against.
+        calibrations: one for each exit.
+        costs: what chooses between exact comparison and index.
+        threads: for comparing everything.
+    """
+
+    def __init__(
+        self,
+        source: VectorSource,
+        cohort: NDArray[np.float32],
+        calibrations: Sequence[Calibration],
+        costs: Costs = COSTS,
+        threads: int = 1,
+    ) -> None:
+        self._source = source
+        self._threads = threads
+        self._cohort = cohort
+        self._calibrations = calibrations
+        self.costs = costs
+        self._groups: dict[int, TrackRows] = {}
+
+    def groups(self, exit: int) -> TrackRows:
+        """Which rows of the table of an exit belong to which track."""
+        if exit not in self._groups:
+            self._groups[exit] = TrackRows.of(self._source.stored(exit).track_ids)
+        return self._groups[exit]
+
+    def scope(self, exit: int, request: MatchRequest) -> Scope | None:
+        """What a request admits, None for everything."""
+        if request.tracks is None and request.segments is None:
+            return None
+        groups = self.groups(exit)
+        if request.tracks is None:
+            tracks = np.flatnonzero(within(groups.track_ids, request))
+        else:
+            tracks = groups.of_ids(request.tracks[within(request.tracks, request)])
+        return Scope(tracks, int((groups.starts[tracks + 1] - groups.starts[tracks]).sum()))
+
+    def rows(self, exit: int, scope: Scope | None) -> NDArray[np.intp] | None:
+        """Rows in scope, ascending; None for all."""
+        if scope is None:
+            return None
+        groups = self.groups(exit)
+        rows = groups.rows(scope.tracks)
+        return rows if groups.order is None else np.sort(rows)
+
+    def sought(self, name: str, exit: int) -> Sought:
+        """An entity's exemplars at an exit; one that only sends on denies nothing, for it accepts nothing."""
+        found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1], self._source.said(name))
+        return found.without_denied() if passed_by(self._calibrations, exit) else found
+
+    def first(
+        self, names: Sequence[str], exit: int, scope: Scope | None, least: float | None
+    ) -> dict[str, Scored]:
+        """Tracks in scope, for each entity that has exemplars.
+
+        Args:
+            least: tracks of a lower score may be missing, but not those that somebody said are the entity;
+                None: none may.
+        """
+        table = self._source.stored(exit)
+        sought = {name: self.sought(name, exit) for name in names}
+        sought = {name: one for name, one in sought.items() if len(one.positive)}
+        if not len(table.crop_ids) or not sought:
+            return {}
+        floor = self._floor(exit, least)
+        groups = self.groups(exit)
+        found: dict[str, Scored] = {}
+        for name, tracks in self._near(sought, floor, exit, scope).items():
+            found[name] = score_tracks([sought[name]], table, groups, tracks, floor)[0]
+            note_dropped(exit, len(tracks) - len(found[name].track_ids))
+        note_ways("index", len(found))
+        rest = [name for name in sought if name not in found]
+        note_ways("exact", len(rest))
+        if rest:
+            tracks = np.arange(len(groups)) if scope is None else scope.tracks
+            these = [sought[name] for name in rest]
+            scored = score_tracks(these, table, groups, tracks, floor, self._threads)
+            found.update(zip(rest, scored, strict=True))
+            note_dropped(exit, sum(len(tracks) - len(one.track_ids) for one in scored))
+        return {name: found[name] for name in sought}
+
+    def second(self, tracks: Mapping[str, NDArray[np.int64]], exit: int) -> dict[str, Scored]:
+        """Tracks of several entities at an exit; what must be computed for them is computed in full batches.
+
+        Tracks that have no crops any more are missing.
+        """
+        crop_ids, owners = self._source.crops()
+        wanted = np.unique(np.concatenate([*tracks.values(), np.zeros(0, np.int64)]))
+        table = self._source.deepen(crop_ids[np.isin(owners, wanted)], exit)
+        groups = TrackRows.of(table.track_ids)
+        found: dict[str, Scored] = {}
+        for name, mine in tracks.items():
+            numbers, one = groups.of_ids(mine), self.sought(name, exit)
+            if len(numbers) and len(one.positive):
+                found[name] = score_tracks([one], table, groups, numbers, None)[0]
+        return found
+
+    def by_others(self, name: str, track_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
+        """What tracks of an entity are, at an exit, without the exemplars that were cut from them.
+
+        Those that have no crops any more are missing; DENIED where there are no other exemplars.
+        """
+        crop_ids, owners = self._source.crops()
+        table = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
+        groups = TrackRows.of(table.track_ids)
+        return by_others(self.sought(name, exit), table, groups, groups.of_ids(track_ids))
+
+    def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
+        """What it takes to find one entity's tracks of a score of at least `least`."""
+        every = len(self._source.stored(exit).crop_ids)
+        rows, table = (every, 0) if scope is None else (scope.rows, every)
+        floor = self._floor(exit, least)
+        if floor is None or not len(one.positive):
+            return Work(rows, len(one.level))
+        codes = self._source.codes(exit, float(one.near(floor)[1].min()))
+        wanted = None if codes is None else codes * len(one.positive)
+        return Work(rows, len(one.level), wanted, table=table)
+
+    def _near(
+        self, sought: Mapping[str, Sought], floor: float | None, exit: int, scope: Scope | None
+    ) -> dict[str, NDArray[np.intp]]:
+        """The tracks that an index finds, for the entities where that is quicker; all in one search."""
+        if floor is None:
+            return {}
+        least = float(self._calibrations[exit - 1].score(np.array(floor)))
+        chosen = [
+            name
+            for name, one in sought.items()
+            if choose(self.work(one, exit, scope, least), self.costs).way == "index"
+        ]
+        if not chosen:
+            return {}
+        queries, limits = zip(*(sought[name].near(floor) for name in chosen), strict=True)
+        rows = self.rows(exit, scope)
+        near = self._source.near(exit, np.concatenate(queries), np.concatenate(limits), rows)
+        if near is None:
+            return {}
+        owners, groups = self._source.stored(exit).track_ids, self.groups(exit)
+        found: dict[str, NDArray[np.intp]] = {}
+        at = 0
+        for name in chosen:
+            width = len(sought[name].positive)
+            reached = np.concatenate([*near[at : at + width], np.zeros(0, np.intp)])
+            # An index finds what looks like the examples: what was pointed at may not.
+            said = groups.of_ids(sought[name].said.accepted)
+            said = said if scope is None else np.intersect1d(said, scope.tracks)
+            found[name] = np.union1d(groups.of_rows(reached, owners), said)
+            at += width
+        return found
+
+    def _floor(self, exit: int, least: float | None) -> float | None:
+        return None if least is None or least <= 0 else self._calibrations[exit - 1].normalised(least)
+
+
+def within(track_ids: NDArray[np.int64], request: MatchRequest) -> NDArray[np.bool_]:
+    """Which tracks a request admits."""
+    admitted = np.ones(len(track_ids), np.bool_)
+    if request.segments is not None:
+        admitted &= np.isin(segment_of(track_ids), request.segments)
+    if request.tracks is not None:
+        admitted &= np.isin(track_ids, request.tracks)
+    return admitted

@@ -1,0 +1,203 @@
+"""An accuracy asked for and what `calibrate` measured enter; bands that keep it leave, or a refusal.
+
+Calibrating compares pictures of one track with each other (`same`) and with the track that resembles them
+most among all others of the library (`stranger`). From these a border follows for any accuracy: with 95 %
+confidence, not more than the share allowed of such strangers reach it, or of such sure pairs fall below it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.commands import command, command_of
+from panorama.errors import AccuracyError
+from panorama.lines import counted
+from panorama.query.matching.decide import Calibration
+from panorama.query.shorthands.terms import Contract
+
+SETTING = "evidence:"
+"""Key of what a library's calibration was measured on, followed by what it was measured with."""
+
+CONFIDENCE = 0.95
+LEAST_STEP = 1e-5
+"""Evidence is kept to so many digits."""
+
+GROWTH = 1.25
+"""The best of more strangers is a better one: in a library this much larger, a promise no longer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one exit's calibration was measured on.
+
+    Attributes:
+        same: normalised similarities of sure pairs, one an example; stranger: of each one's best stranger.
+        crops: how many crops the library held.
+    """
+
+    same: tuple[float, ...]
+    stranger: tuple[float, ...]
+    crops: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a setting; five digits are more than the measurement has."""
+        rounded = {name: [round(v, 5) for v in getattr(self, name)] for name in ("same", "stranger")}
+        return {**rounded, "crops": self.crops}
+
+
+def evidence_for(measured_with: str, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    """What the library's own calibration was measured on, by exit; nothing where it has none."""
+    rows = settings.get(SETTING + measured_with) or []
+    return tuple(Evidence(tuple(r["same"]), tuple(r["stranger"]), int(r["crops"])) for r in rows)
+
+
+def promised(
+    contract: Contract,
+    calibrations: Sequence[Calibration],
+    evidence: Sequence[Evidence],
+    first_exit: int,
+    crops: int,
+) -> tuple[Calibration, ...]:
+    """The calibrations with borders that keep a contract.
+
+    Args:
+        first_exit: where matching begins; it and those below share the errors that are allowed.
+        crops: how many the library holds now.
+
+    Raises:
+        AccuracyError: what was measured cannot support it.
+    """
+    if len(evidence) != len(calibrations):
+        raise AccuracyError(
+            f"{contract} cannot be promised: the calibration that the model ships with was measured on other"
+            f" footage. Run {command('calibrate')}, which measures on this library"
+        )
+    measured_on = min(one.crops for one in evidence)
+    if crops > GROWTH * measured_on:
+        raise AccuracyError(
+            f"{contract} cannot be promised: the library was calibrated with {measured_on} crops and holds"
+            f" {crops} now. Run {command('calibrate')} again"
+        )
+    exits = range(first_exit, len(calibrations) + 1)
+    allowed = (1 - contract.at_least) / len(exits)
+    kept = list(calibrations)
+    for exit in exits:
+        one, calibration = evidence[exit - 1], calibrations[exit - 1]
+        if contract.kind == "precision":
+            border = _border(np.array(one.stranger), allowed, contract, len(exits))
+            high = float(calibration.score(np.array(max(border + LEAST_STEP, 0.0))))
+            kept[exit - 1] = replace(calibration, low=min(calibration.low, high), high=high)
+        else:
+            border = _border(np.array(one.same), allowed, contract, len(exits))
+            low = float(calibration.score(np.array(border)))
+            last = exit == len(calibrations)
+            high = low if last else max(low, calibration.high)
+            # Whatever compares tracks with each other loses some of those that a recall is promised of.
+            kept[exit - 1] = replace(calibration.alone(), low=low, high=high)
+    return tuple(kept)
+
+
+def no_category(contract: Contract, name: str) -> AccuracyError:
+    """The refusal where an entity stands for a category: it was not measured how alike its members are."""
+    return AccuracyError(
+        f"{contract} cannot be promised: {name!r} is a category, and what a library is calibrated on are"
+        " pictures of one thing each. Ask for it without the promise"
+    )
+
+
+def nothing_found(
+    contract: Contract, name: str, best: Mapping[int, float], kept: Sequence[Calibration]
+) -> AccuracyError:
+    """The refusal of a recall where no track of the library is accepted.
+
+    An empty answer would claim that most of the thing was found. Either it is not in the library, or its
+    examples look less like it than the pictures of a track do like each other: that is all that was measured.
+
+    Args:
+        best: the value of the entity's best track by exit.
+        kept: the calibrations that `promised` gave.
+    """
+    told = "no track comes near it"
+    if best:
+        exit = max(best)
+        last = kept[exit - 1]
+        border = last.high if exit == len(kept) else last.low
+        scores = last.score(np.array([best[exit], last.normalised(border)]))
+        # What is like the thing may have fallen before, where the promise may lose some, too.
+        which = "its best track" if len(best) == 1 else f"the best of the tracks that came to exit {exit}"
+        told = f"{which} scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
+    example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
+    return AccuracyError(
+        f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"
+        " do. Either it is not in the library, or its examples look unlike it there. Add an example out of a"
+        f" video of this library ({example}), or leave the promise out"
+    )
+
+
+def only_pointed_at(contract: Contract, name: str) -> AccuracyError:
+    """The refusal of a recall where nothing is accepted but what examples were cut from."""
+    example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
+    return AccuracyError(
+        f"{contract} cannot be promised of {name!r}: all that is accepted are tracks that somebody pointed"
+        " at, and no example finds one that it was not cut from, which would tell how the rest is found. Add"
+        f" an example of another of its tracks ({example}), or leave the promise out"
+    )
+
+
+def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[Evidence]) -> str:
+    """What was applied, for people."""
+    examples = min(len(one.stranger if contract.kind == "precision" else one.same) for one in evidence)
+    return (
+        f"{contract}: accepted from a score of {kept[-1].high:.2f}, by {examples} examples among this"
+        f" library's own tracks, with {CONFIDENCE:.0%} confidence for things that look as they do"
+    )
+
+
+def allowed_errors(examples: int, share: float) -> int:
+    """How many of so many examples may err for the true share to be at most `share`, with CONFIDENCE.
+
+    -1 where even none is too little evidence. (Clopper and Pearson's bound, one-sided.)
+    """
+    if not 0 < share < 1:
+        return -1
+    total, errors = 0.0, -1
+    for k in range(examples + 1):
+        logarithm = (
+            math.lgamma(examples + 1) - math.lgamma(k + 1) - math.lgamma(examples - k + 1)
+            + k * math.log(share) + (examples - k) * math.log1p(-share)
+        )  # fmt: skip
+        total += math.exp(logarithm)
+        if total > 1 - CONFIDENCE:
+            return errors
+        errors = k
+    return errors
+
+
+def supported(examples: int, exits: int = 1) -> float:
+    """The highest share that so many examples can promise, if none errs; exits share the errors."""
+    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(examples, 1)))
+    return math.floor(max(most, 0) * 1000) / 1000
+
+
+def _border(values: NDArray[np.float64], allowed: float, contract: Contract, exits: int) -> float:
+    """The value, from the side of the errors, up to which not too many of the examples err.
+
+    Args:
+        values: (N,), in any order.
+    """
+    from_above = contract.kind == "precision"
+    ordered = np.sort(values)[::-1] if from_above else np.sort(values)
+    errors = allowed_errors(len(ordered), allowed)
+    if errors < 0:
+        told = counted(len(ordered), "example of this library supports", "examples of this library support")
+        raise AccuracyError(
+            f"{contract} cannot be promised: {told} at most"
+            f" {supported(len(ordered), exits):g}. Index more footage and calibrate again"
+        )
+    return float(ordered[min(errors, len(ordered) - 1)])

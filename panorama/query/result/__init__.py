@@ -1,0 +1,1 @@
+"""A table of Arrow enters; rows, data frames, files and printed tables leave."""

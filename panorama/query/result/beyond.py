@@ -1,0 +1,137 @@
+"""Values that Python has no type for, as "infinity" and years BC, enter; DuckDB's text of them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panorama.query.result.kinds import duration
+
+_MIDNIGHT = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""24:00:00, which Arrow gives to Python as 0:00, by its unit."""
+_ENDLESS = (1 << 63) - 1
+"""The instant that DuckDB calls infinity; of nanoseconds Python would be given one in the year 2262."""
+
+_LAST_DAY = (1 << 31) - 1
+"""Of dates the same."""
+
+
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column, those that Python has no type for as DuckDB writes them."""
+    try:
+        if not _is_misread(column):
+            return column.to_pylist()
+    except (OverflowError, ValueError):
+        pass  # a year, or a part of a second, that datetime has not
+    return told_values(column)
+
+
+def told_values(column: pa.ChunkedArray) -> list[Any]:
+    """The same, looked at one by one; of INTERVALs durations, and text of those that are too long for one."""
+    return [_one(value, text) for value, text in zip(column, _texts(column), strict=True)]
+
+
+def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether Python would be given another value, without a word."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
+    if pa.types.is_time64(kind):
+        last = pc.max(column.cast(pa.int64())).as_py()
+        return last is not None and last >= _MIDNIGHT[kind.unit]
+    if _may_be_endless(kind):
+        ends = pc.min_max(column.cast(pa.int64())).as_py()
+        return ends["max"] is not None and max(ends["max"], -ends["min"]) == _ENDLESS
+    return False
+
+
+def _may_be_endless(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.unit == "ns"
+
+
+def is_endless(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds a day or an instant that DuckDB calls infinity, also within other values."""
+    return any(_has_end(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
+
+
+def _has_end(leaf: pa.Array) -> bool:
+    if pa.types.is_timestamp(leaf.type):
+        counted, last = leaf.cast(pa.int64()), _ENDLESS
+    elif pa.types.is_date32(leaf.type):
+        counted, last = leaf.cast(pa.int32()), _LAST_DAY
+    else:
+        return False
+    ends = pc.min_max(counted).as_py()
+    return ends["max"] is not None and max(ends["max"], -ends["min"]) == last
+
+
+def _leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The values in values, of lists, structs and maps."""
+    kind = array.type
+    if not pa.types.is_nested(kind):
+        yield array
+        return
+    if pa.types.is_map(kind):  # whose keys and items are those of the whole that it is a part of
+        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        parts = [part.slice(first, last - first) for part in (array.keys, array.items)]
+    elif pa.types.is_union(kind):
+        parts = [array.field(i) for i in range(kind.num_fields)]
+    else:
+        flat = array.flatten()
+        parts = flat if isinstance(flat, list) else [flat]
+    for part in parts:
+        yield from _leaves(part)
+
+
+def _texts(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column as DuckDB writes them; lists, structs and maps as such, of texts."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        if zone := getattr(column.type, "tz", None):
+            connection.execute("SET TimeZone = ?", [zone])
+        texts = connection.from_arrow(pa.table({"value": column}))
+        texts = texts.project(f"CAST(value AS {_of_texts(column.type)}) AS value")
+        return texts.to_arrow_table().column(0).to_pylist()
+
+
+def _of_texts(kind: pa.DataType) -> str:
+    """DuckDB's name of a type like this one, of texts."""
+    if pa.types.is_map(kind):
+        return f"MAP({_of_texts(kind.key_type)}, {_of_texts(kind.item_type)})"
+    if pa.types.is_fixed_size_list(kind):
+        return f"{_of_texts(kind.value_type)}[{kind.list_size}]"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"{_of_texts(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        fields = ('"' + field.name.replace('"', '""') + '" ' + _of_texts(field.type) for field in kind)
+        return f"STRUCT({', '.join(fields)})"
+    return "VARCHAR"
+
+
+def _one(value: pa.Scalar, text: Any) -> Any:
+    """A value of Arrow as Python has it, what it has not as text.
+
+    Args:
+        text: the same, with texts alone in it.
+    """
+    kind = value.type
+    if text is None:
+        return None
+    if pa.types.is_map(kind):
+        pairs = zip(value.values, text, strict=True)
+        return [(_one(pair["key"], key), _one(pair["value"], item)) for pair, (key, item) in pairs]
+    if pa.types.is_struct(kind):
+        return {name: _one(value[name], item) for name, item in text.items()}
+    if isinstance(text, list):
+        return [_one(item, told) for item, told in zip(value.values, text, strict=True)]
+    if pa.types.is_time64(kind) and value.value >= _MIDNIGHT[kind.unit]:
+        return text
+    if pa.types.is_timestamp(kind) and abs(value.value) == _ENDLESS:
+        return text
+    try:
+        return duration(value.as_py()) if pa.types.is_interval(kind) else value.as_py()
+    except (OverflowError, ValueError):
+        return text

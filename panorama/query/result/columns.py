@@ -1,0 +1,201 @@
+"""A table as DuckDB gives it enters; what Parquet and data frames can hold of it leaves, value by value.
+
+They know fewer types than DuckDB: durations instead of INTERVALs, whole numbers of 64 bits, digits of bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from panorama.errors import QueryError
+from panorama.query.result.beyond import is_endless
+from panorama.query.result.kinds import OTHERWISE, Kind, kind_of
+
+GROUP_ROWS = 1 << 17
+"""Rows that are written to Parquet at once: between two groups writing can be stopped."""
+
+_LARGEST = pa.decimal128(38, 0)
+"""Of whole numbers beyond 64 bits."""
+
+
+class _NoTypeError(Exception):
+    """What files and data frames have no type for, in words."""
+
+
+def with_typed_maps(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """The table, `MAP{}` with keys and values of the type that NULL has: Arrow cannot keep a map without."""
+    if not any('MAP("NULL"' in duckdb_type for duckdb_type in types):
+        return table
+    return table.cast(pa.schema([field.with_type(_typed(field.type)) for field in table.schema]))
+
+
+def _typed(kind: pa.DataType, of_map: bool = False) -> pa.DataType:
+    if pa.types.is_null(kind) and of_map:
+        return pa.int32()
+    if pa.types.is_map(kind):
+        return pa.map_(_typed(kind.key_type, True), _typed(kind.item_type, True))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_typed(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_typed(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_typed(field.type)) for field in kind])
+    return kind
+
+
+def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
+    """The table as a pandas DataFrame.
+
+    Args:
+        types: DuckDB's names of the types of its columns.
+
+    Raises:
+        QueryError: a column holds what pandas has no type for.
+    """
+    return _whole_or_named("pandas has", lambda part: part.to_pandas(), _with_ends(table, types))
+
+
+def to_polars(table: pa.Table, types: Sequence[str]) -> Any:
+    """The same as a polars DataFrame."""
+    import polars
+
+    return _whole_or_named("polars has", polars.from_arrow, _with_ends(table, types))
+
+
+def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """The plain table; QueryError where a date or time is infinity, which would be a year."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if is_endless(column):
+            raise _lacks(name, "infinity, which data frames have not as a date or a time")
+    return plain_table(table, types)
+
+
+def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:
+    """Write the table to a file.
+
+    Raises:
+        QueryError: a column holds what Parquet has no type for.
+    """
+
+    def write(part: pa.Table) -> None:
+        # Opened here: pyarrow itself seeks in what it opens, which a pipe cannot.
+        with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, part.schema) as writer:
+            for start in range(0, max(len(part), 1), GROUP_ROWS):
+                writer.write_table(part.slice(start, GROUP_ROWS))
+
+    _whole_or_named("Parquet has", write, plain_table(table, types))
+
+
+def _whole_or_named(who: str, make: Callable[[pa.Table], Any], table: pa.Table) -> Any:
+    """What is made of a table; where that fails, the column that it fails for is named."""
+    try:
+        return make(table)
+    except (OverflowError, ValueError, NotImplementedError) as exc:
+        for field in table.schema:
+            try:
+                make(table.select([field.name]))
+            except (OverflowError, ValueError, NotImplementedError):
+                raise _lacks(field.name, f"a {field.type} that {who} no type for: {exc}") from exc
+        raise
+
+
+def _lacks(name: str, what: str) -> QueryError:
+    return QueryError(f"the column {name!r} holds {what}; return its text, CAST({name} AS VARCHAR)")
+
+
+def plain_table(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """The table with types that files and data frames have, also within lists, structs and maps.
+
+    Raises:
+        QueryError: a column holds what they have no type for.
+    """
+    for i, (name, duckdb_type) in enumerate(zip(table.column_names, types, strict=True)):
+        if not any(other in duckdb_type for other in _PLAIN):
+            continue
+        kind, column = kind_of(duckdb_type), table.column(i)
+        if kind.holds(_PLAIN):
+            try:
+                made = _plain(pa.concat_arrays(column.chunks or [pa.array([], column.type)]), kind)
+            except _NoTypeError as exc:
+                raise _lacks(name, str(exc)) from exc
+            table = table.set_column(i, name, made)
+    return table
+
+
+def _plain(array: pa.Array, kind: Kind) -> pa.Array:
+    """The same values (N,) in types that are known everywhere."""
+    if kind.name in _PLAIN:
+        return _PLAIN[kind.name](array, kind.name)
+    if not kind.holds(_PLAIN):
+        return array
+    if kind.name == "MAP":
+        keys, items = map(_plain, (array.keys, array.items), kind.inner)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items)
+    if kind.name == "LIST":
+        return type(array).from_arrays(_offsets(array), _plain(array.values, kind.inner[0]))
+    if kind.name == "ARRAY":
+        size = array.type.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        return pa.FixedSizeListArray.from_arrays(_plain(values, kind.inner[0]), size, mask=array.is_null())
+    parts = [_plain(part, one) for part, one in zip(array.flatten(), kind.inner, strict=True)]
+    names = [field.name for field in array.type]
+    return pa.StructArray.from_arrays(parts, names=names, mask=array.is_null())
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """(N + 1,) where the values of lists begin; NULL of a list that is NULL."""
+    if not array.null_count:
+        return array.offsets
+    missing = pa.concat_arrays([array.is_null(), pa.array([False])])
+    return pc.if_else(missing, pa.scalar(None, array.offsets.type), array.offsets)
+
+
+def _values(array: pa.Array, name: str) -> list[Any]:
+    """As rows have them."""
+    fix = OTHERWISE[name]
+    return [None if value is None else fix(value) for value in array.to_pylist()]
+
+
+def _digits(array: pa.Array, name: str) -> pa.Array:
+    return pa.array(_values(array, name), pa.string())
+
+
+def _durations(array: pa.Array, name: str) -> pa.Array:
+    try:
+        return pa.array(_values(array, name), pa.duration("us"))
+    except (pa.ArrowInvalid, OverflowError) as exc:
+        raise _NoTypeError("an INTERVAL that is too long for a duration of files and data frames") from exc
+
+
+def _whole(array: pa.Array, name: str) -> pa.Array:
+    """Whole numbers of 64 bits; where one needs more, decimals without a fraction, with every digit."""
+    try:
+        return array.cast(pa.int64()) if name == "HUGEINT" else pa.array(_values(array, name), pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        pass
+    try:
+        return pa.array(_values(array, name), _LARGEST)
+    except (pa.ArrowInvalid, OverflowError, ValueError) as exc:
+        raise _NoTypeError(
+            f"a whole number of more than the {_LARGEST.precision} digits that files and data frames have"
+        ) from exc
+
+
+def _refused(array: pa.Array, name: str) -> pa.Array:
+    raise _NoTypeError(f"a {name}, which is no type of files and data frames")
+
+
+_PLAIN: dict[str, Callable[[pa.Array, str], pa.Array]] = {
+    "HUGEINT": _whole,
+    "UHUGEINT": _whole,
+    "BIGNUM": _whole,
+    "BIT": _digits,
+    "INTERVAL": _durations,
+    "UNION": _refused,
+}

@@ -1,0 +1,318 @@
+"""What a query returns: an Arrow table enters, rows, data frames, files and printed tables leave."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import pyarrow as pa
+
+from panorama.arguments import checked
+from panorama.errors import MissingExtra, UsageError
+from panorama.lines import cells, counted, padded
+from panorama.query.result.columns import to_pandas, to_polars, with_typed_maps, write_parquet
+from panorama.query.result.kinds import fixed
+from panorama.query.result.rows import Row, rows_of
+from panorama.query.result.written import (
+    SHOWN_CHARACTERS,
+    as_json,
+    csv_field,
+    json_value,
+    shortener,
+    shown_text,
+)
+from panorama.store.files.outputs import check_output, whole_file
+
+SHOWN_ROWS = 20
+PIECE_ROWS = 1024
+"""Rows of CSV and JSON that are made and written at once."""
+
+
+class Result:
+    """The answer to one statement.
+
+    Of columns with one name, as a join has, the second is called name_1 in rows, data frames and files, which
+    have no room for a name twice. `columns` and what is printed have the names as they are.
+
+    Attributes:
+        uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
+        warnings: what else the asker should know.
+        seconds: how long it took.
+        complete: False where WITHIN n SECONDS ended the search before everything was looked at, and where
+            bytes of what was forgotten are still on the disk.
+        types: DuckDB's names of the column types.
+        sql: the statement, as it was asked.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        types: Sequence[str],
+        *,
+        uncertain: int = 0,
+        warnings: Sequence[str] = (),
+        seconds: float = 0.0,
+        complete: bool = True,
+        sql: str = "",
+    ) -> None:
+        if len(types) != table.num_columns:
+            raise ValueError(f"{table.num_columns} columns, but {len(types)} types")
+        self._names = list(table.column_names)
+        self._table = with_typed_maps(table.rename_columns(_told_apart(self._names)), types)
+        self._rows: list[Row] | None = None
+        self._position = 0
+        self.types = list(types)
+        self.uncertain = uncertain
+        self.warnings = tuple(warnings)
+        self.seconds = seconds
+        self.complete = complete
+        self.sql = sql
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names, in order, as DuckDB has them."""
+        return list(self._names)
+
+    def fetchall(self) -> list[Row]:
+        """Every row not fetched yet."""
+        rows = self._all()[self._position :]
+        self._position = len(self._table)
+        return rows
+
+    def fetchone(self) -> Row | None:
+        """The next row, None after the last."""
+        rows = self._next(1)
+        return rows[0] if rows else None
+
+    @checked
+    def fetchmany(self, size: int = 1) -> list[Row]:
+        """The next rows, at most `size`."""
+        return self._next(size)
+
+    def _next(self, size: int) -> list[Row]:
+        rows = self._all()[self._position : self._position + size]
+        self._position += len(rows)
+        return rows
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self._table
+
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+            QueryError: a column holds what pandas has no type for, as a year before Christ or infinity.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as exc:
+            raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
+        return to_pandas(self._table, self.types)
+
+    def pl(self) -> Any:
+        """The rows as a polars DataFrame.
+
+        Raises:
+            MissingExtra: polars is not installed.
+            QueryError: a column holds what polars has no type for, as a long INTERVAL, or infinity.
+        """
+        try:
+            import polars  # noqa: F401
+        except ImportError as exc:
+            raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
+        return to_polars(self._table, self.types)
+
+    def to_json(self) -> str:
+        """An array of objects, one a line; what JSON has no number for is null.
+
+        Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999. Boxes
+        and numbers of type FLOAT have the digits of 32 bits: 141.33333, not 141.3333282470703. Decimals have
+        their own, however many.
+        """
+        return "".join(self.pieces("json"))
+
+    @checked
+    def write(self, path: str | Path, form: str | None = None) -> Path:
+        """Write the rows to a file; one that is there is replaced once all is written, else kept.
+
+        Args:
+            path: its suffix says the format: .csv, .json or .parquet.
+            form: the format instead of that: csv, json, parquet, or table for text as it is printed.
+
+        Raises:
+            UsageError: another suffix or format, or no such folder; or it is a library's own file.
+            LibraryWriteError: the disk is full, or it may not be written there.
+        """
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+        writers = {"csv": self._write_csv, "json": self._write_json, "parquet": self._write_parquet}
+        suffix = path.suffix.lower().removeprefix(".")
+        if form is None and suffix not in writers:
+            raise UsageError(f"a result is written as .{', .'.join(writers)}, got {path.name!r}")
+        writer = (writers | {"table": self._write_table}).get(form or suffix)
+        if writer is None:
+            raise UsageError(f"a result is written as {', '.join(writers)} or table, got {form!r}")
+        check_output(path, what="rows")
+        with whole_file(path) as partial:
+            writer(partial)
+        return path
+
+    def _write_csv(self, path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(self.pieces("csv"))
+
+    def _write_json(self, path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(self.pieces("json"))
+            file.write("\n")
+
+    def _write_table(self, path: Path) -> None:
+        path.write_text(self.to_table(None) + "\n", encoding="utf-8")
+
+    def _write_parquet(self, path: Path) -> None:
+        write_parquet(self._table, self.types, path)
+
+    def to_csv(self) -> str:
+        """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
+        return "".join(self.pieces("csv"))
+
+    def pieces(self, form: Literal["csv", "json"]) -> Iterator[str]:
+        """The text of `to_csv` or `to_json`, some rows at a time: no more of them than that are in memory."""
+        names, begun = self._table.column_names, False
+        if form == "csv":
+            yield ",".join(csv_field(name) for name in names) + "\n"
+            for rows in self._plain_rows():
+                yield "".join([",".join(map(csv_field, row)) + "\n" for row in rows])
+            return
+        keys = [f"{as_json(name)}: " for name in names]
+        yield "["
+        for rows in self._plain_rows():
+            lines = [", ".join([key + as_json(v) for key, v in zip(keys, row, strict=True)]) for row in rows]
+            yield (",\n " if begun else "") + ",\n ".join([f"{{{line}}}" for line in lines])
+            begun = True
+        yield "]"
+
+    def _plain_rows(self) -> Iterator[list[list[Any]]]:
+        """Every row as JSON can hold it, some at a time."""
+        short = list(map(shortener, self._names, self.types))
+        for start in range(0, len(self), PIECE_ROWS):
+            yield [
+                [json_value(fixed(fix, value)) for fix, value in zip(short, row, strict=True)]
+                for row in self._piece(start)
+            ]
+
+    def _piece(self, start: int) -> list[Row]:
+        if self._rows is not None:
+            return self._rows[start : start + PIECE_ROWS]
+        return rows_of(self._table.slice(start, PIECE_ROWS), self.types)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The table holds all that its rows do: these are made again where they are asked for.
+        return self.__dict__ | {"_rows": None}
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, str):
+            raise UsageError(
+                f"a result is read by rows: [row[{index!r}] for row in result]; "
+                f"a whole column: result.arrow()[{index!r}], or of result.df()"
+            )
+        return self._all()[index]
+
+    def __repr__(self) -> str:
+        return self.to_table()
+
+    @checked
+    def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
+        """Aligned text for people; more than `rows` rows are shown as the first and the last of them."""
+        shown, cut = self._shown(rows)
+        names = self.columns
+        width = SHOWN_CHARACTERS if len(names) > 1 else None
+        texts = [[shown_text(value, width) for value in row] for row in shown]
+        widths = [
+            max([cells(name), *(cells(line[i]) for line in texts)]) if texts else cells(name)
+            for i, name in enumerate(names)
+        ]
+        right = [_is_number(kind) for kind in self.types]
+        lines = ["  ".join(padded(n, w, r) for n, w, r in zip(names, widths, right, strict=True)).rstrip()]
+        lines.append("  ".join("-" * width for width in widths))
+        for i, line in enumerate(texts):
+            if i == cut:
+                lines.append(
+                    "  ".join(padded("...", w, r) for w, r in zip(widths, right, strict=True)).rstrip()
+                )
+            lines.append(
+                "  ".join(padded(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
+            )
+        left_out = "" if cut < 0 else f", {len(texts)} shown"
+        lines.append(f"({counted(len(self), 'row')}{left_out})")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        shown, cut = self._shown(SHOWN_ROWS)
+        width = SHOWN_CHARACTERS if len(self.columns) > 1 else None
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = ""
+        for i, row in enumerate(shown):
+            if i == cut:
+                body += f"<tr><td colspan='{len(self.columns)}'>…</td></tr>"
+            body += "<tr>" + "".join(f"<td>{html.escape(shown_text(v, width))}</td>" for v in row) + "</tr>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{table}<p>{counted(len(self), 'row')}</p>"
+
+    def _shown(self, rows: int | None) -> tuple[list[Row], int]:
+        """Rows to print, and where among them some are left out (-1: nowhere)."""
+        if rows is None or len(self) <= rows:
+            return self._all(), -1
+        head = (rows + 1) // 2
+        picked = pa.concat_tables([self._table.slice(0, head), self._table.slice(len(self) - (rows - head))])
+        return rows_of(picked, self.types), head
+
+    def _all(self) -> list[Row]:
+        if self._rows is None:
+            self._rows = rows_of(self._table, self.types)
+        return self._rows
+
+
+class Plan(Result):
+    """What EXPLAIN returns: shown whole, line by line, however many there are."""
+
+    def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
+        """The text of the plan."""
+        return "\n".join(str(row[-1]).rstrip("\n") for row in self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.to_table())}</pre>"
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, those that come again with a number that none of them has, as DuckDB's data frames have."""
+    taken = set(names)
+    told: list[str] = []
+    for name in names:
+        new, number = name, 0
+        while new in told or (number and new in taken):
+            number += 1
+            new = f"{name}_{number}"
+        told.append(new)
+    return told
+
+
+def _is_number(kind: str) -> bool:
+    return kind.startswith(("DECIMAL", "FLOAT", "DOUBLE")) or kind.endswith("INT") or kind == "INTEGER"

@@ -1,0 +1,394 @@
+"""Turns a condition into alternatives: a tree over leaves enters, branches of what is seen leave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from panorama.errors import QueryError
+from panorama.query.shorthands.conditions import (
+    And,
+    Condition,
+    Leaf,
+    Not,
+    Or,
+    Sequence,
+    conjuncts,
+    leaves,
+    times_of,
+)
+from panorama.query.shorthands.plan import (
+    MATCH_COLUMNS,
+    ROW_COLUMNS,
+    SEEN_COLUMNS,
+    VIDEO_COLUMNS,
+    VIEW_COLUMNS,
+    Branch,
+    Pair,
+    PlannedSequence,
+    Query,
+    Seen,
+)
+from panorama.query.shorthands.space import PLACE, pair_of
+
+MAX_BRANCHES = 64
+"""More alternatives than this come from conditions that no person wrote; each is a piece of SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Bound parts that all hold."""
+
+    items: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """Bound parts of which one holds."""
+
+    items: tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """The opposite of a bound part."""
+
+    item: Bound
+
+
+Bound: TypeAlias = Seen | Leaf | PlannedSequence | All | Any | Opposite
+"""A condition whose predicates on score and box have found their entities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds a part of a condition.
+
+    Attributes:
+        conditions: on the match or its box, to bind to the entities inside.
+        finals: on the merged moment, to bind likewise; only inside NOT, and on the view in brackets.
+        required: whether the conditions must be used even where no entity is inside.
+        negated: whether the part stands inside NOT.
+        accompanied: whether something else must be there, too, at the same time.
+    """
+
+    conditions: tuple[Leaf, ...] = ()
+    finals: tuple[Leaf, ...] = ()
+    required: bool = True
+    negated: bool = False
+    accompanied: bool = False
+
+
+_TEXT = r"'(?:[^']|'')*'"
+_LISTED = re.compile(
+    rf"\s*entity\s*(?:=\s*{_TEXT}|IN\s*\(\s*{_TEXT}(?:\s*,\s*{_TEXT})*\s*\))\s*", re.IGNORECASE
+)
+
+
+def _listed(condition: str) -> frozenset[str] | None:
+    """The names that a condition on the column `entity` lists; None where only DuckDB can tell them."""
+    if not _LISTED.fullmatch(condition):
+        return None
+    return frozenset(text[1:-1].replace("''", "'") for text in re.findall(_TEXT, condition))
+
+
+class Binder:
+    """Binds predicates on score, band, track and box to the entities that stand beside them in an AND."""
+
+    def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
+        self._query = query
+        self._names_where = names_where
+        self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS | {PLACE}
+
+    def everything(self) -> Seen:
+        """Any entity of the album."""
+        return Seen("known", self._query.entities)
+
+    def bind(self, condition: Condition, scope: Scope | None = None) -> Bound:
+        """The condition with every predicate in its place."""
+        scope = scope or Scope()
+        if isinstance(condition, Sequence):
+            return self._sequence(condition, scope)
+        if not _names_entity(condition):
+            return self._plain(condition, scope)
+        if isinstance(condition, Leaf):
+            return self._entity(condition, scope)
+        if isinstance(condition, And):
+            return self._and(condition, scope)
+        if isinstance(condition, Or):
+            return _either([self.bind(item, scope) for item in condition.items])
+        inside = Opposite(self.bind(condition.item, Scope(negated=True)))
+        return All((inside, self._implied(scope))) if scope.conditions and scope.required else inside
+
+    def _and(self, condition: And, scope: Scope) -> Bound:
+        own: list[Leaf] = []
+        rows: list[Leaf] = []
+        loose: list[Condition] = []
+        others: list[Condition] = []
+        for item in condition.items:
+            if _names_entity(item):
+                others.append(item)
+                continue
+            # Brackets around an AND with an entity are a scope of their own; without one they mean nothing.
+            for part in conjuncts(self._opened(item)):
+                if self._holds_alone(part):
+                    loose.append(part)
+                    continue
+                leaf = self._joined(part)
+                (own if self._asks_for_a_track(leaf) else rows).append(leaf)
+        self._check_brackets(others)
+        finals = tuple(leaf for leaf in rows if self._is_of_the_moment(leaf, scope))
+        positive = [part for part in others if not isinstance(part, Not)]
+        if positive or own or scope.conditions:  # there is a track, whichever alternative holds
+            own += [leaf for leaf in map(self._joined, loose) if self._asks_for_a_track(leaf)]
+            loose = []
+        direct = any(not isinstance(part, Or) for part in positive)
+        inner = Scope(
+            (*scope.conditions, *own),
+            (*scope.finals, *finals),
+            required=not direct,
+            negated=scope.negated,
+            accompanied=scope.accompanied or len(others) > 1,
+        )
+        parts: list[Bound] = [leaf for leaf in rows if leaf not in finals or not positive]
+        parts += [self.bind(part, Scope(negated=scope.negated)) for part in loose]
+        parts += [self.bind(part, inner) for part in positive]
+        parts += [self.bind(part, Scope(negated=scope.negated)) for part in others if isinstance(part, Not)]
+        if not positive and inner.conditions and (own or scope.required):
+            parts.append(self._implied(inner))
+        return All(tuple(parts))
+
+    def _is_of_the_moment(self, leaf: Leaf, scope: Scope) -> bool:
+        """Whether a condition on the row is one on the moments beside it, not on what becomes of them.
+
+        In brackets with an entity and beside others, it is the view of that entity that is meant.
+        """
+        if self._query.target != "moments" or leaf.columns <= VIDEO_COLUMNS:
+            return False
+        of_view = leaf.columns <= VIEW_COLUMNS | VIDEO_COLUMNS
+        return scope.negated or (scope.accompanied and of_view)
+
+    def _plain(self, condition: Condition, scope: Scope) -> Bound:
+        """A part without any entity: on the row, or on a track that it implies."""
+        condition = self._opened(condition)
+        if isinstance(condition, And):
+            return self._and(condition, scope)
+        if isinstance(condition, Or) and self._holds_alone(condition):
+            # What asks for no track also holds where there is none.
+            return _either([self.bind(item, scope) for item in condition.items])
+        leaf = self._joined(condition)
+        if self._asks_for_a_track(leaf):
+            return self._implied(replace(scope, conditions=(*scope.conditions, leaf)))
+        if scope.conditions and scope.required:
+            return All((leaf, self._implied(scope)))
+        return leaf
+
+    def _implied(self, scope: Scope) -> Seen:
+        """What a predicate on score (some entity) or on a box (some track) asks for by itself."""
+        scored = any(leaf.columns & MATCH_COLUMNS for leaf in scope.conditions)
+        if scored or self._query.target == "moments":
+            return Seen("known", self._query.entities, scope.conditions, scope.finals)
+        return Seen("any", (), scope.conditions, scope.finals)
+
+    def _entity(self, leaf: Leaf, scope: Scope) -> Seen:
+        if (names := pair_of(leaf)) is not None:
+            pair = Pair(*names, leaf.text)
+            return Seen("known", tuple(sorted(set(names))), scope.conditions, scope.finals, pair)
+        if leaf.columns != {"entity"} or leaf.calls:
+            conditions = (*scope.conditions, leaf)
+            return Seen("known", self._query.entities, conditions, scope.finals)
+        node = leaf.node
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Seen("unknown", (), scope.conditions, scope.finals)
+        listed = _listed(leaf.text)
+        if listed is None:
+            found = self._names_where(leaf.text)
+        else:
+            found = tuple(name for name in self._query.entities if name in listed)
+        return Seen("known", found, scope.conditions, scope.finals)
+
+    def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:
+        sides = tuple(self._side(side, sequence, scope) for side in sequence.sides)
+        return PlannedSequence(sequence.kinds, sides, sequence.within_seconds, scope.finals)
+
+    def _side(self, side: Condition, sequence: Sequence, scope: Scope) -> tuple[Branch, ...]:
+        """One side of FOLLOWED BY: any condition that has moments."""
+        branches = spread(self.bind(side, Scope(scope.conditions)), self._query)
+        if not all(branch.looks_for_something for branch in branches):
+            raise QueryError(
+                f"each side of {' and '.join(sequence.kinds)} is a condition on an entity, in brackets with "
+                "what belongs to it: (entity = 'X' AND score >= 0.8)",
+                self._query.sql,
+                sequence.start,
+            )
+        return branches
+
+    def _check_brackets(self, others: list[Condition]) -> None:
+        """entity = 'X' AND inside('gate') FOLLOWED BY ... does not mean what it looks like."""
+        for item in others:
+            if isinstance(item, Sequence) and len(others) > 1 and not all(map(_names_entity, item.sides)):
+                kind = item.kinds[0]
+                raise QueryError(
+                    f"{kind} binds tighter than AND: put brackets around what belongs together, as in "
+                    f"(entity = 'X' AND inside('gate')) {kind} entity = 'Y'",
+                    self._query.sql,
+                    item.start,
+                )
+
+    def _asks_for_a_track(self, leaf: Leaf) -> bool:
+        """Whether a leaf can be answered only with a track at hand."""
+        if leaf.columns & self._bound_alone:
+            self._check_mixture(leaf)
+        return self._names_a_track(leaf)
+
+    def _names_a_track(self, leaf: Leaf) -> bool:
+        if leaf.columns & self._bound_alone:
+            return True
+        return "similarity" in leaf.calls and self._query.target in ("frames", "moments")
+
+    def _opened(self, condition: Condition) -> Condition:
+        """NOT pushed down to the leaves where some of them ask for a track and others do not."""
+        if {self._names_a_track(leaf) for leaf in leaves(condition)} != {True, False}:
+            return condition
+        return _pushed(condition, False)
+
+    def _holds_alone(self, condition: Condition) -> bool:
+        """Whether a part, some of whose leaves ask for a track, can hold where there is none."""
+        mixed = len({self._names_a_track(leaf) for leaf in leaves(condition)}) == 2
+        return mixed and not self._needs_a_track(condition)
+
+    def _needs_a_track(self, condition: Condition) -> bool:
+        if isinstance(condition, And):
+            return any(map(self._needs_a_track, condition.items))
+        if isinstance(condition, Or):
+            return all(map(self._needs_a_track, condition.items))
+        return any(map(self._names_a_track, leaves(condition)))
+
+    def _check_mixture(self, leaf: Leaf) -> None:
+        """A moment's score is decided before its tracks are merged, its times and box after."""
+        mixed = leaf.columns & (ROW_COLUMNS["moments"] - {"track_id"})
+        if self._query.target == "moments" and mixed:
+            names = ", ".join(sorted(mixed))
+            raise QueryError(
+                f"in SELECT moments, score, band and places stand in conditions of their own, not by {names}",
+                self._query.sql,
+                leaf.start,
+            )
+
+    def _joined(self, condition: Condition) -> Leaf:
+        """A part without entities as one piece of text."""
+        if isinstance(condition, Leaf):
+            return condition
+        found = list(leaves(condition))
+        columns = frozenset(name for leaf in found for name in leaf.columns)
+        calls = frozenset(name for leaf in found for name in leaf.calls)
+        times, others = times_of(condition), times_of(condition, opposite=True)
+        text = as_text(condition)
+        return Leaf(found[0].start, found[-1].stop, text, columns, None, calls, None, times, others)
+
+
+def _either(items: list[Bound]) -> Bound:
+    """One of the parts; entities that are looked for in the same way are looked for together."""
+    kept: list[Bound] = []
+    for item in items:
+        last = kept[-1] if kept else None
+        if isinstance(item, Seen) and isinstance(last, Seen) and item.source == last.source == "known":
+            names = tuple(sorted({*last.names, *item.names}))
+            if replace(last, names=names) == replace(item, names=names):
+                kept[-1] = replace(last, names=names)
+                continue
+        kept.append(item)
+    return kept[0] if len(kept) == 1 else Any(tuple(kept))
+
+
+def _names_entity(condition: Condition) -> bool:
+    if isinstance(condition, Sequence):
+        return True
+    if isinstance(condition, Leaf):
+        return "entity" in condition.columns
+    if isinstance(condition, Not):
+        return _names_entity(condition.item)
+    return any(_names_entity(item) for item in condition.items)
+
+
+def as_text(condition: Condition) -> str:
+    """A condition without entities as SQL."""
+    if isinstance(condition, Leaf):
+        return condition.text
+    if isinstance(condition, Not):
+        return f"NOT ({as_text(condition.item)})"
+    if isinstance(condition, Sequence):
+        raise ValueError("a sequence has no text of its own")
+    word = " AND " if isinstance(condition, And) else " OR "
+    return word.join(f"({as_text(item)})" for item in condition.items)
+
+
+def negated(leaf: Leaf) -> Leaf:
+    """The opposite of a leaf; a NULL stays unknown, as in SQL."""
+    text = f"NOT ({leaf.text})"
+    times, others = leaf.other_times, leaf.times
+    return Leaf(leaf.start, leaf.stop, text, leaf.columns, None, leaf.calls, None, times, others)
+
+
+def _pushed(condition: Condition, opposite: bool) -> Condition:
+    """A condition without entities in which NOT stands before leaves only, by De Morgan."""
+    if isinstance(condition, Leaf):
+        return negated(condition) if opposite else condition
+    if isinstance(condition, Not):
+        return _pushed(condition.item, not opposite)
+    if isinstance(condition, Sequence):
+        raise ValueError("a sequence names entities")
+    items = tuple(_pushed(item, opposite) for item in condition.items)
+    return And(items) if isinstance(condition, And) != opposite else Or(items)
+
+
+def spread(bound: Bound, query: Query) -> tuple[Branch, ...]:
+    """The alternatives of a bound condition, NOT pushed down to what is seen.
+
+    Raises:
+        QueryError: there are more than MAX_BRANCHES.
+    """
+    branches = _spread(bound, False, query)
+    return tuple(dict.fromkeys(branches))
+
+
+def _spread(bound: Bound, opposite: bool, query: Query) -> list[Branch]:
+    if isinstance(bound, Seen):
+        return [Branch(unseen=(bound,))] if opposite else [Branch(seen=(bound,))]
+    if isinstance(bound, Leaf):
+        return [Branch(where=(negated(bound) if opposite else bound,))]
+    if isinstance(bound, PlannedSequence):
+        return [Branch(unsequenced=(bound,)) if opposite else Branch(sequences=(bound,))]
+    if isinstance(bound, Opposite):
+        return _spread(bound.item, not opposite, query)
+    parts = [_spread(item, opposite, query) for item in bound.items]
+    if isinstance(bound, All) == opposite:
+        return _checked([branch for part in parts for branch in part], query)
+    product = [Branch()]
+    for part in parts:
+        product = _checked([_both(left, right) for left in product for right in part], query)
+    return product
+
+
+def _both(left: Branch, right: Branch) -> Branch:
+    return Branch(
+        tuple(dict.fromkeys((*left.seen, *right.seen))),
+        tuple(dict.fromkeys((*left.unseen, *right.unseen))),
+        tuple(dict.fromkeys((*left.where, *right.where))),
+        tuple(dict.fromkeys((*left.sequences, *right.sequences))),
+        tuple(dict.fromkeys((*left.unsequenced, *right.unsequenced))),
+    )
+
+
+def _checked(branches: list[Branch], query: Query) -> list[Branch]:
+    if len(branches) > MAX_BRANCHES:
+        raise QueryError(
+            f"the condition has more than {MAX_BRANCHES} alternatives; split it with UNION",
+            query.sql,
+            query.start,
+        )
+    return branches

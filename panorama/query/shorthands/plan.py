@@ -1,0 +1,300 @@
+"""The values of a plan: a shorthand as its rules see it, from its condition to branches to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from panorama.query.shorthands.clock import ClockTest
+from panorama.query.shorthands.conditions import (
+    ANY_TIME,
+    And,
+    Bounds,
+    Condition,
+    Leaf,
+    Times,
+    leaves,
+    times_of,
+)
+from panorama.query.shorthands.space import PLACE
+from panorama.query.shorthands.terms import Contract
+
+Target = Literal["frames", "moments", "tracks", "crops"]
+Source = Literal["known", "unknown", "any"]
+
+GAP_SECONDS = 1.0
+"""Tracks of an entity closer than this are one moment: trackers lose a thing for about as long when something
+passes before it, and people who leave and return need longer."""
+
+_VIDEO = ("video", "camera", "uri", "duration")
+_SPAN = ("start_clock", "end_clock")
+_MATCH = ("score", "band")
+_BOX = ("x1", "y1", "x2", "y2", "width", "height", "area", "aspect")
+
+OUTPUT: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"),
+    "moments": (
+        *("video", "start_time", "end_time", "entity", "score", "track_id"),
+        *("frame", "x1", "y1", "x2", "y2"),
+    ),
+    "tracks": ("video", "track_id", "start_time", "end_time"),
+    "crops": ("crop_id", "video", "track_id", "frame", "time", "x1", "y1", "x2", "y2"),
+}
+"""Columns that a shorthand returns, in order; tracks and crops add entity, score and similarity if asked."""
+
+ORDER: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame", "entity", "track_id"),
+    "moments": ("video", "start_time", "end_time", "entity", "track_id"),
+    "tracks": ("video", "start_time", "track_id", "entity"),
+    "crops": ("crop_id", "video", "entity"),
+}
+"""The default order of rows, which also breaks ties of an ORDER BY."""
+
+KEY: dict[str, tuple[str, ...]] = {
+    "frames": ("video", "frame"),
+    "tracks": ("video", "track_id"),
+    "crops": ("video", "crop_id"),
+}
+"""What must be the same for two entities to be seen together."""
+
+VIDEO_COLUMNS = frozenset(_VIDEO)
+MATCH_COLUMNS = frozenset(_MATCH)
+VIEW_COLUMNS = frozenset(("track_id", "frame", *_BOX))
+"""Of a moment, those that its best view has."""
+CLOCK_COLUMNS = frozenset(("clock", *_SPAN))
+ROW_COLUMNS: dict[str, frozenset[str]] = {
+    "frames": frozenset(("frame", "time", "clock")),
+    "moments": frozenset(("start_time", "end_time", "time", "track_id", "frame", *_SPAN, *_BOX)),
+    "tracks": frozenset(
+        ("track_id", "start_time", "end_time", "start_frame", "end_frame", "samples", "time", *_SPAN)
+    ),
+    "crops": frozenset(("crop_id", "track_id", "frame", "time", "clock", "quality", *_BOX)),
+}
+"""Columns that a row of the target has whether or not an entity is seen in it."""
+
+SEEN_COLUMNS: dict[str, frozenset[str]] = {
+    "frames": frozenset(("track_id", *_BOX)),
+    "moments": frozenset(),
+    "tracks": frozenset(),
+    "crops": frozenset(),
+}
+"""Columns that a row has only through a track: a condition on them asks for one."""
+
+OVERLAP_TARGETS = ("moments", "tracks")
+"""Targets that have an interval of time: a condition on `time` asks whether it overlaps."""
+
+
+def columns_of(target: str) -> tuple[str, ...]:
+    """Every column that a condition on the target may name, for messages."""
+    others = VIDEO_COLUMNS | MATCH_COLUMNS | ROW_COLUMNS[target] | SEEN_COLUMNS[target] | {"entity"}
+    return (*OUTPUT[target], *sorted(others - set(OUTPUT[target])))
+
+
+def columns_to_add(target: str) -> tuple[str, ...]:
+    """Every column that may be named behind the target: an interval has no `time` of its own."""
+    intervals = target in OVERLAP_TARGETS
+    return tuple(name for name in columns_of(target) if not (intervals and name == "time"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two entities whose boxes a and b satisfy a condition at the same frame.
+
+    Attributes:
+        text: the condition over a.x1, b.x1 and so on.
+    """
+
+    left: str
+    right: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """That a track of one of some entities is there.
+
+    Attributes:
+        source: 'known' for tracks matched to `names`, 'unknown' for tracks matched to nothing, 'any' for
+            every track whether or not it is matched.
+        names: entities, sorted; empty unless the source is 'known'.
+        conditions: on the match, its track or its box.
+        finals: moments only: on the merged moment.
+        pair: a condition on two boxes of `names` at once; both are there where it holds.
+    """
+
+    source: Source
+    names: tuple[str, ...] = ()
+    conditions: tuple[Leaf, ...] = ()
+    finals: tuple[Leaf, ...] = ()
+    pair: Pair | None = None
+
+    @property
+    def placed(self) -> tuple[Leaf, ...]:
+        """The conditions on the place of a track, which has one at every frame."""
+        return tuple(leaf for leaf in self.conditions if PLACE in leaf.columns)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the calibrated band decides: no condition names score or band."""
+        return not any(leaf.columns & MATCH_COLUMNS for leaf in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One way to satisfy a condition: everything in it must hold.
+
+    Attributes:
+        seen: what must be there; its rows are returned.
+        unseen: what must not be there.
+        where: conditions on the row itself.
+        sequences: moments only: chains, of which a moment must be there; their rows are returned.
+        unsequenced: moments only: chains of which no moment must be there.
+    """
+
+    seen: tuple[Seen, ...] = ()
+    unseen: tuple[Seen, ...] = ()
+    where: tuple[Leaf, ...] = ()
+    sequences: tuple[PlannedSequence, ...] = ()
+    unsequenced: tuple[PlannedSequence, ...] = ()
+
+    @property
+    def looks_for_something(self) -> bool:
+        """Whether it is about more than rows."""
+        return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
+
+    @property
+    def times(self) -> Times:
+        """When its rows can be; those of a chain are of several times."""
+        return () if self.sequences or self.unsequenced else times_of(And(self.where))
+
+    @property
+    def needs_absence(self) -> bool:
+        """Whether it holds only where something is not found."""
+        sides = [side for sequence in self.sequences for sides in sequence.sides for side in sides]
+        unknown = any(seen.source == "unknown" for seen in self.seen)
+        lacking = any(sequence.lacks_last for sequence in self.sequences)
+        return bool(self.unseen or self.unsequenced or unknown or lacking) or any(
+            side.needs_absence for side in sides
+        )
+
+    def every_seen(self) -> tuple[Seen, ...]:
+        """All things to look for, those of its chains included."""
+        chains = (*self.sequences, *self.unsequenced)
+        sides = (branch for chain in chains for side in chain.sides for branch in side)
+        return (*self.seen, *self.unseen, *(item for branch in sides for item in branch.every_seen()))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSequence:
+    """A chain of conditions on moments: each moment has its counterpart in the next and in the last side.
+
+    Attributes:
+        sides: of each condition the alternatives.
+        kinds, within_seconds: of the operators between them.
+        finals: on the moments found.
+    """
+
+    kinds: tuple[str, ...]
+    sides: tuple[tuple[Branch, ...], ...]
+    within_seconds: tuple[float | None, ...]
+    finals: tuple[Leaf, ...] = ()
+
+    @property
+    def lacks_last(self) -> bool:
+        """Whether the last side is what must not be there, as in a NOT FOLLOWED BY b."""
+        return self.kinds[-1].startswith("NOT ")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One shorthand on its way through the rules.
+
+    Attributes:
+        number: distinguishes the shorthands of one statement.
+        sql, start: the statement and where the shorthand begins, for errors.
+        columns: names behind the target, each with its place in the statement.
+        condition: WHERE as typed, later resolved.
+        order, limit, offset: text of the clauses, None where absent.
+        alone, grouped: see `extensions.Extension`.
+        entities: every name of the album.
+        branches: the condition as alternatives.
+        shared: conditions on the video that all branches have.
+        bounds: of time, over all branches; none where rows are intervals.
+        shapes: each track looked for must touch one of these, if there are any.
+        crossed: those of them that it must also cross.
+        clock_at: place of the first comparison of time with the wall clock, None where there is none.
+        clocks: of every branch, what the wall clock must show in all its rows; empty where one asks nothing.
+        first_rows: how many rows are enough, None where all are needed.
+        best_first: whether those are the rows of the best score, not the first of the default order.
+        similarity: SQL of the similarity asked for, to show as a column.
+        by_similarity: whether ORDER BY names a similarity, which only a track has.
+        clause_at: where the text of ORDER_BY, LIMIT and OFFSET begins in the statement.
+        contract: the accuracy asked for, None for that of the calibration.
+        budget_seconds: how long matching may take, None for as long as it needs.
+    """
+
+    target: Target
+    number: int
+    sql: str
+    start: int
+    condition: Condition | None
+    columns: tuple[tuple[str, int], ...] = ()
+    order: str | None = None
+    limit: str | None = None
+    offset: str | None = None
+    alone: bool = False
+    grouped: bool = False
+    entities: tuple[str, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    shared: tuple[Leaf, ...] = ()
+    bounds: Bounds = ANY_TIME
+    shapes: tuple[str, ...] = ()
+    crossed: tuple[str, ...] = ()
+    clock_at: int | None = None
+    clocks: tuple[tuple[ClockTest, ...], ...] = ()
+    first_rows: int | None = None
+    best_first: bool = False
+    similarity: str | None = None
+    by_similarity: bool = False
+    clause_at: tuple[tuple[str, int], ...] = ()
+    contract: Contract | None = None
+    budget_seconds: float | None = None
+
+    def video_clock_sql(self) -> str:
+        """SQL over the stored videos that leaves out those in which the wall clock rules out every row."""
+        return self._clocks_sql(ClockTest.video_sql)
+
+    def track_clock_sql(self) -> str:
+        """The same over tracks with their video's start as `video_clock`; '' where merging may move them."""
+        return self._clocks_sql(ClockTest.track_sql) if self.target in ("frames", "crops") else ""
+
+    def _clocks_sql(self, tested: Callable[[ClockTest], str]) -> str:
+        branches = [" AND ".join(f"({tested(test)})" for test in tests) for tests in self.clocks]
+        return " OR ".join(f"({branch})" for branch in branches)
+
+    def every_leaf(self) -> tuple[Leaf, ...]:
+        """The predicates of WHERE in order; none where there is no WHERE."""
+        return () if self.condition is None else tuple(leaves(self.condition))
+
+    def every_seen(self) -> tuple[Seen, ...]:
+        """All distinct things to look for, in a fixed order."""
+        found: dict[Seen, None] = {}
+        for branch in self.branches:
+            for seen in branch.every_seen():
+                found.setdefault(seen)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What rules may ask.
+
+    Attributes:
+        names_where: the entities for which a condition on the column `entity` holds.
+    """
+
+    names_where: Callable[[str], tuple[str, ...]]
+
+
+Rule = Callable[[Query, Context], Query]

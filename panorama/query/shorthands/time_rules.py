@@ -1,0 +1,228 @@
+"""Rules about time: conditions on `time` enter, conditions on the instants or spans of rows leave."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from panorama.errors import QueryError
+from panorama.query.handed.relations import quote_number
+from panorama.query.shorthands.clock import (
+    MIRRORED,
+    SIGNS,
+    ClockError,
+    ClockTest,
+    clock_test,
+    is_time,
+    names_clock,
+    names_moment,
+)
+from panorama.query.shorthands.conditions import (
+    Bounds,
+    Condition,
+    Leaf,
+    Not,
+    Sequence,
+    Times,
+    leaves,
+    with_leaves,
+)
+from panorama.query.shorthands.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
+from panorama.query.shorthands.shorthand import column_position, constant
+
+_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
+# Some t of [start_time, end_time) with t < v, and so on.
+_OVERLAPS = {
+    "<": "start_time < {v}",
+    "<=": "start_time <= {v}",
+    ">": "end_time > {v}",
+    ">=": "end_time > {v}",
+    "=": "start_time <= {v} AND end_time > {v}",
+    "<>": "NOT (start_time = {v} AND end_time = {v})",
+}
+_LATEST = sys.float_info.max
+
+
+def find_clock(query: Query, context: Context) -> Query:
+    """Notes the first question of the wall clock, which needs videos that have one."""
+    found = [leaf.start for leaf in query.every_leaf() if _asks_clock(leaf) or leaf.columns & CLOCK_COLUMNS]
+    return replace(query, clock_at=min(found)) if found else query
+
+
+def _asks_clock(leaf: Leaf) -> bool:
+    return "time" in leaf.columns and leaf.node is not None and names_clock(leaf.node)
+
+
+def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
+    """What a leaf that names the wall clock asks of it.
+
+    Raises:
+        QueryError: the comparison cannot be read.
+    """
+    assert leaf.node is not None
+    try:
+        return clock_test(leaf.node, query.target in OVERLAP_TARGETS)
+    except ClockError as exc:
+        raise QueryError(str(exc), query.sql, leaf.start) from None
+
+
+def check_moments(query: Query, context: Context) -> Query:
+    """Refuses to compare `time` with a date that is computed: of today's, nobody knows where its day ends."""
+    column, takes = "clock", "clock takes"
+    if query.target in OVERLAP_TARGETS:
+        column, takes = "start_clock", "start_clock and end_clock take"
+    for leaf in query.every_leaf():
+        if "time" in leaf.columns and leaf.node is not None and names_moment(leaf.node):
+            if _asks_clock(leaf):
+                continue
+            raise QueryError(
+                "time is compared with numbers and with wall-clock text; what is computed of the wall clock"
+                f" {takes}: {column} >= today() - 7, {column} > now() - INTERVAL 1 DAY",
+                query.sql,
+                column_position(leaf, "time"),
+            )
+    return query
+
+
+def split_negated(query: Query, context: Context) -> Query:
+    """`time NOT BETWEEN a AND b` is the opposite of a condition, as NOT in front of it is."""
+    if query.target not in OVERLAP_TARGETS or query.condition is None:
+        return query
+
+    def changed(leaf: Leaf) -> Condition:
+        node = leaf.node.unnest() if leaf.node is not None else None
+        if not isinstance(node, exp.Not) or not isinstance(node.this, exp.Between) or _asks_clock(leaf):
+            return leaf
+        return Not(replace(leaf, text=f"NOT ({leaf.text})", node=node.this))
+
+    return replace(query, condition=with_leaves(query.condition, changed))
+
+
+def clock_rows(query: Query, context: Context) -> Query:
+    """Where rows are instants, wall-clock text is compared with the row's own `clock`."""
+    if query.target in OVERLAP_TARGETS or query.condition is None:
+        return query
+
+    def changed(leaf: Leaf) -> Leaf:
+        if not _asks_clock(leaf):
+            return leaf
+        test = _clock_test(leaf, query)
+        columns = (leaf.columns - {"time"}) | {"clock"}
+        return Leaf(leaf.start, leaf.stop, test.row_sql(), columns, None, clock=test)
+
+    return replace(query, condition=with_leaves(query.condition, changed))
+
+
+def note_times(query: Query, context: Context) -> Query:
+    """Notes of each condition on `time` which seconds it leaves; it stays as typed."""
+    if query.condition is None:
+        return query
+
+    def noted(leaf: Leaf) -> Leaf:
+        asked = time_comparisons(leaf) if leaf.columns == {"time"} else None
+        if asked is None:
+            return leaf
+        others = tuple(bounds for sign, value in asked for bounds in _seconds([(_FLIPPED[sign], value)]))
+        return replace(leaf, times=_seconds(asked), other_times=others if len(others) == len(asked) else ())
+
+    return replace(query, condition=with_leaves(query.condition, noted))
+
+
+def _seconds(comparisons: list[tuple[str, float]]) -> Times:
+    """The one stretch that comparisons leave together; nothing where that is any time."""
+    bounds = Bounds()
+    for sign, value in comparisons:
+        low = value if sign in (">", ">=", "=") and value > -math.inf else None
+        high = value if sign in ("<", "<=", "=") and value < math.inf else None
+        bounds = bounds.within(Bounds(_finite(low), _finite(high)))
+    return () if bounds == Bounds() else (bounds,)
+
+
+def _finite(value: float | None) -> float | None:
+    """A bound as SQL and matching can compute with it: past infinity there is as little as past this."""
+    return None if value is None else max(-_LATEST, min(value, _LATEST))
+
+
+def overlap_times(query: Query, context: Context) -> Query:
+    """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
+    if query.target not in OVERLAP_TARGETS or query.condition is None:
+        return query
+    return replace(query, condition=_overlap(query.condition, query, False))
+
+
+def _overlap(condition: Condition, query: Query, negated: bool) -> Condition:
+    if isinstance(condition, Leaf):
+        return _overlap_leaf(condition, query, negated) if "time" in condition.columns else condition
+    if isinstance(condition, Not):
+        # NOT of a time is the other times; NOT of an entity at a time is that it was not there then.
+        flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
+        return Not(_overlap(condition.item, query, negated != flips))
+    if isinstance(condition, Sequence):
+        sides = tuple(_overlap(side, query, False) for side in condition.sides)
+        return replace(condition, sides=sides)
+    return type(condition)(tuple(_overlap(item, query, negated) for item in condition.items))
+
+
+def _overlap_clock(leaf: Leaf, query: Query, negated: bool) -> Leaf:
+    test = _clock_test(leaf, query)
+    columns = (leaf.columns - {"time"}) | {"start_clock", "end_clock"}
+    if negated:
+        text = f"NOT ({test.opposite().overlap_sql('start_clock', 'end_clock')})"
+        return Leaf(leaf.start, leaf.stop, text, columns, None)
+    text = test.overlap_sql("start_clock", "end_clock")
+    return Leaf(leaf.start, leaf.stop, text, columns, None, clock=test)
+
+
+def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
+    if _asks_clock(leaf):
+        return _overlap_clock(leaf, query, negated)
+    comparisons = time_comparisons(leaf)
+    if comparisons is None:
+        raise QueryError(
+            f"in SELECT {query.target}, time is compared with numbers: time BETWEEN 60 AND 90, time < 5; "
+            "start_time and end_time take any condition, and of the wall clock start_clock and end_clock",
+            query.sql,
+            column_position(leaf, "time"),
+        )
+    times = leaf.times
+    if negated:
+        flipped = [_OVERLAPS[_FLIPPED[sign]].format(v=quote_number(value)) for sign, value in comparisons]
+        text = f"NOT ({' OR '.join(f'({part})' for part in flipped)})"
+    elif any(bounds.empty for bounds in times):
+        text, times = "FALSE", (Bounds(math.inf, -math.inf),)  # BETWEEN 3 AND 2 holds at no instant
+    else:
+        text = " AND ".join(
+            f"({_OVERLAPS[sign].format(v=quote_number(value))})" for sign, value in comparisons
+        )
+    columns = (leaf.columns - {"time"}) | {"start_time", "end_time"}
+    return Leaf(leaf.start, leaf.stop, text, columns, None, times=times, other_times=leaf.other_times)
+
+
+def time_comparisons(leaf: Leaf) -> list[tuple[str, float]] | None:
+    """What a leaf says of `time`, as (operator, seconds) that all hold; None where it is anything else."""
+    node = leaf.node
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Between) and is_time(node.this):
+        low, high = (_number(constant(node.args[side])) for side in ("low", "high"))
+        return None if low is None or high is None else [(">=", low), ("<=", high)]
+    sign = SIGNS.get(type(node)) if node is not None else None
+    if node is None or sign is None:
+        return None
+    if is_time(node.this):
+        value = _number(constant(node.expression))
+    elif is_time(node.expression):
+        value, sign = _number(constant(node.this)), MIRRORED[sign]
+    else:
+        return None
+    return None if value is None else [(sign, value)]
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)

@@ -1,0 +1,239 @@
+"""Writes a planned shorthand as plain DuckDB SQL: a Query enters, one SELECT over stored tables leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from panorama.query.handed.relations import SCHEMA
+from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, Branch, Query, Seen
+from panorama.query.sql.moments_sql import moments_intervals, moments_of_branches
+from panorama.query.sql.places_sql import every_place, follows_known, places_in
+from panorama.query.sql.space_sql import frame_by_frame, space_rows
+from panorama.query.sql.tracks_sql import (
+    BOX,
+    CROP_BOX,
+    OWN_VIDEO,
+    SPAN,
+    Names,
+    Step,
+    late_conditions,
+    track_steps,
+    where_all,
+    with_steps,
+)
+
+_VIDEO = "video, camera, uri, duration, video_clock"
+_MATCH = "entity, score, band"
+_SHAPE = (
+    "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
+)
+_CLOCK = f"{clock_seconds('video_clock', 'time')} AS clock"
+_MORE = {
+    "frames": f"{_SHAPE}, {_CLOCK}",
+    "moments": f"{_SHAPE}, {SPAN}",
+    "tracks": SPAN,
+    "crops": f"{_SHAPE}, {_CLOCK}",
+}
+"""Columns that a row has on demand."""
+_ROWS = {
+    "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {BOX}",
+    "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
+    "crops": f"{_VIDEO}, crop_id, track_id, frame, time, quality, {BOX}, {_MATCH}",
+}
+_NULLS = {
+    "entity": "VARCHAR",
+    "score": "DOUBLE",
+    "band": "VARCHAR",
+    "track_id": "BIGINT",
+    "x1": "DOUBLE",
+    "y1": "DOUBLE",
+    "x2": "DOUBLE",
+    "y2": "DOUBLE",
+}
+
+
+def compile_query(query: Query) -> str:
+    """The SELECT that answers a shorthand, to stand where it stood."""
+    names = Names(query.number)
+    seen = query.every_seen()
+    given = replace(query, first_rows=None) if _first_are_given(query) else query
+    steps = track_steps(given, names)
+    if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
+        steps.append(Step(names.places, every_place(query, seen, names)))
+    for j, item in enumerate(seen):
+        more = _MORE[query.target]
+        placed = space_rows(
+            query, item, names.tracks(j), places_in(query), more, late_conditions(query, item)
+        )
+        if query.target == "moments":
+            rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
+        else:
+            rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, j)
+        steps.append(Step(names.rows(j), rows))
+    index = {item: j for j, item in enumerate(seen)}
+    if query.target == "moments":
+        intervals = {item: names.rows(j) for item, j in index.items()}
+        body = moments_of_branches(query.branches, intervals, names.videos)
+    else:
+        body = _pointwise(query, index, names)
+    if query.target != "crops" and all(item.source == "known" for item in seen):
+        # What is used once and joins only what is given is planned in its place.
+        steps = [replace(step, kept=step.kept and _uses(step.name, steps, body) > 1) for step in steps]
+    return _outer(query, with_steps(steps, body))
+
+
+def _uses(name: str, steps: Sequence[Step], body: str) -> int:
+    """How often a step is named in the others and in what follows them."""
+    return sum(len(re.findall(rf"\b{name}\b", sql)) for sql in (*(step.sql for step in steps), body))
+
+
+def _first_are_given(query: Query) -> bool:
+    """Whether what is handed over leaves a box for the frames of the first tracks only: `worth_following`."""
+    conditions = any(item.conditions for item in query.every_seen())
+    return query.target == "frames" and follows_known(query) and not conditions
+
+
+def output_columns(query: Query) -> tuple[str, ...]:
+    """The columns that the shorthand returns, in order; one that is named and returned anyway stays there."""
+    columns = OUTPUT[query.target]
+    if query.target in ("tracks", "crops"):
+        if any(item.source != "any" for branch in query.branches for item in branch.seen):
+            columns = (*columns, "entity", "score")
+        if query.similarity is not None:
+            columns = (*columns, "similarity")
+    return tuple(dict.fromkeys((*columns, *(name for name, _ in query.columns))))
+
+
+def _outer(query: Query, inner: str) -> str:
+    """Columns, order and limit around the rows."""
+    order, source = query.order, f"({inner})"
+    if query.similarity is not None and query.target in ("tracks", "crops"):
+        source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
+        order = order.replace(query.similarity, "similarity") if order is not None else None
+    if any(_asks_more(text) for text in (order or "", *(name for name, _ in query.columns))):
+        source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
+    sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
+    if query.grouped:
+        return sql
+    limited = query.limit is not None or query.offset is not None
+    default = ", ".join(ORDER[query.target])
+    if order is not None and order.strip().upper().split()[:1] == ["ALL"]:
+        sql += f" ORDER BY {order}"
+    elif order is not None:
+        sql += f" ORDER BY {order}, {default}"
+    elif query.alone or limited:
+        sql += f" ORDER BY {default}"
+    if query.limit is not None:
+        sql += f" LIMIT {query.limit}"
+    if query.offset is not None:
+        sql += f" OFFSET {query.offset}"
+    return sql
+
+
+def _rows(query: Query, seen: Seen, j: int) -> str:
+    """Rows of one thing looked for, as the target has them."""
+    names = Names(query.number)
+    tracks = names.tracks(j)
+    if query.target == "tracks":
+        return f"SELECT {_ROWS['tracks']} FROM {tracks}"
+    if query.target == "frames":
+        own = f"{OWN_VIDEO.format('t')}, p.frame, p.time, {_MATCH}, t.track_id, {BOX}"
+        source = f"SELECT {own} FROM {tracks} t JOIN {places_in(query)} p ON p.track_id = t.track_id"
+    else:
+        source = (
+            f"SELECT {OWN_VIDEO.format('t')}, c.crop_id, t.track_id, c.frame, c.time,"
+            f" c.quality::DOUBLE AS quality, {CROP_BOX}, {_MATCH} FROM {tracks} t"
+            f" JOIN {SCHEMA}.crops c ON c.track_id = t.track_id AND c.segment = t.segment"
+        )
+    late = late_conditions(query, seen)
+    if not late:
+        return source
+    more = _MORE[query.target]
+    return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {more} FROM ({source})){where_all(late)}"
+
+
+def _universe(query: Query, names: Names) -> str:
+    """Every row that the target has, without entities."""
+    nothing = {column: f"NULL::{kind} AS {column}" for column, kind in _NULLS.items()}
+    match = ", ".join(nothing[column] for column in ("entity", "score", "band"))
+    video = OWN_VIDEO.format("v")
+    if query.target == "frames":
+        places = ", ".join(nothing[column] for column in ("track_id", "x1", "y1", "x2", "y2"))
+        return (
+            f"SELECT {video}, f.frame, f.time, {match}, {places}"
+            f" FROM {names.videos} v JOIN {SCHEMA}.frames f ON f.segment = v.segment"
+        )
+    if query.target == "tracks":
+        track = "t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
+        return (
+            f"SELECT {video}, {track}, {match}"
+            f" FROM {names.videos} v JOIN {SCHEMA}.tracks t ON t.segment = v.segment"
+        )
+    return (
+        f"SELECT {video}, c.crop_id, c.track_id, c.frame, c.time, c.quality::DOUBLE AS quality,"
+        f" {CROP_BOX}, {match} FROM {names.videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
+    )
+
+
+def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
+    """All branches of frames, tracks or crops; rows without entities only where no other branch has any."""
+    key = ", ".join(KEY[query.target])
+    # The same row comes twice where names of two conditions overlap, or two branches hold. One word for all:
+    # DuckDB goes from left to right, and rows behind a UNION ALL are not compared with those before it.
+    union = " UNION ALL " if len(query.branches) == 1 and _disjoint(query.branches[0].seen) else " UNION "
+    seeing = [_branch(query, branch, index, names, union) for branch in query.branches if branch.seen]
+    lacking = [_branch(query, branch, index, names, union) for branch in query.branches if not branch.seen]
+    if not lacking:
+        return union.join(seeing)
+    empty = " UNION ".join(lacking)
+    if not seeing:
+        return empty
+    rows = union.join(seeing)
+    return f"{rows} UNION ALL SELECT * FROM ({empty}) ANTI JOIN (SELECT {key} FROM ({rows})) USING ({key})"
+
+
+def _disjoint(seen: tuple[Seen, ...]) -> bool:
+    names = [name for item in seen for name in item.names]
+    return len(set(names)) == len(names) and (len(seen) == 1 or all(item.names for item in seen))
+
+
+_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|columns|[*\\\"]", re.IGNORECASE)
+
+
+def _asks_more(text: str) -> bool:
+    """Whether a text of SQL may name a column that a row has on demand only."""
+    return _ON_DEMAND.search(text) is not None
+
+
+def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
+    """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is.
+
+    Args:
+        union: what puts the rows of things together.
+    """
+    key = ", ".join(KEY[query.target])
+    columns = _ROWS[query.target]
+    shape = f", {_MORE[query.target]}" if any(_asks_more(leaf.text) for leaf in branch.where) else ""
+    absent = "".join(
+        f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
+        for i, item in enumerate(branch.unseen)
+    )
+    where = where_all(branch.where)
+    if not branch.seen:
+        return f"SELECT {columns} FROM (SELECT *{shape} FROM ({_universe(query, names)}) {absent}){where}"
+    parts = []
+    for item in branch.seen:
+        others = [other for other in branch.seen if other != item]
+        present = "".join(
+            f" SEMI JOIN {names.rows(index[other])} present{i} USING ({key})"
+            for i, other in enumerate(others)
+        )
+        rows = f"(SELECT *{shape} FROM {names.rows(index[item])} own{present}{absent})"
+        if not (present or absent or where):
+            rows = names.rows(index[item])
+        parts.append(f"SELECT {columns} FROM {rows}{where}")
+    return union.join(parts)

@@ -1,0 +1,240 @@
+"""Writes the SQL of moments: tracks or intervals enter, merged, intersected and ordered intervals leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.conditions import Leaf
+from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
+
+_OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
+COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
+_SHAPE = (
+    "*, x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect,"
+    f" {clock_seconds('video_clock', 'start_time')} AS start_clock,"
+    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
+)
+_BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
+# Tracks of nothing known stay apart: two strangers are not one entity.
+_PART = "video, entity, CASE WHEN entity IS NULL THEN track_id END"
+
+_IDENTITY = ("entity", "start_time", "end_time", "track_id")
+# a and b are moments of the left and the right side, in the same video.
+_RELATIONS = {
+    "FOLLOWED BY": "b.start_time > a.start_time",
+    "BEFORE": "b.start_time >= a.end_time",
+    "DURING": "a.start_time >= b.start_time AND a.end_time <= b.end_time",
+    "OVERLAPS": "a.start_time < b.end_time AND b.start_time < a.end_time",
+}
+
+
+def merged(source: str, gap_seconds: float) -> str:
+    """Intervals of one entity in one video no further apart than the gap, as one; the best view stays.
+
+    Args:
+        source: SQL with the columns of `COLUMNS`.
+        gap_seconds: intervals whose distance is at most this are joined.
+    """
+    best = ", ".join(f"'{column}': {column}" for column in _BEST)
+    marked = (
+        f"SELECT *, start_time > max(end_time) OVER (PARTITION BY {_PART}"
+        f" ORDER BY start_time, end_time, track_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        f" + {gap_seconds!r} AS is_new FROM ({source})"
+    )
+    numbered = (
+        f"SELECT *, sum(CASE WHEN is_new THEN 1 ELSE 0 END) OVER (PARTITION BY {_PART}"
+        " ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island"
+        f" FROM ({marked})"
+    )
+    grouped = (
+        "SELECT video, any_value(camera) AS camera, any_value(uri) AS uri, any_value(duration) AS duration,"
+        " any_value(video_clock) AS video_clock,"
+        " min(start_time) AS start_time, max(end_time) AS end_time, entity,"
+        f" first({{{best}}} ORDER BY score DESC NULLS LAST, start_time, track_id) AS best"
+        f" FROM ({numbered}) GROUP BY {_PART}, island"
+    )
+    picks = ", ".join(f"best.{column} AS {column}" for column in _BEST)
+    opened = f"SELECT {_OPENED}, {picks} FROM ({grouped})"
+    return f"SELECT {COLUMNS} FROM ({opened})"
+
+
+def first_moments(tracks: str, rows: int, best_first: bool) -> str:
+    """Only the tracks that the first rows can be merged from, before their boxes are looked up.
+
+    Args:
+        tracks: matched ones; each is merged with others of its entity in its video only.
+        best_first: whether rows are in order of score, else in the default order, by video first.
+    """
+    marked = (
+        f"SELECT *, coalesce(start_time > max(end_time) OVER (PARTITION BY video, entity"
+        " ORDER BY start_time, end_time, track_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        f" + {GAP_SECONDS!r}, true) AS is_new FROM ({tracks})"
+    )
+    if not best_first:
+        before = (
+            "(SELECT video, sum(count(*) FILTER (is_new)) OVER (ORDER BY video) - count(*) FILTER (is_new)"
+        )
+        before += " AS before FROM marked GROUP BY video)"
+        return (
+            f"(WITH marked AS MATERIALIZED ({marked}) SELECT * EXCLUDE (is_new) FROM marked WHERE video IN"
+            f" (SELECT video FROM {before} WHERE before < {rows}))"
+        )
+    numbered = (
+        "SELECT *, count(*) FILTER (is_new) OVER (PARTITION BY video, entity"
+        f" ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island FROM ({marked})"
+    )
+    scored = f"SELECT *, max(score) OVER (PARTITION BY video, entity, island) AS best FROM ({numbered})"
+    least = f"SELECT min(best) FROM (SELECT best FROM scored WHERE is_new ORDER BY best DESC LIMIT {rows})"
+    return (
+        f"(WITH scored AS MATERIALIZED ({scored}) SELECT * EXCLUDE (is_new, island, best) FROM scored"
+        f" WHERE best >= ({least}))"
+    )
+
+
+def moments_intervals(tracks: str, seen: Seen) -> str:
+    """Merged moments of one thing looked for."""
+    intervals = merged(f"SELECT {COLUMNS} FROM {tracks}", GAP_SECONDS)
+    return _filtered(intervals, seen.finals)
+
+
+def moments_of_branches(branches: Sequence[Branch], rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of all branches; one that several have is one.
+
+    A condition that several have from one place of the statement is asked of what these give together: what
+    one alternative leaves of a moment may be shorter than the moment is.
+
+    Args:
+        rows: name of the intervals of each thing looked for.
+        videos: name of the videos that can hold an answer.
+    """
+    return _together([(_branch(branch, rows, videos), branch.where) for branch in branches])
+
+
+def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
+    """The moments of some parts, each with the conditions that it still has to satisfy."""
+    if len(parts) == 1:
+        return _filtered(*parts[0])
+    having = Counter(_place(leaf) for _, conditions in parts for leaf in conditions)
+    shared = [leaf for leaf in parts[0][1] if having[_place(leaf)] == len(parts)]
+    rest = [(sql, tuple(leaf for leaf in conditions if leaf not in shared)) for sql, conditions in parts]
+    groups = [[part] for part in rest]
+    some = [place for place, count in having.most_common() if 1 < count < len(parts)]
+    if some:
+        asked = [part for part in rest if some[0] in map(_place, part[1])]
+        groups = [asked, [part for part in rest if part not in asked]]
+    union = " UNION ALL ".join(f"SELECT {COLUMNS} FROM ({_together(group)})" for group in groups)
+    return _filtered(merged(union, 0.0), shared)
+
+
+def _place(leaf: Leaf) -> tuple[int, int, str]:
+    """What tells a condition from the same one elsewhere in the statement."""
+    return leaf.start, leaf.stop, leaf.text
+
+
+def _branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of one branch, its conditions on rows not yet asked."""
+    present = [rows[item] for item in branch.seen]
+    absent = [rows[item] for item in branch.unseen]
+    steps: list[str] = []
+    for group, chains in ((present, branch.sequences), (absent, branch.unsequenced)):
+        for chain in chains:
+            group.append(f"_sequence{len(steps)}")
+            steps.append(f"{group[-1]} AS MATERIALIZED ({_sequence(chain, rows, videos)})")
+    if len(present) == 1 and not absent:
+        sql = f"SELECT {COLUMNS} FROM {present[0]}"
+    else:
+        sql = _swept(present, absent, videos)
+    return f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})" if steps else sql
+
+
+def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
+    if not conditions:
+        return sql
+    where = " AND ".join(f"({leaf.text})" for leaf in conditions)
+    return f"SELECT {COLUMNS} FROM (SELECT {_SHAPE} FROM ({sql})) WHERE {where}"
+
+
+def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
+    """Moments of all sides that are part of a whole chain.
+
+    From the first side to the last those that have a counterpart before; then back, those with one behind.
+    The side behind a NOT has no moments to show: of those before it, the ones without a counterpart are kept.
+    """
+    sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
+    steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
+    ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
+    for i in range(1, last + 1):
+        ahead.append(f"_ahead{i}")
+        found = (
+            f"SELECT b.* FROM _side{i} b WHERE EXISTS (FROM {ahead[i - 1]} a WHERE {_relation(chain, i - 1)})"
+        )
+        steps.append(f"_ahead{i} AS MATERIALIZED ({found})")
+    kept = [ahead[last]]
+    if chain.lacks_last:
+        lacking = f"NOT EXISTS (FROM _side{last + 1} b WHERE {_relation(chain, last)})"
+        steps.append(f"_lacking AS MATERIALIZED (SELECT a.* FROM {ahead[last]} a WHERE {lacking})")
+        kept = ["_lacking"]
+    for i in range(last - 1, -1, -1):
+        found = f"SELECT a.* FROM {ahead[i]} a WHERE EXISTS (FROM {kept[0]} b WHERE {_relation(chain, i)})"
+        kept.insert(0, f"_kept{i}")
+        steps.append(f"_kept{i} AS MATERIALIZED ({found})")
+    union = " UNION ".join(f"SELECT {COLUMNS} FROM {name}" for name in kept)
+    return _filtered(f"WITH {', '.join(steps)} {union}", chain.finals)
+
+
+def _relation(chain: PlannedSequence, i: int) -> str:
+    """How a moment a of side i and b of the next must lie."""
+    relation, within = _RELATIONS[chain.kinds[i].removeprefix("NOT ")], chain.within_seconds[i]
+    if within is not None:
+        relation += f" AND b.start_time - a.end_time <= {within!r}"
+    # A moment is not its own counterpart where both sides name one entity; a part of it is another one.
+    own, found = (", ".join(f"{side}.{column}" for column in _IDENTITY) for side in "ab")
+    other = f"({own}) IS DISTINCT FROM ({found})"
+    return f"a.video = b.video AND {relation} AND {other}"
+
+
+def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
+    """Cuts time where an interval begins or ends, keeps the pieces where the branch holds, joins them.
+
+    Args:
+        present, absent: names of intervals that must, and must not, be there.
+        videos: name of the videos that can hold an answer.
+    """
+    edges = " UNION ".join(
+        f"SELECT video, {edge} AS t FROM {name}"
+        for name in (*present, *absent)
+        for edge in ("start_time", "end_time")
+    )
+    if not present:
+        edges += f" UNION SELECT video, 0.0 FROM {videos} UNION SELECT video, duration FROM {videos}"
+    pieces = (
+        "SELECT * FROM (SELECT video, t AS a, lead(t) OVER (PARTITION BY video ORDER BY t) AS b"
+        f" FROM ({edges})) WHERE b IS NOT NULL"
+    )
+    inside = "EXISTS (FROM {row} i WHERE i.video = p.video AND i.start_time <= p.a AND i.end_time >= p.b)"
+    tests = [inside.format(row=name) for name in present]
+    tests += [f"NOT {inside.format(row=name)}" for name in absent]
+    held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests)}"
+    if not present:
+        # Intervals may reach past the duration that the container claims; time outside is no moment.
+        empty = (
+            "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
+            " NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band,"
+            " NULL::BIGINT AS track_id, NULL::BIGINT AS frame,"
+            " NULL::DOUBLE AS x1, NULL::DOUBLE AS y1, NULL::DOUBLE AS x2,"
+            f" NULL::DOUBLE AS y2 FROM ({held}) p JOIN {videos} v ON v.video = p.video"
+            " WHERE p.a >= 0 AND p.b <= v.duration"
+        )
+        return merged(empty, 0.0)
+    parts = []
+    for name in present:
+        clipped = (
+            "SELECT i.* REPLACE (p.a AS start_time, p.b AS end_time)"
+            f" FROM {name} i JOIN ({held}) p"
+            " ON p.video = i.video AND p.a >= i.start_time AND p.b <= i.end_time"
+        )
+        parts.append(merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0))
+    return " UNION ".join(f"SELECT {COLUMNS} FROM ({part})" for part in parts)

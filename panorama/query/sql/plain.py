@@ -1,0 +1,190 @@
+"""Plain SQL enters; what it can ask of sightings and moments leaves: entities and videos, if certain.
+
+A test of an entity is followed down through joins, subqueries and CTEs, as far as leaving out the rows of
+others early cannot change the answer. Whatever is not known to be safe ends the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from panorama.query.handed.relations import MATCHED_COLUMNS, RELATIONS
+from panorama.query.shorthands.shorthand import constant
+from panorama.query.sql.plain_scope import Need, Select
+from panorama.query.sql.plain_tree import Statement, conjuncts, is_followed
+
+_WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
+_NAMES_HIDDEN = frozenset(
+    ("table", "query", "query_table", "pivot", "unpivot", "summarize", "describe", "show", "recursive")
+)
+"""Words after which a name may be read in a way that the parser does not show."""
+_NOT_ROW_BY_ROW = ("group", "having", "qualify", "limit", "offset", "windows", "sample", "joins", "laterals")
+
+
+def plain_entities(
+    sql: str, statement: Statement | None, wanted: set[str], entities: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """The only entities that plain SQL can ask of the relations `wanted`, None where that is not certain."""
+    tables = _mentions(sql, statement, wanted)
+    if statement is None or tables is None:
+        return None
+    found: set[str] = set()
+    for table in tables:
+        names = _asked_of(table, statement)
+        if names is None:
+            return None
+        found |= names
+    return tuple(sorted(name for name in found if name in entities))
+
+
+def plain_videos(
+    sql: str, statement: Statement | None, wanted: set[str], select: Callable[[exp.Expr], Select]
+) -> list[Need]:
+    """For every mention of the relations `wanted`, of which videos it is; empty where it may be of all."""
+    found: list[Need] = []
+    for table in _mentions(sql, statement, wanted) or ():
+        place = table.parent
+        around = place.parent if isinstance(place, (exp.From, exp.Join)) else None
+        if not isinstance(around, exp.Select):
+            return []
+        inside = select(around)
+        source = inside.called(table.alias_or_name)
+        need = Need() if source is None or source.node is not table else inside.videos(source)
+        if need.videos is None:
+            return []
+        found.append(need)
+    return found
+
+
+def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[exp.Expr] | None:
+    """The tables of some names; None where a mention may be one to DuckDB without being one to the parser."""
+    if statement is None:
+        return None
+    tables: list[exp.Expr] = [
+        table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted
+    ]
+    mentions = sum(sql.lower().count(name) for name in wanted)
+    # TABLE sightings, COLUMNS, ...
+    return list(tables) if tables and mentions == len(tables) else None
+
+
+def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
+    """The entities that a table or subquery in FROM is asked for; None for possibly all."""
+    place = source.parent
+    select = place.parent if isinstance(place, (exp.From, exp.Join)) else None
+    if not isinstance(select, exp.Select) or select.args.get("laterals") or select.args.get("sample"):
+        return None
+    alias = source.args.get("alias")
+    if any(source.args.get(name) for name in ("sample", "pivots", "joins", "when", "version")) or (
+        alias is not None and alias.args.get("columns")
+    ):
+        return None
+    joins = select.args.get("joins") or []
+    if not all(_is_plain(join) for join in joins):
+        return None
+    visible = not (isinstance(place, exp.Join) and place.args.get("kind") in ("SEMI", "ANTI"))
+    conditions: list[exp.Expr] = []
+    where = select.args.get("where")
+    if where is not None and visible:
+        conditions += conjuncts(where.this)
+    for join in joins:
+        # A left join keeps the rows of its left side whatever it is ON.
+        inner = not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
+        if join.args.get("on") is not None and (join is place or (inner and visible)):
+            conditions += conjuncts(join.args["on"])
+    alone = _alone(source, select, statement)
+    for condition in conditions:
+        names = _texts(condition, "entity", source.alias_or_name.lower(), alone)
+        if names is not None:
+            return names
+    return _asked_outside(select, statement)
+
+
+def _is_plain(join: exp.Expr) -> bool:
+    """Whether a join is followed, and does not make one `entity` of those of its sides."""
+    using = join.args.get("using") or []
+    return is_followed(join) and not any(name.name.lower() == "entity" for name in using)
+
+
+def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
+    """Whether no other source of a SELECT has a column `entity`, so that it needs no name before it."""
+    others = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
+    return all(
+        other is source
+        or (
+            isinstance(other, exp.Table)
+            and other.name.lower() in _WITHOUT_ENTITY
+            and other.name.lower() not in statement.ctes
+            and not other.args.get("alias", exp.TableAlias()).args.get("columns")
+        )
+        for other in others
+    )
+
+
+def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
+    """The entities that the rows of a SELECT are asked for by those around it."""
+    distinct = select.args.get("distinct")
+    if any(select.args.get(name) for name in _NOT_ROW_BY_ROW) or (
+        distinct is not None and distinct.args.get("on")
+    ):
+        return None
+    if not _passes_entity(select) or statement.words & _NAMES_HIDDEN:
+        return None
+    around = select.parent
+    if isinstance(around, exp.Subquery):
+        return _asked_of(around, statement)
+    if not isinstance(around, exp.CTE) or around.args["alias"].args.get("columns"):
+        return None
+    name = around.alias.lower()
+    if len(statement.ctes[name]) != 1 or name in RELATIONS:
+        return None
+    used = [table for table in statement.tree.find_all(exp.Table) if table.name.lower() == name]
+    found: set[str] = set()
+    for table in used:
+        names = None if table.args.get("db") else _asked_of(table, statement)
+        if names is None:
+            return None
+        found |= names
+    return found
+
+
+def _passes_entity(select: exp.Expr) -> bool:
+    """Whether the rows of a SELECT from one source are those of the source, the column `entity` as it was."""
+    passed = 0
+    for item in select.expressions:
+        if any(item.find_all(exp.AggFunc, exp.Window, exp.Columns, exp.Anonymous, exp.Explode, exp.Unnest)):
+            return False
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            if any(star.args.get(name) for name in ("except_", "replace", "rename")):
+                return False
+            passed += 1
+        elif item.alias_or_name.lower() == "entity":
+            if not isinstance(item, exp.Column):
+                return False
+            passed += 1
+    return passed == 1
+
+
+def _texts(part: exp.Expr, name: str, source: str, alone: bool) -> set[str] | None:
+    """The texts of a test like entity = 'X' or entity IN ('X', 'Y') where that is the column of a source.
+
+    Args:
+        alone: whether it is also meant by its name alone.
+    """
+    if not isinstance(part, (exp.EQ, exp.In)):
+        return None
+    column = part.this
+    if not isinstance(column, exp.Column) or column.name.lower() != name or column.args.get("db"):
+        return None
+    if column.table.lower() != source if column.table else not alone:
+        return None
+    values = [part.expression] if isinstance(part, exp.EQ) else list(part.expressions)
+    if part.args.get("query") is not None or part.args.get("unnest") is not None:
+        return None
+    texts = [constant(value) for value in values]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return None
+    return {str(text) for text in texts}

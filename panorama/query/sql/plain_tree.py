@@ -1,0 +1,203 @@
+"""A statement of plain SQL enters; its SELECTs with their sources, columns and conditions leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token
+
+from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS
+from panorama.query.shorthands.plan import OUTPUT
+from panorama.query.text.dialect import Panorama
+from panorama.query.text.extensions import TARGETS
+
+
+@dataclass(slots=True)
+class Statement:
+    """A parsed statement.
+
+    Attributes:
+        tree: of sqlglot.
+        words: of the text, in lower case.
+        ctes: by name, in lower case.
+    """
+
+    tree: exp.Expr
+    words: frozenset[str]
+    ctes: Mapping[str, list[exp.Expr]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What stands in FROM or behind JOIN.
+
+    Attributes:
+        node: the table or subquery.
+        name: by which its columns are called, in lower case.
+        relation: its name if it is one of the library's relations, else None.
+        columns: its columns in lower case, None where they are not known.
+        join: by which it comes in, None for the first one.
+        filtered: whether every row that is made of one of its rows must satisfy what WHERE says of that row.
+    """
+
+    node: exp.Expr
+    name: str
+    relation: str | None
+    columns: frozenset[str] | None
+    join: exp.Expr | None
+    filtered: bool
+
+    def shares(self, column: str) -> bool:
+        """Whether it comes in by USING a column, which then is one with that of the others."""
+        using = self.join.args.get("using") if self.join is not None else None
+        return column in {name.name.lower() for name in using or []}
+
+
+def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
+    """The statement, None where it cannot be read or has nothing to be found.
+
+    Args:
+        sql: the statement as typed.
+        tokens: of it, parameters replaced by constants.
+    """
+    try:
+        found = Panorama().parser().parse(_explained(tokens), sql)
+    except (SqlglotError, RecursionError, IndexError, AttributeError):
+        return None
+    tree = found[0] if found else None
+    if tree is None or len(found) != 1:
+        return None
+    ctes: dict[str, list[exp.Expr]] = {}
+    for cte in tree.find_all(exp.CTE):
+        ctes.setdefault(cte.alias.lower(), []).append(cte)
+    return Statement(tree, frozenset(token.text.lower() for token in tokens), ctes)
+
+
+def _explained(tokens: list[Token]) -> list[Token]:
+    """What an EXPLAIN explains."""
+    words = [token.text.upper() for token in tokens[:2]]
+    if words[:1] != ["EXPLAIN"]:
+        return tokens
+    return tokens[2:] if words == ["EXPLAIN", "ANALYZE"] else tokens[1:]
+
+
+def sources_of(select: exp.Expr, statement: Statement) -> list[Source] | None:
+    """The sources of a SELECT; None where it has others than tables and subqueries."""
+    start = select.args.get("from_")
+    if start is None or select.args.get("laterals"):
+        return None
+    joins = select.args.get("joins") or []
+    placed = [(start.this, None), *((join.this, join) for join in joins)]
+    odd = [any(node.args.get(name) for name in _ODD) for node, _ in placed]
+    if any(odd) or not all(isinstance(node, (exp.Table, exp.Subquery)) for node, _ in placed):
+        return None
+    followed = all(map(is_followed, joins)) and not select.args.get("sample")
+    return [_source(node, join, followed, statement) for node, join in placed]
+
+
+_ODD = ("sample", "pivots", "joins", "when", "version")
+
+
+def is_followed(join: exp.Expr) -> bool:
+    """Whether leaving out rows of one of its sides leaves out the rows made of them, and no others."""
+    side, kind = join.args.get("side") or "", join.args.get("kind") or ""
+    if join.args.get("method") or not isinstance(join.this, (exp.Table, exp.Subquery)):
+        return False
+    return side in ("", "LEFT") and kind in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+
+
+def _source(node: exp.Expr, join: exp.Expr | None, followed: bool, statement: Statement) -> Source:
+    inner = join is None or (
+        not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
+    )
+    relation = None
+    if isinstance(node, exp.Table) and not _renamed(node) and not node.args.get("db"):
+        name = node.name.lower()
+        relation = name if name in RELATIONS and name not in statement.ctes else None
+    return Source(
+        node, node.alias_or_name.lower(), relation, _columns(node, statement), join, followed and inner
+    )
+
+
+def _renamed(node: exp.Expr) -> bool:
+    alias = node.args.get("alias")
+    return alias is not None and bool(alias.args.get("columns"))
+
+
+def _columns(node: exp.Expr, statement: Statement) -> frozenset[str] | None:
+    """The columns that a source has."""
+    if _renamed(node) or node.args.get("db"):
+        return None
+    if isinstance(node, exp.Subquery):
+        return _outputs(node.this, statement)
+    if not isinstance(node, exp.Table):
+        return None
+    name = node.name.lower()
+    if name in statement.ctes:
+        (first, *more) = statement.ctes[name]
+        return None if more or first.args["alias"].args.get("columns") else _outputs(first.this, statement)
+    return RELATION_COLUMNS.get(name)
+
+
+def _outputs(query: exp.Expr, statement: Statement, depth: int = 0) -> frozenset[str] | None:
+    """The columns that a query gives; of a shorthand, all that it may give."""
+    if not isinstance(query, exp.Select) or depth > 20 or statement.words & {"recursive"}:
+        return None
+    if query.args.get("from_") is None and query.expressions:
+        target, *more = (item.alias_or_name.lower() for item in query.expressions)
+        if target in TARGETS:
+            return frozenset((*OUTPUT[target], *more, "entity", "score", "similarity"))
+    found: set[str] = set()
+    for item in query.expressions:
+        star = item.this if isinstance(item, exp.Column) else item
+        if not isinstance(star, exp.Star):
+            found.add(item.alias_or_name.lower())
+            continue
+        sources = sources_of(query, statement)
+        if sources is None or any(star.args.get(name) for name in ("except_", "replace", "rename")):
+            return None
+        for source in sources:
+            if isinstance(item, exp.Column) and item.table.lower() != source.name:
+                continue
+            if source.columns is None:
+                return None
+            found |= source.columns
+    return frozenset(found)
+
+
+def conditions_of(select: exp.Expr) -> Iterator[exp.Expr]:
+    """What must hold of every row of a SELECT: the parts of its WHERE and of the ON of its inner joins."""
+    where = select.args.get("where")
+    if where is not None:
+        yield from conjuncts(where.this)
+    for join in select.args.get("joins") or []:
+        if join.args.get("on") is not None and not join.args.get("side") and join.args.get("kind") in (
+            None, "", "INNER", "CROSS",
+        ):  # fmt: skip
+            yield from conjuncts(join.args["on"])
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that must all hold; what stands in brackets otherwise is one part."""
+    inner = node
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.And):
+        return [part for operand in inner.flatten(unnest=False) for part in conjuncts(operand)]
+    return [node]
+
+
+def owners(name: str, table: str, sources: list[Source]) -> list[Source]:
+    """The sources that a column means: one, or several that share it; none where that is not certain."""
+    name, table = name.lower(), table.lower()
+    if table:
+        called = [source for source in sources if source.name == table]
+        return called if len(called) == 1 and name in (called[0].columns or ()) else []
+    if any(source.columns is None for source in sources):
+        return []
+    having = [source for source in sources if name in (source.columns or ())]
+    shared = [source for source in having if source.shares(name)]
+    return having if len(having) - len(shared) <= 1 else []

@@ -1,0 +1,114 @@
+"""A statement ready for DuckDB: its text, what is to be made for it, and where each place in it was typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from panorama.query.shorthands.plan import Query
+from panorama.query.sql.plain_scope import Need
+from panorama.query.text.parameters import GivenPicture, Parameters
+
+Named: TypeAlias = str | GivenPicture
+"""A picture in a statement: its path as written, or an array that was given for a parameter."""
+
+Verify: TypeAlias = Callable[[str, Named, Named, int], bool | float | int | str | None]
+"""What one of VERDICTS is of two pictures, named at a place of the statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityCall:
+    """similarity(...) in a statement.
+
+    Attributes:
+        table: the table of similarities that the engine makes for it: crop_id, track_id, similarity.
+        picture: as named, or the id of a crop.
+        start: its place in the statement.
+        needs: of every call for this picture, in plain SQL; None stands for one in a shorthand.
+    """
+
+    table: str
+    picture: Named | int
+    start: int
+    needs: tuple[Need | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A span of the statement that was replaced: [start, stop) there became [new_start, new_stop)."""
+
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A statement ready for DuckDB.
+
+    Attributes:
+        text: what DuckDB gets.
+        parameters: those that are left in the text.
+        queries: the shorthands in it.
+        similarities: the calls in it.
+        pieces: what was replaced, in order.
+    """
+
+    text: str
+    parameters: Parameters
+    queries: tuple[Query, ...]
+    similarities: tuple[SimilarityCall, ...]
+    pieces: tuple[Piece, ...]
+
+    def original(self, position: int) -> int:
+        """The place in the statement as typed that a place in `text` comes from."""
+        shift = 0
+        for piece in self.pieces:
+            if position < piece.new_start:
+                break
+            if position < piece.new_stop:
+                return piece.start
+            shift = piece.stop - piece.new_stop
+        return position + shift
+
+    def typed(self, position: int | None) -> int | None:
+        """As `original` for what is wrong; in a shorthand the condition or clause that it came from."""
+        if position is None:
+            return None
+        leaf = leaf_place(self.queries, self.text, position)
+        return self.original(position) if leaf is None else leaf
+
+
+def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None:
+    """Where a predicate stands as typed that reached `text` around a place; None where there is none."""
+    for query in queries:
+        for leaf in query.every_leaf():
+            typed = query.sql[leaf.start : leaf.stop]
+            skipped = len(typed) - len(typed.lstrip())
+            at = text.rfind(leaf.text, 0, position + len(leaf.text)) if leaf.text.strip() else -1
+            if 0 <= at <= position < at + len(leaf.text):
+                same = typed.strip() == leaf.text.strip()
+                return leaf.start + skipped + (position - at if same else 0)
+        for rendered, start in query.clause_at:
+            # What is shown as a column is ordered by its name.
+            named = rendered.replace(query.similarity, "similarity") if query.similarity else rendered
+            for clause in dict.fromkeys((rendered, named)):
+                # Behind the rows that it orders or limits: the last one is the clause.
+                at = text.rfind(clause, 0, position + len(clause))
+                if clause and 0 <= at <= position < at + len(clause):
+                    same = query.sql.startswith(clause, start)
+                    return start + (
+                        position - at if same else _word_place(query.sql[start:], text[position:])
+                    )
+    return None
+
+
+def _word_place(clause: str, text: str) -> int:
+    """Where the word that `text` begins with stands in a clause as typed, of which more was rewritten."""
+    word = re.match(r'"[^"]*"|\w+', text)
+    typed = re.sub(r"'[^']*'", lambda quoted: " " * len(quoted[0]), clause)
+    found = re.search(rf"(?<![\w.]){re.escape(word[0])}(?!\w)", typed) if word else None
+    return found.start() if found else 0

@@ -1,0 +1,95 @@
+"""Writes the SQL of predicates of space: tracks and their places enter, frames, stays or tracks leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from panorama.query.handed.relations import quote_text
+from panorama.query.shorthands.conditions import Leaf
+from panorama.query.shorthands.plan import Pair, Query, Seen
+from panorama.query.shorthands.space import steps_in
+
+_TRACK = (
+    "t.video, t.camera, t.uri, t.duration, t.video_clock, t.entity, t.score, t.band, t.track_id,"
+    " t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
+)
+_BOX = ("x1", "y1", "x2", "y2")
+_SEEN = "PARTITION BY video, entity, track_id ORDER BY frame"
+
+
+def frame_by_frame(query: Query, seen: Seen) -> bool:
+    """Whether a thing looked for must be followed through every frame."""
+    if query.target == "frames":
+        return True
+    return query.target in ("moments", "tracks") and bool(seen.placed or seen.pair)
+
+
+def space_rows(
+    query: Query, seen: Seen, tracks: str, places: str, more: str, late: Sequence[Leaf]
+) -> str | None:
+    """Rows of one thing looked for, as the target has them; None where no predicate of space decides.
+
+    Args:
+        tracks: name of its tracks.
+        places: name of the interpolated boxes.
+        more: columns that a frame's row has on demand.
+        late: the conditions on a frame's row, those of space among them.
+
+    Returns:
+        For frames, a row per frame; for moments, the stays of each track, not merged; for tracks, tracks.
+    """
+    if not frame_by_frame(query, seen) or not (seen.pair or seen.placed):
+        return None
+    if query.target == "frames" and not seen.pair and not steps_in(seen.placed):
+        return None
+    points = _points(query, seen, tracks, places)
+    where = " AND ".join(f"({leaf.text})" for leaf in seen.placed)
+    if query.target == "tracks":
+        points = _paired(seen.pair, points) if seen.pair is not None else points
+        columns = _TRACK.replace("t.", "")
+        having = f" HAVING {where}" if where else ""
+        return f"SELECT {columns} FROM ({points}) GROUP BY {columns}{having}"
+    if query.target == "frames" and late:
+        where = " AND ".join(f"({leaf.text})" for leaf in late)
+        points = f"SELECT *, {more} FROM ({points})"
+    if where:
+        points = f"SELECT * FROM ({points}) WHERE {where}"
+    points = _paired(seen.pair, points) if seen.pair is not None else points
+    return points if query.target == "frames" else _stays(points)
+
+
+def _points(query: Query, seen: Seen, tracks: str, places: str) -> str:
+    """A row for every frame of every track, with its box and, if asked for, the box of the frame before."""
+    best = ", t.frame AS best_frame" if query.target == "moments" else ""
+    box = ", ".join(f"p.{side}" for side in _BOX)
+    sql = f"SELECT {_TRACK}{best}, p.frame, p.time, {box} FROM {tracks} t JOIN {places} p USING (track_id)"
+    more = ["coalesce(lead(time) OVER w, end_time) AS until"] if query.target == "moments" else []
+    if steps_in(seen.placed):
+        more += [f"lag({side}) OVER w AS from_{side}" for side in _BOX]
+    return f"SELECT *, {', '.join(more)} FROM ({sql}) WINDOW w AS ({_SEEN})" if more else sql
+
+
+def _paired(pair: Pair, points: str) -> str:
+    """The rows of both entities that have a counterpart at the same frame."""
+    both = (
+        f"a.entity = {quote_text(pair.left)} AND b.entity = {quote_text(pair.right)} AND a.video = b.video"
+        f" AND a.frame = b.frame AND a.track_id <> b.track_id AND {pair.text}"
+    )
+    return (
+        f"(WITH points AS MATERIALIZED ({points})"
+        f" SELECT a.* FROM points a WHERE EXISTS (FROM points b WHERE {both})"
+        f" UNION SELECT b.* FROM points b WHERE EXISTS (FROM points a WHERE {both}))"
+    )
+
+
+def _stays(points: str) -> str:
+    """Frames of a track in a row as one interval, with the view nearest to the track's best."""
+    view = ", ".join(f"'{column}': {column}" for column in ("frame", *_BOX))
+    opened = ", ".join(f"view.{column} AS {column}" for column in ("frame", *_BOX))
+    same = "video, camera, uri, duration, video_clock, entity, score, band, track_id"
+    numbered = f"SELECT *, frame - row_number() OVER ({_SEEN}) AS run FROM ({points})"
+    return (
+        f"SELECT * EXCLUDE (view), {opened} FROM (SELECT {same}, min(time) AS start_time,"
+        f" max(until) AS end_time, first({{{view}}} ORDER BY abs(frame - best_frame), frame) AS view"
+        f" FROM ({numbered}) GROUP BY {same}, run)"
+    )

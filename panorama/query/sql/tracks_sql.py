@@ -1,0 +1,199 @@
+"""Writes the SQL of tracks: a Query enters, the videos that may answer it and the tracks looked for leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from panorama.query.handed.handing import found_of, views_of
+from panorama.query.handed.relations import SCHEMA, quote_text
+from panorama.query.handed.shapes import touching
+from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.conditions import Leaf
+from panorama.query.shorthands.plan import VIDEO_COLUMNS, Query, Seen
+from panorama.query.shorthands.space import PLACE
+from panorama.query.sql.moments_sql import first_moments
+from panorama.store.files.schema import BEST_FIRST
+
+OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
+BOX = "x1, y1, x2, y2"
+CROP_BOX = ", ".join(f"c.{column}::DOUBLE AS {column}" for column in ("x1", "y1", "x2", "y2"))
+SPAN = (
+    f"{clock_seconds('video_clock', 'start_time')} AS start_clock,"
+    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
+)
+# What a row of matched tracks has before it is spread over frames or crops.
+_BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the pieces of one shorthand; `_p1_` and so on, which nobody's own tables have."""
+
+    number: int
+
+    @property
+    def matches(self) -> str:
+        """The table of matches that the engine registers."""
+        return f"_p{self.number}_matches"
+
+    @property
+    def videos(self) -> str:
+        """The videos that can hold an answer."""
+        return f"_p{self.number}_videos"
+
+    @property
+    def places(self) -> str:
+        """Interpolated boxes of every track looked for."""
+        return f"_p{self.number}_places"
+
+    def tracks(self, j: int) -> str:
+        """Tracks of the j-th thing looked for."""
+        return f"_p{self.number}_tracks{j}"
+
+    def rows(self, j: int) -> str:
+        """Rows (or intervals) of the j-th thing looked for."""
+        return f"_p{self.number}_rows{j}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A piece of one shorthand, by its name in WITH; `kept` where it is computed once, however often used."""
+
+    name: str
+    sql: str
+    kept: bool = False
+
+
+def with_steps(steps: Sequence[Step], body: str) -> str:
+    """A SELECT and the steps before it."""
+    kept = {True: " MATERIALIZED", False: ""}
+    return f"WITH {', '.join(f'{step.name} AS{kept[step.kept]} ({step.sql})' for step in steps)} {body}"
+
+
+def track_steps(query: Query, names: Names) -> list[Step]:
+    """The videos that can hold an answer, and the tracks of everything looked for."""
+    videos = (
+        f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
+        f"{where_all(query.shared, _bracketed(query.video_clock_sql()))}"
+    )
+    steps = [Step(names.videos, videos, kept=True)]
+    for j, item in enumerate(query.every_seen()):
+        steps.append(Step(names.tracks(j), _tracks(query, item, names), kept=True))
+    return steps
+
+
+def where_all(conditions: tuple[Leaf, ...], *more: str) -> str:
+    """A WHERE that holds all conditions and further SQL; nothing where there is none."""
+    texts = [f"({leaf.text})" for leaf in conditions] + [text for text in more if text]
+    return f" WHERE {' AND '.join(texts)}" if texts else ""
+
+
+def late_conditions(query: Query, seen: Seen) -> tuple[Leaf, ...]:
+    """The conditions that tracks cannot be asked before they are spread over frames or crops."""
+    early = _BEFORE_ROWS.get(query.target)
+    return tuple(leaf for leaf in seen.conditions if early is not None and not leaf.columns <= early)
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if text else ""
+
+
+def _tracks(query: Query, seen: Seen, names: Names) -> str:
+    """Tracks of one thing looked for, with their video and match."""
+    video = f"{OWN_VIDEO.format('v')}, v.frames AS video_frames"
+    of_video = f"JOIN {names.videos} v ON v.segment = t.segment"
+    unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
+    if seen.source == "known":
+        source = f"SELECT t.*, {video} FROM {found_of(names.matches)} t {of_video}"
+    else:
+        source = (
+            f"SELECT t.*, {video}, {unmatched}, NULL::BIGINT AS best_crop FROM {SCHEMA}.tracks t {of_video}"
+        )
+    if seen.source == "unknown":
+        source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
+    filters = [_known_filter(seen), *_bound_filters(query)]
+    if query.shapes and seen.source != "known":  # of the others, matching has left out what is far from them
+        filters.append(f"track_id IN ({touching(query.shapes, query.crossed, names.videos)})")
+    early = _BEFORE_ROWS.get(query.target)
+    conditions = tuple(
+        leaf
+        for leaf in seen.conditions
+        if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
+    )
+    if query.target == "tracks" and conditions:
+        source = f"SELECT *, {SPAN} FROM ({source})"
+    # A query of its own around what people wrote: they see no names of ours, not even in errors.
+    plain = seen.source == "known" and not conditions
+    sql = (source if plain else f"SELECT * FROM ({source})") + where_all(conditions, *filters)
+    if query.first_rows is not None and query.target == "moments":
+        sql = first_moments(sql, query.first_rows, query.best_first)
+    elif query.first_rows is not None:
+        sql = (_best_tracks if query.best_first else _first_tracks)(sql, query.first_rows)
+    if query.target != "moments":
+        return sql
+    return _with_best_view(sql, views_of(names.matches) if seen.source == "known" else None)
+
+
+def _known_filter(seen: Seen) -> str:
+    if seen.source != "known":
+        return ""
+    if not seen.names:
+        return "false"
+    listed = f"entity IN ({', '.join(quote_text(name) for name in seen.names)})"
+    return f"band = 'accepted' AND {listed}" if seen.calibrated else listed
+
+
+def _bound_filters(query: Query) -> list[str]:
+    filters = []
+    if query.bounds.low is not None:
+        filters.append(f"end_time > {query.bounds.low - MARGIN_SECONDS!r}")
+    if query.bounds.high is not None:
+        filters.append(f"start_time <= {query.bounds.high + MARGIN_SECONDS!r}")
+    return [*filters, _bracketed(query.track_clock_sql())]
+
+
+def _first_tracks(tracks: str, rows: int) -> str:
+    """Only the tracks that the first rows in the default order can come from.
+
+    Tracks in order of video and start are taken until their frames are enough; a later track of the same
+    video matters only if it starts before the last of those ends.
+    """
+    taken = _counted(tracks, "video, start_frame, track_id, entity")
+    return (
+        f"SELECT * EXCLUDE (rows_before, last_video, last_frame) FROM (SELECT *, max(video) FILTER"
+        f" (rows_before < {rows}) OVER () AS last_video, max({{'video': video, 'frame': end_frame}}) FILTER"
+        f" (rows_before < {rows}) OVER () AS last_frame FROM ({taken})) WHERE video < last_video"
+        " OR (video = last_video AND start_frame < last_frame.frame)"
+    )
+
+
+def _best_tracks(tracks: str, rows: int) -> str:
+    """Only the tracks that the rows of the best scores can come from: rows of a track share its score."""
+    taken = _counted(tracks, "score DESC, video, start_frame, track_id, entity")
+    return (
+        f"SELECT * EXCLUDE (rows_before, last_score) FROM (SELECT *, min(score) FILTER (rows_before < {rows})"
+        f" OVER () AS last_score FROM ({taken})) WHERE score >= last_score"
+    )
+
+
+def _counted(tracks: str, order: str) -> str:
+    """Tracks with the number of rows that those before them give."""
+    length = "greatest(least(end_frame, video_frames) - start_frame, 0)"
+    return (
+        f"SELECT *, sum({length}) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING) - {length} AS rows_before"
+        f" FROM ({tracks})"
+    )
+
+
+def _with_best_view(tracks: str, views: str | None) -> str:
+    """Frame and box of the crop that matched best, or of the clearest crop of tracks without a match."""
+    if views is not None:
+        crops = f"{views} c ON c.crop_id = t.best_crop"
+    else:
+        clearest = f"row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST})"
+        crops = (
+            f"(SELECT track_id, frame, {BOX} FROM {SCHEMA}.crops QUALIFY {clearest} = 1) c"
+            " ON c.track_id = t.track_id"
+        )
+    return f"SELECT t.*, c.frame, {CROP_BOX} FROM ({tracks}) t LEFT JOIN {crops}"

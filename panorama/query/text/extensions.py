@@ -1,0 +1,259 @@
+"""Finds what DuckDB does not know in a statement: tokens enter, extensions with their places leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot.tokens import Token, TokenType
+
+from panorama.query.shorthands.space import PREDICATES
+
+TARGETS = ("frames", "moments", "tracks", "crops")
+VERDICTS = {
+    "verify": "BOOLEAN",
+    "verify_score": "DOUBLE",
+    "verify_band": "VARCHAR",
+    "verify_exit": "INTEGER",
+}
+"""What is said of two pictures, and its type."""
+CALLS = ("similarity", *VERDICTS, *PREDICATES)
+
+# What may stand after SELECT frames and the names behind it; anything else (FROM, an operator) makes `frames`
+# a column.
+AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
+SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+_OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
+_LISTS_VALUES = {
+    *(TokenType.SELECT, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY),
+    *(TokenType.ORDER_BY, TokenType.LIMIT, TokenType.WINDOW, TokenType.VALUES, TokenType.SEMICOLON),
+    *SET_OPERATIONS,
+}
+"""What may hold commas at the depth of a FROM, and is none."""
+_WORDS_BEFORE_QUERY = ("MATERIALIZED", "EXPLAIN", "ANALYZE", "DESCRIBE", "SUMMARIZE")
+TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A piece of a statement that DuckDB does not know.
+
+    Attributes:
+        kind: 'shorthand', 'similarity', one of VERDICTS or a predicate of space.
+        first, last: its tokens, [first, last).
+        start, stop: its text, in characters.
+        alone: for a shorthand, whether it is the whole statement, so that it has a default order.
+        grouped: for a shorthand, whether it stands beside UNION, EXCEPT or INTERSECT.
+    """
+
+    kind: str
+    first: int
+    last: int
+    start: int
+    stop: int
+    alone: bool = False
+    grouped: bool = False
+
+
+def find_extensions(tokens: list[Token]) -> list[Extension]:
+    """Every extension, in the order of the text; one may lie inside another."""
+    found = []
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
+            found.append(_shorthand_span(tokens, i))
+        elif _is_call(tokens, i):
+            last = closing(tokens, i + 1) + 1
+            stop = tokens[min(last, len(tokens)) - 1].end + 1
+            found.append(Extension(token.text.lower(), i, last, token.start, stop))
+    return found
+
+
+_NO_CALL_AFTER = {
+    *(TokenType.DOT, TokenType.ALIAS, TokenType.FROM, TokenType.JOIN, TokenType.WITH),
+    *(TokenType.IDENTIFIER, TokenType.R_PAREN),
+}
+_WORDS_BEFORE_CALL = ("BY", "BEFORE", "DURING", "OVERLAPS")
+
+
+def _is_call(tokens: list[Token], i: int) -> bool:
+    """Whether a call of the vocabulary stands here, and no relation or CTE that bears its name."""
+    token = tokens[i]
+    named = token.token_type == TokenType.VAR and token.text.lower() in CALLS
+    if not named or i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
+        return False
+    before = tokens[i - 1] if i else None
+    if before is not None and before.token_type in _NO_CALL_AFTER:
+        return False
+    # near(a) behind a name is its alias with columns.
+    if before is not None and before.token_type == TokenType.VAR:
+        return before.text.upper() in _WORDS_BEFORE_CALL
+    after = closing(tokens, i + 1) + 1
+    return not (
+        after + 1 < len(tokens)
+        and tokens[after].token_type == TokenType.ALIAS
+        and tokens[after + 1].token_type == TokenType.L_PAREN
+    )
+
+
+def _is_shorthand(tokens: list[Token], i: int) -> bool:
+    """Whether the SELECT at `i` opens a shorthand and not a query that has a column of that name."""
+    if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.VAR:
+        return False
+    if tokens[i + 1].text.lower() not in TARGETS or _block_starts_with_from(tokens, i):
+        return False
+    behind = _behind_names(tokens, i + 2)
+    if behind >= len(tokens):
+        return True
+    after = tokens[behind]
+    if after.token_type in AFTER_TARGET or after.text.upper() in ("WITH", "WITHIN"):
+        return True
+    if after.token_type in SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
+        return True
+    # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
+    if after.token_type == TokenType.R_PAREN:
+        return _holds_table(tokens, _opening(tokens, i))
+    # A list of more than names is none of ours, but where nothing is read no other is meant: it is told why.
+    return tokens[i + 2].token_type == TokenType.COMMA and _reads_nothing(tokens, i)
+
+
+def _holds_table(tokens: list[Token], opened: int) -> bool:
+    """Whether a bracket holds a table and no value of a row around it: FROM (...), (...) UNION (...)."""
+    while opened >= 0 and tokens[opened].token_type == TokenType.L_PAREN:
+        before = tokens[opened - 1] if opened else None
+        if before is not None and (
+            before.token_type in _OPENS_QUERY
+            or before.text.upper() in _WORDS_BEFORE_QUERY
+            or (before.token_type == TokenType.COMMA and lists_tables(tokens, opened - 1))
+        ):
+            return True
+        around = _opening(tokens, opened)
+        # At the beginning of the statement or of the bracket around it, behind a WITH, or a side of a union.
+        if not (
+            opened == around + 1
+            or (before is not None and before.token_type == TokenType.R_PAREN)
+            or _follows_set_operation(tokens, opened)
+        ):
+            return False
+        opened = around
+    return opened < 0 or tokens[opened].token_type == TokenType.SEMICOLON
+
+
+def lists_tables(tokens: list[Token], comma: int) -> bool:
+    """Whether a comma stands between what a FROM reads, and not between values."""
+    depth = 0
+    for j in range(comma - 1, -1, -1):
+        kind = tokens[j].token_type
+        depth += (kind in _CLOSE) - (kind in _OPEN)
+        if depth < 0 or (depth == 0 and kind in _LISTS_VALUES):
+            return False
+        # IS DISTINCT FROM compares.
+        if depth == 0 and kind == TokenType.FROM and tokens[j - 1].token_type != TokenType.DISTINCT:
+            return True
+    return False
+
+
+def is_name(token: Token) -> bool:
+    """Whether a token can be the name of a column."""
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.FROM, *AFTER_TARGET):
+        return False
+    return token.token_type == TokenType.IDENTIFIER or token.text.isidentifier()
+
+
+def _behind_names(tokens: list[Token], at: int) -> int:
+    """The place behind `, name, name` where they stand at `at`."""
+    while at + 1 < len(tokens) and tokens[at].token_type == TokenType.COMMA and is_name(tokens[at + 1]):
+        at += 2
+    return at
+
+
+def _reads_nothing(tokens: list[Token], i: int) -> bool:
+    """Whether the SELECT at `i` has no FROM and no query around it, whose columns it could name."""
+    opened = _opening(tokens, i)
+    bracket = opened >= 0 and tokens[opened].token_type in _OPEN
+    if bracket and tokens[opened - 1].token_type not in (TokenType.FROM, TokenType.ALIAS):
+        return False
+    depth = 0
+    for token in tokens[i + 1 : _shorthand_span(tokens, i).last]:
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if depth == 0 and token.token_type == TokenType.FROM:
+            return False
+    return True
+
+
+def _opening(tokens: list[Token], i: int) -> int:
+    """Index of the bracket around token `i`, -1 where there is none."""
+    depth = 0
+    for j in range(i - 1, -1, -1):
+        kind = tokens[j].token_type
+        if kind in _CLOSE:
+            depth += 1
+        elif kind in _OPEN:
+            if depth == 0:
+                return j
+            depth -= 1
+        elif kind == TokenType.SEMICOLON and depth == 0:
+            return j
+    return -1
+
+
+def closing(tokens: list[Token], i: int) -> int:
+    """Index of the bracket that closes the one at `i`; the last token where it is never closed."""
+    depth = 0
+    for j in range(i, len(tokens)):
+        if tokens[j].token_type in _OPEN:
+            depth += 1
+        elif tokens[j].token_type in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return j
+    return len(tokens) - 1
+
+
+def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
+    """Whether SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
+    start = _opening(tokens, i) + 1
+    depth = 0
+    first = start
+    for j in range(start, i):
+        kind = tokens[j].token_type
+        depth += (kind in _OPEN) - (kind in _CLOSE)
+        if depth == 0 and kind in SET_OPERATIONS:
+            first = j + 1
+    return tokens[first].token_type == TokenType.FROM or any(
+        tokens[j].token_type == TokenType.FROM and _opening(tokens, j) == start - 1 for j in range(first, i)
+    )
+
+
+def _shorthand_span(tokens: list[Token], i: int) -> Extension:
+    """How far the shorthand reaches: to its bracket, a semicolon, a set operation or the end."""
+    depth = 0
+    last = len(tokens)
+    tail = None
+    for j in range(i + 1, len(tokens)):
+        kind = tokens[j].token_type
+        if kind in _OPEN:
+            depth += 1
+        elif kind in _CLOSE:
+            if depth == 0:
+                last = j
+                break
+            depth -= 1
+        elif depth == 0 and (kind == TokenType.SEMICOLON or kind in SET_OPERATIONS):
+            last = j
+            break
+        elif depth == 0 and kind in TAIL and tail is None:
+            tail = j
+    follows = last < len(tokens) and tokens[last].token_type in SET_OPERATIONS
+    grouped = follows or _follows_set_operation(tokens, i)
+    if grouped and tail is not None:
+        last = tail  # ORDER BY and LIMIT belong to the whole set operation
+    whole = _opening(tokens, i) == -1 and not grouped
+    return Extension("shorthand", i, last, tokens[i].start, tokens[last - 1].end + 1, whole, grouped)
+
+
+def _follows_set_operation(tokens: list[Token], i: int) -> bool:
+    j = i - 1
+    while j >= 0 and tokens[j].text.upper() in ("ALL", "DISTINCT", "BY", "NAME"):
+        j -= 1
+    return j >= 0 and tokens[j].token_type in SET_OPERATIONS

@@ -1,0 +1,274 @@
+"""Keeps statements harmless and errors readable: a statement enters, a QueryError with a place leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import duckdb
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError, QueryTimeout, near
+from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA, relation_with
+from panorama.query.shorthands.clock import is_daytime
+from panorama.query.shorthands.plan import Query, columns_to_add
+from panorama.query.sql.unions import sides_hint
+from panorama.query.text.dialect import meant_text, tokenize
+from panorama.query.text.extensions import TARGETS, lists_tables
+
+_REFUSED = {
+    *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
+    *("DEALLOCATE", "DELETE", "DETACH", "DROP", "EXECUTE", "EXPORT", "FORCE", "FORGET", "GRANT", "IMPORT"),
+    *("INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "REINDEX", "REPLACE", "RESET", "REVOKE"),
+    *("ROLLBACK", "SET", "START", "TRUNCATE", "UNINSTALL", "UPDATE", "USE", "VACUUM"),
+}
+_WRITES = {
+    TokenType.INSERT: ("INTO", "OR", "BY"),
+    TokenType.DELETE: ("FROM",),
+    TokenType.MERGE: ("INTO",),
+}
+
+_PERMISSION = re.compile(r'Permission Error: Cannot access (\w+) "([^"]*)" - .*', re.DOTALL)
+_INTERNAL = re.compile(rf'{SCHEMA}|"(duckdb|pg|sqlite|pragma|information_schema)[_.]')
+_NO_COLUMN = re.compile(
+    r'Referenced column "(?P<alone>[^"]+)" not found in FROM clause!'
+    r'|[\w ]+ "[^"]+" does not have a column named "(?P<of>[^"]+)"'
+)
+_OF_UNION = re.compile(r'Could not ORDER BY column "+([^"]+)"')
+_NO_INSTANT = re.compile(r'invalid timestamp field format: "([^"]*)", expected format is .*')
+_NO_SECONDS = re.compile(r"Could not convert string '([^']*)' to DOUBLE")
+_TIME_COLUMN = re.compile(r"\b(start_|end_|)(?:clock|time)\b(?!')", re.IGNORECASE)
+_BESIDE = 40
+"""Characters before a constant, or behind it, among which the column is that it is compared with."""
+_LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
+_EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
+_ALLOWED = (
+    "Write a single SELECT; nothing but entities is changed by SQL (CREATE, ALTER, DROP, FORGET ENTITY)"
+)
+
+
+def refuse_by_name(tokens: list[Token], sql: str) -> None:
+    """Raise where the statement, or a part in brackets, would write or change settings.
+
+    Raises:
+        QueryError: naming what is refused.
+    """
+    if not tokens:
+        raise QueryError("the statement is empty; write a SELECT")
+    start = 0
+    if tokens[0].text.upper() == "EXPLAIN":
+        start = 2 if len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE" else 1
+        words = [token.text.upper() for token in tokens[1:3]]
+        if words in (["(", "ANALYZE"], ["(", "FORMAT"]):
+            raise QueryError("expected EXPLAIN or EXPLAIN ANALYZE and a SELECT", sql, tokens[1].start)
+    if start < len(tokens):
+        first = tokens[start]
+        if first.text.upper() in _REFUSED and first.token_type not in (
+            TokenType.STRING,
+            TokenType.IDENTIFIER,
+        ):
+            raise QueryError(f"{first.text.upper()} is refused. {_ALLOWED}", sql, first.start)
+    for i in range(1, len(tokens) - 1):
+        follows = _WRITES.get(tokens[i].token_type)
+        bracket = tokens[i - 1].token_type == TokenType.L_PAREN
+        if follows and bracket and tokens[i + 1].text.upper() in follows:
+            raise QueryError(f"{tokens[i].text.upper()} is refused. {_ALLOWED}", sql, tokens[i].start)
+
+
+def check_single_select(
+    connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]
+) -> duckdb.Statement | None:
+    """Raise unless DuckDB, too, reads exactly one SELECT.
+
+    Args:
+        sql: what DuckDB gets.
+        tokens: of the statement as typed; up to its first extension, so for EXPLAIN, both are the same.
+
+    Returns:
+        The SELECT as DuckDB has parsed it, which spares a second time; None for an explained one, which is
+        executed with other words before it, and for one that is several to DuckDB.
+
+    Raises:
+        QueryError: a syntax error with its place, several statements, or one that is no SELECT.
+    """
+    # What EXPLAIN ANALYZE explains is executed, so it is what must be a SELECT.
+    explained = len(tokens) > 1 and tokens[0].text.upper() == "EXPLAIN"
+    body = sql
+    if explained:
+        skip = 2 if tokens[1].text.upper() == "ANALYZE" and len(tokens) > 2 else 1
+        body = " " * tokens[skip].start + sql[tokens[skip].start :]
+    try:
+        statements = connection.extract_statements(body)
+    except duckdb.Error as exc:
+        error = readable(exc, sql)
+        if error.position == tokens[0].start:
+            error.args = (f"{error.args[0]}. A question begins with SELECT: {_EXAMPLE}",)
+        raise error from exc
+    if len(statements) != 1:
+        message = (
+            "the statement is empty; write a SELECT"
+            if not statements
+            else (f"there are {len(statements)} statements; ask them one at a time")
+        )
+        raise QueryError(message, sql, len(statements[0].query) if statements else None)
+    kind = statements[0].type
+    # DuckDB runs PIVOT without a list of values as several statements: one finds the values.
+    pivots = kind == duckdb.StatementType.MULTI and any(t.text.upper().startswith("PIVOT") for t in tokens)
+    if kind != duckdb.StatementType.SELECT and not pivots:
+        raise QueryError(f"{kind.name} is refused. {_ALLOWED}", sql, 0)
+    return None if explained or pivots else statements[0]
+
+
+def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> QueryError:
+    """DuckDB's error, pointing into the statement that DuckDB was given.
+
+    Args:
+        queries: the shorthands that stood in it.
+    """
+    text = str(error)
+    position = None
+    found = _LINE.search(text)
+    if found:
+        text = text[: found.start()]
+        position = _place(sql, int(found.group(1)), found.group(2), len(found.group(3)))
+    elif unplaced := _OF_UNION.search(text):
+        ordered = [at.start() for at in re.finditer(rf"(?<!\w){re.escape(unplaced[1])}(?!\w)", sql)]
+        position = ordered[-1] if ordered else None
+    message = re.sub(r"\s*\n\s*", " ", text).strip()
+    message = re.sub(
+        r"^\w+ Error: ", lambda m: m.group(0) if m.group(0) == "Permission Error: " else "", message
+    )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        # What DuckDB advises would be refused: it is to change settings.
+        message = re.sub(
+            r"^Out of Memory Error: | (Database is launched in in-memory mode|Possible solutions:).*",
+            "",
+            message,
+        )
+        return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
+    if denied := _PERMISSION.match(message):
+        message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
+    message = _with_clock(_with_relations(message), sql, position, bool(queries))
+    hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
+    hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
+    if not hint:
+        message = _with_columns(message, sql, queries)
+    return QueryError(f"{message.rstrip('!') if hint else message}{hint}", sql, position)
+
+
+def _with_relations(message: str) -> str:
+    """Where a table is not there: what there is, instead of a table that only we read."""
+    found = re.match(r"(Table with name .+? does not exist)!(?P<guess>.*)", message)
+    # Nor tables of DuckDB's own, which it takes for near to almost any word.
+    if found is None or (found["guess"] and not _INTERNAL.search(found["guess"])):
+        return message
+    return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
+
+
+def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool) -> str:
+    """Where text is no date with a time, or no seconds: what it is compared with, or how one is written.
+
+    Args:
+        position: of the text in the statement.
+    """
+    no_instant, no_seconds = _NO_INSTANT.match(message), _NO_SECONDS.match(message)
+    found = no_instant or no_seconds
+    if found is None or not is_daytime(text := found[1]):
+        return (
+            f"{no_instant[1]!r} is no date with a time: write '2026-03-01 10:00'" if no_instant else message
+        )
+    at = position or 0
+    named = _TIME_COLUMN.findall(sql[max(at - _BESIDE, 0) : at])[-1:]
+    named = named or _TIME_COLUMN.findall(sql[at : at + _BESIDE]) or ["start_"]
+    is_what = "and not a date with one" if no_instant else "and no number of seconds"
+    time = f", or with time: time >= {text!r}" if in_shorthand else ""
+    return f"{text!r} is a time of day, {is_what}: compare it with {named[0].lower()}clock::TIME{time}"
+
+
+def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
+    """Where a column is not there: those that are, beside the few that DuckDB finds near."""
+    found = _NO_COLUMN.match(message)
+    if found is None:
+        return message
+    name = (found["alone"] or found["of"]).lower()
+    word = rf"\b{re.escape(name)}\b(?!\s*\()"
+    for query in queries:
+        if query.order is not None and re.search(word, query.order, re.IGNORECASE):
+            known = columns_to_add(query.target)
+            guess = relation_with(name, query.target) or near(name, known, 0.7)
+            told = f"SELECT {query.target} has no column {name!r} to order by; it has {', '.join(known)}"
+            return f"{told}{'.' * bool(guess)}{guess}"
+    lacking = [word for word in _read_names(sql) if name not in RELATION_COLUMNS.get(word, {name})]
+    has = [f"{word} has {', '.join(sorted(RELATION_COLUMNS[word]))}" for word in lacking]
+    return "; ".join([message, *has])
+
+
+def _read_names(sql: str) -> list[str]:
+    """The names that a statement reads from, each once: behind FROM, JOIN and the commas between tables."""
+    tokens = tokenize(sql)
+    named = (
+        token.text.lower()
+        for i, token in enumerate(tokens[1:])
+        if tokens[i].token_type in (TokenType.FROM, TokenType.JOIN)
+        or (tokens[i].token_type == TokenType.COMMA and lists_tables(tokens, i))
+    )
+    return list(dict.fromkeys(named))
+
+
+def _target_hint(message: str, sql: str) -> str:
+    """A word after SELECT that DuckDB takes for a column may have been meant as a shorthand."""
+    found = re.match(r'Referenced column "(\w+)" ', message)
+    if "FROM clause is missing" in message or "* expression without FROM clause" in message:
+        words = re.findall(r"\bSELECT\s+(\w+)\s*(?:$|[;)]|WHERE\b|ORDER\b|LIMIT\b|WITH)", sql, re.IGNORECASE)
+        meant = next((hint for word in words if (hint := near(word, TARGETS, 0.7))), "")
+        named = (word.lower() + s for word in words for s in ("", "s"))
+        relation = next((name for name in named if name in RELATIONS), "")
+        if relation and not meant:
+            meant = f" Or SELECT * FROM {relation} WHERE ..."
+        more = ", with more columns SELECT frames, band WHERE ..."
+        target = re.search(rf"\bSELECT\b.*?\b({'|'.join(TARGETS)})\b", sql, re.IGNORECASE | re.DOTALL)
+        if target:
+            more += f", and around it SELECT count(*) FROM (SELECT {target[1].lower()} WHERE ...)"
+        return (
+            f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{more}{'.' * bool(meant)}{meant}"
+        )
+    if found and found[1].lower() == "entity":
+        return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
+    return ""
+
+
+def _column_hint(message: str, targets: Sequence[str]) -> str:
+    """A column that a shorthand inside the statement could have, but was not asked for."""
+    found = re.match(r'Referenced column "(\w+)" not found|.* does not have a column named "(\w+)"', message)
+    name = (found[1] or found[2]).lower() if found else ""
+    target = next((target for target in targets if name in columns_to_add(target)), None)
+    if name == "band" and not targets:
+        return (
+            ". Relations hold what is accepted; the shorthand has all: SELECT tracks, band WHERE score >= 0"
+        )
+    return (
+        f". A shorthand returns {name} where it is named: SELECT {target}, {name} WHERE ..." if target else ""
+    )
+
+
+def _meant_text(message: str, sql: str, position: int | None) -> str:
+    """A hint where a word that is no column is compared."""
+    found = re.match(r'Referenced (?:column|table) "([^"]+)" not found', message)
+    return meant_text(sql, position, found[1]) if found else ""
+
+
+def _place(sql: str, line: int, shown: str, caret: int) -> int | None:
+    """Offset in `sql` of the caret under a line that DuckDB may have cut at both ends."""
+    lines = sql.split("\n")
+    if not 1 <= line <= len(lines):
+        return None
+    column = caret - len(f"LINE {line}: ")
+    if shown.startswith("..."):
+        piece = shown.strip().removeprefix("...").removesuffix("...")
+        at = lines[line - 1].find(piece)
+        if at < 0:
+            return None
+        column += at - 3
+    if not 0 <= column <= len(lines[line - 1]):
+        return None
+    return sum(len(text) + 1 for text in lines[: line - 1]) + column

@@ -1,0 +1,337 @@
+"""Values for ? and $name: tokens and what a caller gave enter; places, constants and their SQL leave."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import NoneType
+from typing import Any
+
+import numpy as np
+from sqlglot.tokens import Token, TokenType
+
+from panorama.errors import QueryError, UsageError
+from panorama.lines import composed
+from panorama.query.handed.relations import quote_number, quote_text
+from panorama.values import is_pixels, told
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A parameter in the text: its key is the index of its value, or its name.
+
+    Attributes:
+        counts: whether it is a mere `?`, whose number follows from those before it.
+    """
+
+    key: int | str
+    start: int
+    stop: int
+    token: int
+    counts: bool
+
+
+PICTURES_GO = "a picture goes into similarity(?) and verify(?, ?)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenPicture:
+    """A picture that was given in memory; the same only as itself.
+
+    Attributes:
+        given: an array, a tensor or a picture of PIL, not looked at.
+    """
+
+    given: Any
+
+    def __repr__(self) -> str:
+        return told(self.given)
+
+
+def meant_picture(value: Any) -> Any:
+    """The value that stands where a picture is meant; what is an array is one, and who reads it checks it."""
+    return GivenPicture(value) if getattr(value, "ndim", 1) > 1 else value
+
+
+LEAST, MOST = -(1 << 127), (1 << 128) - 1
+"""The whole numbers that DuckDB has."""
+
+
+def plain_parameters(parameters: Parameters) -> Parameters:
+    """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths.
+
+    Raises:
+        UsageError: one is a number or a time that is too large.
+    """
+    if isinstance(parameters, Mapping):
+        plain: Parameters = {name: _taken(value) for name, value in parameters.items()}
+    elif isinstance(parameters, (list, tuple)):
+        plain = [_taken(value) for value in parameters]
+    else:
+        return parameters
+    for key, value in _given(plain).items():
+        _refuse_too_large(key, value)
+    return plain
+
+
+def _refuse_too_large(key: int | str, value: Any) -> None:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_too_large(key, item)
+    elif isinstance(value, int) and not LEAST <= value <= MOST:
+        raise UsageError(  # its digits may be more than Python writes
+            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's go from"
+            " -2^127 to 2^128 - 1, beyond them give a float, or float('inf') where there is no bound"
+        )
+
+
+def _taken(value: Any) -> Any:
+    return GivenPicture(value) if is_pixels(value) and getattr(value, "ndim", 3) == 3 else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
+        # Python's times count microseconds; of finer ones numpy would make whole numbers, and of later years.
+        value = value.astype(f"{value.dtype.kind}8[us]")
+        if late := [item for item in np.atleast_1d(value).ravel() if isinstance(item.item(), int)]:
+            raise UsageError(f"a parameter is {late[0]}, which Python has no time for; give it as text")
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    for name in ("to_list", "to_pylist"):  # a column of a data frame, an array of Arrow
+        if callable(give := getattr(value, name, None)):
+            return [_plain(item) for item in give()]
+    if isinstance(value, (str, PurePath)):
+        return composed(str(value))
+    return value
+
+
+def parameter_places(tokens: list[Token]) -> list[Place]:
+    """Every parameter, in order; as in DuckDB, `?` is the one after the highest before it."""
+    places: list[Place] = []
+    highest = -1
+    for i, token in enumerate(tokens):
+        key: int | str
+        counts = token.token_type == TokenType.PLACEHOLDER
+        if counts:
+            key = highest + 1
+        elif token.token_type == TokenType.PARAMETER and token.text.startswith("$") and len(token.text) > 1:
+            name = token.text[1:]
+            key = int(name) - 1 if name.isdigit() else name
+        else:
+            continue
+        if isinstance(key, int):
+            highest = max(highest, key)
+        places.append(Place(key, token.start, token.end + 1, i, counts))
+    return places
+
+
+def remaining_parameters(
+    left: list[Place], values: dict[int | str, Any], parameters: Parameters, sql: str
+) -> Parameters:
+    """What DuckDB is given for the parameters that are left of a text, where extensions took others.
+
+    Args:
+        left: those that are left.
+        values: of all places of the text.
+        parameters: as the caller gave them.
+
+    Raises:
+        QueryError: a `?` and a number that are left now mean the same, and did not before.
+        UsageError: one of them is a picture.
+    """
+    if parameters is None:
+        return None
+    _refuse_pictures({place.key: values[place.key] for place in left})
+    if not isinstance(parameters, Mapping) and all(place.counts for place in left):
+        return [values[place.key] for place in left]
+    named: dict[str, Any] = {}
+    meant: dict[str, int | str] = {}
+    highest = -1
+    for place in left:
+        key = highest + 1 if place.counts else place.key
+        if isinstance(key, int):
+            highest = max(highest, key)
+        name = str(key + 1) if isinstance(key, int) else key
+        if meant.setdefault(name, place.key) != place.key:
+            raise QueryError(
+                "beside a shorthand, write all parameters as ? or all with numbers", sql, place.start
+            )
+        named[name] = values[place.key]
+    return named
+
+
+def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> dict[int | str, Any]:
+    """The value of every parameter in the text.
+
+    Raises:
+        UsageError: they are no list and no dict, or there are some that the text does not use.
+        QueryError: one has none.
+    """
+    given = _given(parameters)
+    for place in places:
+        if place.key not in given:
+            raise QueryError(
+                f"parameter {_called(place.key)} has no value; {len(given)} given", sql, place.start
+            )
+    _refuse_unused(places, given)
+    return given
+
+
+def check_parameters(places: list[Place], parameters: Parameters) -> None:
+    """Raise where parameters for DuckDB are none or too many; one without a value it tells itself.
+
+    Raises:
+        UsageError: they are no list and no dict, there are some that the text does not use, or pictures.
+    """
+    given = _given(parameters)
+    _refuse_unused(places, given)
+    _refuse_pictures(given)
+
+
+def _given(parameters: Parameters) -> dict[int | str, Any]:
+    """The values by name, or by number from 0; a dict may count too, from 1."""
+    if isinstance(parameters, Mapping):
+        names = [str(key) for key in parameters]
+        keys = [int(name) - 1 if name.isdigit() else name for name in names]
+        return dict(zip(keys, parameters.values(), strict=True))
+    if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, NoneType)):
+        kind = type(parameters).__name__
+        raise UsageError(
+            f"parameters are a list or a tuple for ?, a dict for $name, got {kind} {parameters!r:.40}"
+        )
+    return dict(enumerate(parameters or ()))
+
+
+def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], sql: str) -> None:
+    """Raise where NaN stands in a shorthand: DuckDB takes it for the largest number of all.
+
+    Raises:
+        QueryError: it does; with the place.
+    """
+    for place in places:
+        value = values[place.key]
+        listed = isinstance(value, (list, tuple))
+        verb = "holds" if listed else "is"
+        for item in value if listed else [value]:
+            if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
+                raise QueryError(
+                    f"parameter {_called(place.key)} {verb} {item}, with which nothing can be compared; a"
+                    " number is expected, or float('inf') where there is no bound",
+                    sql,
+                    place.start,
+                )
+
+
+def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
+    for key, value in given.items():
+        if isinstance(value, GivenPicture):
+            raise UsageError(f"parameter {_called(key)} is {value!r}; {PICTURES_GO}")
+
+
+def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
+    # DuckDB takes no heed of upper and lower case in their names.
+    used = {str(place.key).lower() for place in places}
+    unused = [_called(key) for key in given if str(key).lower() not in used]
+    if unused:
+        known = ", ".join(dict.fromkeys(_called(place.key) for place in places)) or "none"
+        raise UsageError(f"the statement has no parameter {', '.join(unused)}; it has {known}")
+
+
+def _called(key: int | str) -> str:
+    return f"${key}" if isinstance(key, str) else f"number {key + 1}"
+
+
+def with_constants(
+    tokens: list[Token],
+    places: list[Place],
+    values: dict[int | str, Any],
+    others: TokenType = TokenType.STRING,
+) -> list[Token]:
+    """The tokens with every parameter as the constant it stands for.
+
+    Args:
+        others: the kind of token for values that are neither text nor a number nor NULL.
+    """
+    changed = list(tokens)
+    for place in places:
+        value, old = values[place.key], tokens[place.token]
+        changed[place.token] = Token(_kind(value, others), str(value), old.line, old.col, old.start, old.end)
+    return changed
+
+
+def spelled_out(tokens: list[Token], places: list[Place], values: dict[int | str, Any]) -> list[Token]:
+    """As `with_constants`, but with a list as its values between square brackets, as it would be typed."""
+    changed = with_constants(tokens, places, values)
+    for place in reversed(places):
+        value = values[place.key]
+        if isinstance(value, (list, tuple)):
+            changed[place.token : place.token + 1] = _listed(value, tokens[place.token])
+    return changed
+
+
+def _listed(values: Sequence[Any], old: Token) -> list[Token]:
+    made = [
+        token
+        for value in values
+        for token in ((_kind(value, TokenType.STRING), str(value)), (TokenType.COMMA, ","))
+    ]
+    around = [(TokenType.L_BRACKET, "["), *made[:-1], (TokenType.R_BRACKET, "]")]
+    return [Token(kind, text, old.line, old.col, old.start, old.end) for kind, text in around]
+
+
+def _kind(value: Any, others: TokenType) -> TokenType:
+    number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+    # Infinity is one, as in `time < ?` without a bound; how SQL writes it is for `literal` to say.
+    if number and not math.isnan(value):
+        return TokenType.NUMBER
+    if value is None:
+        return TokenType.NULL
+    return TokenType.STRING if isinstance(value, str) else others
+
+
+def literal(value: Any, sql: str, position: int) -> str:
+    """A Python value as SQL writes it.
+
+    Raises:
+        QueryError: SQL has no constant for it.
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"({value})"
+    if isinstance(value, float):
+        return f"({quote_number(value)})"
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise QueryError("a text parameter holds a NUL character", sql, position)
+        return quote_text(value)
+    if isinstance(value, decimal.Decimal):
+        return f"({value:f})" if value.is_finite() else f"({quote_number(float(value))})"
+    kinds = {
+        datetime.datetime: "TIMESTAMP",
+        datetime.date: "DATE",
+        datetime.time: "TIME",
+        uuid.UUID: "UUID",
+    }
+    for kind, name in kinds.items():
+        if isinstance(value, kind):
+            name = "TIMESTAMPTZ" if getattr(value, "tzinfo", None) and name == "TIMESTAMP" else name
+            return f"CAST({quote_text(str(value))} AS {name})"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(literal(item, sql, position) for item in value)}]"
+    if isinstance(value, GivenPicture):
+        raise QueryError(f"the parameter is {value!r}; {PICTURES_GO}", sql, position)
+    raise QueryError(f"a parameter of type {type(value).__name__} cannot stand in a shorthand", sql, position)

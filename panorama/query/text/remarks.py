@@ -1,0 +1,387 @@
+"""A statement and what the library holds enter; remarks on what it asks for in vain leave, or a refusal.
+
+A shorthand refuses an entity that is not registered. In plain SQL a text is a text, and a name with a typo
+gives an answer without rows, or a count of nothing; so does a video that is not there. It is told beside the
+answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import TypeGuard
+
+import duckdb
+from sqlglot.tokens import Token, TokenType
+
+from panorama.commands import command, command_of
+from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
+from panorama.lines import counted
+from panorama.query.handed.relations import SCHEMA
+from panorama.query.run import Run
+from panorama.query.shorthands.plan import CLOCK_COLUMNS, Query
+from panorama.query.text.extensions import closing
+from panorama.store.catalog.zones import lost_shape
+
+NEAR_AMONG = 2_000
+"""Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
+
+TOLD_NAMES = 5
+"""So many names that are not there are told one by one, of entities and of videos: a list from elsewhere may
+have thousands, and what else is to be said would be lost among them."""
+
+_COMPARES = frozenset(
+    (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
+)
+_EQUALS = frozenset((TokenType.EQ, TokenType.IN))
+_BRACKETS = frozenset((TokenType.L_PAREN, TokenType.L_BRACKET))
+_LIST_IN_BRACKETS = [TokenType.IN, TokenType.L_PAREN, TokenType.L_BRACKET]
+_OF_ONE_VALUE = frozenset(("entity", "video", "camera", "band", "track_id", "crop_id", "frame", "zone"))
+_COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD))
+_COUNTS |= {TokenType.DIV, TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON}
+"""Beside a column or a number they make another of it: 100 * score may reach 80, score 80 / 100."""
+_LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN))
+_MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
+_TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
+_ZONED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*?\s?(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
+
+_LOST_SHAPES = f"""
+SELECT zone, any_value(kind), list(DISTINCT camera ORDER BY camera),
+    (SELECT list(DISTINCT camera ORDER BY camera) FROM {SCHEMA}.videos)
+FROM {SCHEMA}.zones WHERE list_contains(?, zone) GROUP BY zone
+HAVING NOT bool_or(camera = '' OR camera IN (SELECT camera FROM {SCHEMA}.videos)) ORDER BY zone
+"""
+_CLOCKS = f"SELECT count(*), count(start_clock) FROM {SCHEMA}.videos{{where}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A column compared with a constant, as in video = 'gate.mp4'.
+
+    Attributes:
+        listed: whether it is one of a list between square brackets, as Python's lists are.
+    """
+
+    column: str
+    how: TokenType
+    value: Token
+    listed: bool = False
+
+
+def remarks(
+    tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
+) -> list[str]:
+    """What of a statement can find nothing: names that are not there, scores and similarities above 1.
+
+    Args:
+        tokens: with its parameters as constants.
+        entities, videos: the names in the library.
+    """
+    found: dict[str, None] = {}
+    for asked in least(tokens):
+        text = asked.value.text
+        if _above_one(text):
+            meant = f"; {text} % is written {float(text) / 100:g}" if float(text) <= 100 else ""
+            found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
+    for first, second in reversed_ranges(tokens):
+        found[f"BETWEEN {first} AND {second} is true of nothing: the smaller number stands first"] = None
+    return [*found, *_names_in_vain(tokens, entities, videos)]
+
+
+def _names_in_vain(
+    tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
+) -> list[str]:
+    """The first names that are not there, with those spelled nearly so, and how many more."""
+    asked_for: dict[str, dict[str, None]] = {}
+    for asked in compared(tokens):
+        names = asked_for.setdefault(asked.column, {})
+        if asked.how in _EQUALS and asked.value.token_type == TokenType.STRING:
+            names[asked.value.text] = None
+    found = []
+    for column, listed in asked_for.items():
+        if not listed or column not in ("entity", "video"):
+            continue
+        if column == "entity" and not entities:
+            found.append(no_entity(next(iter(listed)), entities))
+            continue
+        held = entities if column == "entity" else videos()
+        see = command("entities" if column == "entity" else "videos")
+        lacking = [name for name in listed if name not in held]
+        near = held if len(held) <= NEAR_AMONG else ()
+        found += [unknown(column, name, near, see) for name in lacking[:TOLD_NAMES]]
+        if more := lacking[TOLD_NAMES:]:
+            found.append(
+                f"no {column} of {counted(len(more), 'more name')} either, as {more[-1]!r}. See: {see}"
+            )
+    return found
+
+
+def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
+    """Pairs of numbers behind BETWEEN of which the first is the larger."""
+    numbers = [TokenType.BETWEEN, TokenType.NUMBER, TokenType.AND, TokenType.NUMBER]
+    for i in range(len(tokens) - 3):
+        piece, after = tokens[i : i + 4], tokens[i + 4 : i + 5]
+        counts = bool(after) and after[0].token_type in _COUNTS
+        if [token.token_type for token in piece] == numbers and not counts:
+            first, second = piece[1].text, piece[3].text
+            with suppress(ValueError):  # of '0e', see refuse_numbers
+                if float(first) > float(second):
+                    yield first, second
+
+
+def _above_one(number: str) -> bool:
+    """Of a token; one as '0e', the begin of 0earest, is DuckDB's to explain."""
+    try:
+        return float(number) > 1
+    except ValueError:
+        return False
+
+
+def refuse_numbers(tokens: list[Token], sql: str) -> None:
+    """Raise where a number lacks its exponent, of which DuckDB tells no place.
+
+    Raises:
+        QueryError: there is one; with the place.
+    """
+    for token, after in zip_longest(tokens, tokens[1:]):
+        goes_on = after is not None and after.start == token.end + 1 and after.token_type == TokenType.VAR
+        # 0earest is 0 by the name of earest.
+        if token.token_type == TokenType.NUMBER and token.text[-1:] in "eE" and not goes_on:
+            raise QueryError(
+                f"{token.text!r} is no number: its exponent is missing, as in 1e3", sql, token.start
+            )
+
+
+def refuse_lists(
+    tokens: list[Token], shorthands: Collection[tuple[int, int]], entities: Collection[str], sql: str
+) -> None:
+    """Raise where a list is put into brackets once more, or names what is no entity in a shorthand.
+
+    Args:
+        tokens: with parameters that are lists spelled out.
+        shorthands: where they begin and end.
+        entities: the names in the library.
+
+    Raises:
+        QueryError: IN (?) with a list; with the place.
+        UnknownEntity: with near names.
+    """
+    kinds = [token.token_type for token in tokens]
+    for i, column in enumerate(tokens):
+        at = i + 2 if kinds[i + 1 : i + 2] == [TokenType.NOT] else i + 1
+        if column.text.lower() in _OF_ONE_VALUE and kinds[at : at + 3] == _LIST_IN_BRACKETS:
+            raise QueryError(
+                f"a list stands behind IN without brackets: {column.text} IN ?", sql, column.start
+            )
+    for asked in compared(tokens):
+        inside = any(start <= asked.value.start < stop for start, stop in shorthands)
+        if inside and asked.listed and asked.column == "entity" and asked.value.text not in entities:
+            error = UnknownEntity(no_entity(asked.value.text, entities))
+            error.sql = sql
+            raise error
+
+
+def refuse_zones(tokens: list[Token], sql: str) -> None:
+    """Raise where a clock is compared with a time that names its zone: DuckDB would drop the zone.
+
+    Raises:
+        QueryError: it is; with the place.
+    """
+    for asked in compared(tokens):
+        kind, text = asked.value.token_type, asked.value.text
+        if asked.column in CLOCK_COLUMNS and kind == TokenType.STRING and _ZONED.fullmatch(text):
+            raise QueryError(
+                f"{asked.column} is local time of each camera, and {text!r} names a zone: write it as"
+                " '2026-03-01 10:00', as a clock beside the camera shows it",
+                sql,
+                asked.value.start,
+            )
+
+
+def remark_videos(query: Query, run: Run, videos: int) -> None:
+    """Say so where a shorthand's conditions, or the library, leave no video: nothing was looked at.
+
+    Args:
+        videos: how many the library holds.
+    """
+    named = any(remark.startswith("no video") for remark in run.warnings)
+    if not videos and not named:
+        run.warnings.append("no video is indexed in this library; see: " + command("index", "--help"))
+    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
+        lost = _lost_shapes(query.shapes, run)
+        if not lost:
+            said = " AND ".join(leaf.told or leaf.text for leaf in query.shared)
+            zones = f", {command('zones')}" if query.shapes else ""
+            told = f"none of {counted(videos, 'video')} satisfies {said}; see: {command('videos')}{zones}"
+        run.warnings += lost or [told]
+
+
+def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
+    """A remark on each shape whose cameras have no video, as after a camera got another name."""
+    if not names:
+        return []
+    rows = run.cursor.execute(_LOST_SHAPES, [list(names)]).fetchall()
+    return [lost_shape(kind, name, cameras, known) for name, kind, cameras, known in rows]
+
+
+def remark_examples(looked_for: Collection[str], without: Collection[str], run: Run) -> None:
+    """Say so where an entity is looked for that has no example: nothing can match it.
+
+    Args:
+        without: the entities that have none.
+    """
+    lacking = [name for name in looked_for if name in without]
+    told = [
+        f"{name!r} has no example, so that nothing matches it; add one: "
+        + command_of("register", name, behind="IMAGE...")
+        for name in lacking[:TOLD_NAMES]
+    ]
+    if more := lacking[TOLD_NAMES:]:
+        told.append(f"{counted(len(more), 'more entity has', 'more entities have')} none, as {more[-1]!r}")
+    run.warnings += [line for line in told if line not in run.warnings]
+
+
+def check_clock(query: Query, run: Run) -> None:
+    """A question of wall-clock time needs videos that have one; those without are counted.
+
+    Raises:
+        QueryError: none has one.
+    """
+    asked = _videos_asked(query, run)
+    if asked is None:
+        return
+    videos, known = asked
+    if videos and not known:
+        raise QueryError(
+            f"no wall-clock time is known of the {counted(videos, 'video')} asked;"
+            f" {command('clock', '--time-from')} says where it comes from. Without quotes, time is seconds"
+            " from the start of the video",
+            query.sql,
+            query.clock_at,
+        )
+    if known < videos:
+        run.warnings.append(
+            f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
+            f" can match; see: {command('clock')}"
+        )
+
+
+def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
+    """How many videos a shorthand asks, and of how many a time is known; None where it is in error."""
+    asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
+    where = f" WHERE {' AND '.join(asked)}" if asked else ""
+    try:
+        ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
+    except duckdb.Error:
+        return None  # the statement itself will say what is wrong with the condition
+    return int(videos), int(known)
+
+
+def least(tokens: list[Token]) -> Iterator[Compared]:
+    """Every number that a score or similarity is to reach, on either side of it or first in BETWEEN."""
+    own = _given_names(tokens)
+    alike = {name.text.lower() for name in own if _is_similarity(tokens, own[name])}
+    others = {name.text.lower() for name in own} - alike
+    for i, token in enumerate(tokens):
+        name = token.text.lower()
+        stop = i + 1
+        if name == "similarity" and _opens(tokens, stop):
+            stop = closing(tokens, stop) + 1
+        elif name in others or (name != "score" and name not in alike):
+            continue
+        before, after = _at(tokens, i - 1), _at(tokens, stop)
+        if token.token_type == TokenType.STRING or _counts(before) or _counts(after):
+            continue
+        column = "score" if name == "score" else "similarity"
+        value = _at(tokens, stop + 1)
+        if after and after.token_type in _LEAST and _stands_alone(value, _at(tokens, stop + 2)):
+            yield Compared(column, after.token_type, value)
+        value = _at(tokens, i - 2)
+        if before and before.token_type in _MOST and _stands_alone(value, _at(tokens, i - 3)):
+            yield Compared(column, before.token_type, value)
+
+
+def _counts(token: Token | None) -> bool:
+    return token is not None and token.token_type in _COUNTS
+
+
+def _stands_alone(value: Token | None, beside: Token | None) -> TypeGuard[Token]:
+    """Whether a token is a number, and what stands on its far side makes no other of it."""
+    return value is not None and value.token_type == TokenType.NUMBER and not _counts(beside)
+
+
+def _at(tokens: list[Token], place: int) -> Token | None:
+    return tokens[place] if 0 <= place < len(tokens) else None
+
+
+def _opens(tokens: list[Token], place: int) -> bool:
+    return place < len(tokens) and tokens[place].token_type == TokenType.L_PAREN
+
+
+def _given_names(tokens: list[Token]) -> dict[Token, int]:
+    """The names that a statement gives, with AS or right behind a bracket, and where what they name ends."""
+    given = {}
+    for i, (word, name) in enumerate(pairwise(tokens)):
+        if word.token_type == TokenType.ALIAS:
+            given[name] = i
+        elif word.token_type == TokenType.R_PAREN and name.token_type == TokenType.VAR:
+            given[name] = i + 1
+    return given
+
+
+def _is_similarity(tokens: list[Token], stop: int) -> bool:
+    """Whether what ends before a place is a call of similarity."""
+    starts = (i for i in range(stop) if tokens[i].text.lower() == "similarity" and _opens(tokens, i + 1))
+    return any(closing(tokens, i + 1) + 1 == stop for i in starts)
+
+
+def compared(tokens: list[Token]) -> Iterator[Compared]:
+    """Every column compared with constants; of a name that the statement gives to something else, none."""
+    own = {token.text.lower() for token in _given_names(tokens)}
+    for i, token in enumerate(tokens[:-2]):
+        column, how = token.text.lower(), tokens[i + 1].token_type
+        if column in own or token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            continue
+        if how == TokenType.BETWEEN:
+            for value in _values(tokens, i + 2, TokenType.AND, 2):
+                yield Compared(column, how, value)
+        elif how in _COMPARES:
+            at = i + 2
+            if how == TokenType.EQ and tokens[at].token_type == TokenType.ANY and _opens(tokens, at + 1):
+                at += 2
+            opens = tokens[at].token_type if at < len(tokens) else None
+            if how == TokenType.IN and opens not in _BRACKETS:
+                continue  # a list as one value
+            listed = opens == TokenType.L_BRACKET
+            several = listed or how == TokenType.IN
+            for value in _values(tokens, at + several, TokenType.COMMA, None if several else 1):
+                yield Compared(column, how, value, listed)
+
+
+def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) -> Iterator[Token]:
+    """Constants from a place on, as long as what stands between them does."""
+    count = 0
+    while at < len(tokens) and (most is None or count < most):
+        at += tokens[at].token_type in _TYPES
+        if at >= len(tokens) or tokens[at].token_type not in (TokenType.STRING, TokenType.NUMBER):
+            return
+        if at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.DPIPE:
+            return  # the begin of a text that is put together
+        yield tokens[at]
+        count, at = count + 1, at + 1
+        if at >= len(tokens) or tokens[at].token_type != between:
+            return
+        at += 1
+
+
+def zones_lost(names: Sequence[str], duckdb_types: Sequence[str]) -> tuple[str, ...]:
+    """A remark on each column of times of the day whose time zone is not among what Arrow keeps."""
+    return tuple(
+        f"the column {name!r} holds TIME WITH TIME ZONE, of which the zone is left out;"
+        f" CAST({name} AS VARCHAR) has it"
+        for name, duckdb_type in zip(names, duckdb_types, strict=True)
+        if "TIME WITH TIME ZONE" in duckdb_type
+    )

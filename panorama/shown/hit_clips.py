@@ -1,0 +1,125 @@
+"""Hits enter; one clip per stretch of hits leaves, with boxes drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError
+from panorama.shown.hit_frames import file_of_hit
+from panorama.shown.hits import CLIP_MARGIN_SECONDS, Drawn, Hit, sifted
+from panorama.shown.track_boxes import Box, TrackBoxes
+from panorama.store.files.outputs import check_output, refuse_own_files
+
+MERGE_GAP_SECONDS = 2.0
+NAME_BYTES = 240
+"""Of a clip's name; file systems take 255, and while it is written its name is longer."""
+
+
+def write_clips(
+    hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None = None
+) -> Drawn:
+    """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
+
+    Each has a name of its own. The folder is made; where no clip came of it, it is taken away again.
+
+    Args:
+        tracks: tells where a track is in every frame, for hits that are a stretch of one.
+
+    Raises:
+        UsageError: the folder lies among a library's own files.
+        LibraryWriteError: the folder or a clip cannot be written.
+    """
+    refuse_own_files(folder)
+    missing = [place for place in (folder, *folder.parents) if not os.path.exists(place)]  # noqa: PTH110
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
+    try:
+        return _clips(hits, paths, folder, tracks)
+    finally:
+        with suppress(OSError):  # one that is not empty stays, and so those above it
+            for place in missing:
+                place.rmdir()
+
+
+def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None) -> Drawn:
+    from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
+
+    report = Drawn()
+    cuttable, report.failed = sifted(hits, Hit.uncuttable)
+    taken: set[str] = set()
+    videos = set(paths.values())
+    for (video, entity), stretches in _stretches(cuttable).items():
+        for stretch in stretches:
+            start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
+            stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
+            name = _clip_name(video, entity, start, taken)
+            try:
+                check_output(folder / name, (".mp4",), what="a clip", videos=videos)
+                path = file_of_hit(video, paths)
+                boxes = _boxes_of(stretch, tracks)
+                known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
+                stamps = {frame: pts for (_, frame), pts in known.items()}
+                write_clip(path, start, stop, folder / name, boxes=boxes, stamps=stamps)
+            except (UnknownVideo, UsageError, VideoError) as exc:
+                report.failed.append(f"{name}: {exc}")
+            else:
+                report.drawn += 1
+    return report
+
+
+def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
+    """Frame -> boxes: those of the hits, and all of a track of which a hit is more than a frame."""
+    whole = {hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
+    boxes: dict[int, list[Box]] = defaultdict(list)
+    if tracks is not None:
+        boxes.update(tracks.along(whole))
+    for hit in stretch:
+        followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
+        if hit.box_xyxy is not None and hit.frame is not None and not followed:
+            boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
+    return boxes
+
+
+def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
+    """The name of a clip, one that is not taken yet, short enough for a file; it is taken then."""
+    thing = _cut(_safe(entity), NAME_BYTES // 3) or "hit"
+    for again in itertools.count(1):
+        end = f"-{thing}-{start:09.2f}{'' if again == 1 else f'-{again}'}.mp4"
+        name = _cut(_safe(video).lstrip("."), NAME_BYTES - len(end.encode())) + end
+        if name.casefold() not in taken:
+            break
+    taken.add(name.casefold())
+    return name
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """The end of a text, in at most so many bytes of UTF-8."""
+    return text.encode()[-most_bytes:].decode(errors="ignore")
+
+
+def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
+    """Video and entity -> its stretches of hits: in one, none begins long after all before it have ended."""
+    found: dict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
+    ends: dict[tuple[str, str], float] = defaultdict(lambda: -math.inf)
+    for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
+        key = hit.video, hit.entity
+        if hit.time_seconds - ends[key] > MERGE_GAP_SECONDS:
+            found[key].append([])
+            ends[key] = -math.inf
+        found[key][-1].append(hit)
+        ends[key] = max(ends[key], hit.last_seconds)
+    return dict(found)
+
+
+def _safe(name: str) -> str:
+    """A name without what separates folders or what shells and other systems take for something else."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-")

@@ -1,0 +1,200 @@
+"""Hits enter; a contact sheet of them leaves, each in its frame with its box."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.lettering import draw_text, lettering_remarks, text_width
+from panorama.lines import clock, counted
+from panorama.picture_files import check_picture, write_picture
+from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
+from panorama.shown.hits import Drawn, Hit, sifted
+from panorama.shown.track_boxes import TrackBoxes
+
+TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
+CLOCK_HEIGHT = 15
+"""So much higher are captions where a time of day is known of one of the hits."""
+ACROSS = 4
+"""Tiles in a row."""
+MOST = 24
+"""Tiles on a sheet, where nothing else is asked for."""
+_PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
+
+
+def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """All hits, or at most `limit` that show the most, in their order.
+
+    Of more, the middle of every track goes first, best scores first; each entity has its share, and what it
+    leaves goes to the others, to other parts of the tracks at last.
+    """
+    if len(hits) <= limit:
+        return list(hits)
+    groups: dict[tuple[str, str, int | None], list[int]] = defaultdict(list)
+    for number, hit in enumerate(hits):
+        groups[hit.entity, hit.video, hit.track_id].append(number)
+    ranked = sorted(groups.values(), key=lambda g: -max(hits[n].score or 0.0 for n in g))
+    # Rounds: the middle of every track, then other parts: each track is seen before any is seen twice.
+    chosen = dict.fromkeys(
+        group[int(share * (len(group) - 1))] for share in (0.5, 0.15, 0.85, 0.3, 0.7) for group in ranked
+    )
+    entities = list(dict.fromkeys(hits[n].entity for n in chosen))
+    per_entity = max(1, limit // max(1, len(entities)))
+    kept = [n for e in entities for n in [c for c in chosen if hits[c].entity == e][:per_entity]]
+    kept = list(dict.fromkeys([*kept, *chosen]))[:limit]
+    rest = sorted(set(range(len(hits))).difference(kept))
+    left = limit - len(kept)
+    kept += [rest[(2 * n + 1) * len(rest) // (2 * left)] for n in range(left)]
+    return [hits[n] for n in sorted(kept)]
+
+
+@dataclass(slots=True)
+class _Tile:
+    hit: Hit
+    picture: NDArray[np.uint8]
+
+
+def write_sheet(
+    hits: Sequence[Hit],
+    paths: Mapping[str, str],
+    out: Path,
+    limit: int = MOST,
+    tracks: TrackBoxes | None = None,
+    started: Mapping[str, datetime] | None = None,
+    stored: Callable[[Hit], NDArray[np.uint8] | None] = lambda hit: None,
+) -> Drawn:
+    """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
+
+    Args:
+        hits: places to show; more than `limit` are thinned so that every track is seen.
+        paths: video name -> file.
+        out: picture file; its suffix says the format.
+        tracks: tells the best view of a track, for hits that name one and bring no box, and which frame a
+            number means in a damaged file.
+        started: video name -> local time of its first frame, where that is known.
+        stored: gives the picture that the library keeps of a hit whose frame cannot be read.
+
+    Raises:
+        UsageError: its suffix is that of no picture format, or it is a video or a library's own file.
+        LibraryWriteError: the file cannot be written.
+    """
+    check_picture(out, set(paths.values()))
+    report = Drawn()
+    timed, report.failed = sifted(hits, Hit.untimed)
+    shown = _boxed(choose(timed, limit), tracks)
+    frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
+    found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
+    tiles = _tiles([(shown[n], found[n]) for n in range(len(shown))], stored, report)
+    rows = max(1, -(-len(tiles) // ACROSS))
+    used = min(ACROSS, max(1, len(tiles)))
+    gap = 6
+    clocks = [clocked(tile.hit, started or {}) for tile in tiles]
+    cell_height = TILE_HEIGHT + CAPTION_HEIGHT + (CLOCK_HEIGHT if any(clocks) else 0)
+    sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
+    for i, tile in enumerate(tiles):
+        y, x = gap + (i // ACROSS) * (cell_height + gap), gap + (i % ACROSS) * (TILE_WIDTH + gap)
+        sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
+        _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
+    if not tiles:
+        told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
+        draw_text(sheet, told, (20, 60), 0.8, _INK)
+    report.warnings = lettering_remarks(name for tile in tiles for name in (tile.hit.entity, tile.hit.video))
+    write_picture(sheet, out)
+    return report
+
+
+def _tiles(
+    made: Sequence[tuple[Hit, _Tile | NoFrame]],
+    stored: Callable[[Hit], NDArray[np.uint8] | None],
+    report: Drawn,
+) -> list[_Tile]:
+    """The tiles, in order; of hits without a frame the stored picture, if there is one. All is reported."""
+    tiles = []
+    for hit, one in made:
+        kept = stored(hit) if isinstance(one, NoFrame) else None
+        if isinstance(one, _Tile):
+            tiles.append(one)
+        elif kept is not None:
+            tiles.append(_tile(replace(hit, box_xyxy=None), kept))
+            report.without_frame.append(one.error)
+        else:
+            report.failed.append(one.error)
+    report.drawn = len(tiles)
+    report.failed = list(dict.fromkeys(report.failed))
+    report.without_frame = list(dict.fromkeys(report.without_frame))
+    return tiles
+
+
+def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
+    """The local time of a hit, from its start to its end; '' where it is not known."""
+    if hit.video not in started:
+        return ""
+    first, last = (started[hit.video] + timedelta(seconds=s) for s in (hit.time_seconds, hit.last_seconds))
+    form = "%H:%M:%S" if first.date() == last.date() else "%Y-%m-%d %H:%M:%S"
+    end = "" if hit.end_seconds is None else f" - {last:{form}}"
+    return f"{first:%Y-%m-%d %H:%M:%S}{end}"
+
+
+def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
+    """The hits; those of a track without a box in the best view of it."""
+    bare = [hit.track_id for hit in hits if hit.box_xyxy is None and hit.track_id is not None]
+    views = tracks.views(bare) if tracks is not None else {}
+    out = []
+    for hit in hits:
+        view = None if hit.box_xyxy is not None or hit.track_id is None else views.get(hit.track_id)
+        if view is not None:
+            hit = replace(hit, frame=view[0], box_xyxy=view[1])
+        out.append(hit)
+    return out
+
+
+def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
+    """A hit in its frame (H, W, 3)."""
+    height, width = rgb.shape[:2]
+    factor = min(TILE_WIDTH / width, TILE_HEIGHT / height)
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+    if hit.box_xyxy is not None:
+        x1, y1, x2, y2 = (round(c * factor) for c in hit.box_xyxy)
+        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), (0, 0, 0), 3, cv2.LINE_AA)
+        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), _BOX, 1, cv2.LINE_AA)
+    tile = np.zeros((TILE_HEIGHT, TILE_WIDTH, 3), np.uint8)
+    y, x = (TILE_HEIGHT - size[1]) // 2, (TILE_WIDTH - size[0]) // 2
+    tile[y : y + size[1], x : x + size[0]] = small
+    return _Tile(hit, tile)
+
+
+def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int) -> None:
+    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
+    lines = (
+        (hit.entity, hit.sure(), 1 / 3, 14, 0.45, _INK),
+        (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
+        ("", clock_text, 1.0, 29 + CLOCK_HEIGHT, 0.38, _DIM),
+    )
+    for name, facts, end_share, down, size, ink in lines:
+        text = beside(name, facts, TILE_WIDTH - 8, size, end_share)
+        draw_text(sheet, text, (x + 4, y + down), size, ink)
+
+
+def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
+    """A name and what is told of it in `room` pixels: a part of the name gives way, what is told stays.
+
+    Args:
+        size: of the letters, as `draw_text` has it.
+        end_share: how much of what is kept is the name's end, which tells `van-1` and `van-2` apart; 1 for
+            paths.
+    """
+    for kept in range(len(name), -1, -1):
+        tail = int(kept * end_share)
+        cut = name if kept == len(name) else f"{name[: kept - tail]}...{name[len(name) - tail :]}"
+        text = "  ".join(part for part in (cut, facts) if part)
+        if text_width(text, size) <= room:
+            return text
+    return facts

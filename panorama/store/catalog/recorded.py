@@ -1,0 +1,208 @@
+"""When and by which camera videos were recorded: changes of the rows of `videos` enter, a count leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import pyarrow as pa
+
+from panorama.commands import command_of
+from panorama.errors import LibraryDamaged, UsageError, unknown
+from panorama.lines import shell_word
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.decoded import Column
+
+LISTED = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("video", "uri", "camera")])
+_COLUMNS = """
+SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from FROM videos
+"""
+_ROWS = f"{_COLUMNS} ORDER BY name"
+_NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
+_LISTED = "SELECT name, uri, camera FROM videos ORDER BY name"
+_WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
+_FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
+_SET = """
+UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source,
+       camera_from = :camera_from
+WHERE name = :name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """When and by which camera one video was recorded.
+
+    Attributes:
+        camera: its name, '' where unknown.
+        start_time_unix: of the first frame, None where unknown.
+        time_zone: IANA name of the zone of the camera's wall clock.
+        time_from: where the time was taken from; all three are None together.
+        camera_from: the patterns that told the camera, '' where none did.
+    """
+
+    camera: str = ""
+    start_time_unix: float | None = None
+    time_zone: str | None = None
+    time_from: str | None = None
+    camera_from: str = ""
+
+    def __post_init__(self) -> None:
+        times = (self.start_time_unix, self.time_zone, self.time_from)
+        if None in times and times != (None, None, None):
+            raise ValueError(f"a time has a zone and a source, got {times}")
+
+    def begun(
+        self, unix: float | None = None, zone: str | None = None, source: str | None = None
+    ) -> Recorded:
+        """By the same camera at another time; without one, at an unknown time."""
+        return replace(self, start_time_unix=unix, time_zone=zone, time_from=source)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """What the library holds of one video's recording; `uri` and `root` as in VideoRow."""
+
+    name: str
+    uri: str
+    root: str
+    recorded: Recorded
+
+
+def zone_named(name: str) -> tzinfo:
+    """The zone of an IANA name; UTC is one also where there is no data of zones.
+
+    Raises:
+        UsageError: this machine knows none of that name; with near ones.
+    """
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        known = available_timezones()
+        names = "the names of the IANA time zones"
+        see = names if known else f"{names}; none is known here: pip install tzdata"
+        raise UsageError(unknown("time zone", name, known, see)) from None
+
+
+def has_date(unix: float) -> bool:
+    """Whether a time has a date in every zone, a video's length later, too: elsewhere nothing can show it."""
+    return _FIRST <= unix < _LAST
+
+
+def _dated(_: str, unix: Any) -> float:
+    if not has_date(unix):
+        raise ValueError("no date is so far away")
+    return float(unix)
+
+
+def _zone(_: tuple[str, float], name: str | None) -> tzinfo:
+    try:
+        return zone_named(name or "UTC")
+    except UsageError as exc:
+        raise ValueError(
+            "no such time zone is known here; where it is a new one: pip install --upgrade tzdata"
+        ) from exc
+
+
+def _same_moment(key: tuple[str, float]) -> str:
+    video, start = key
+    at = shell_word(f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M:%S.%f}")
+    moment = command_of("clock", video, f"--at {at} --timezone UTC")
+    return f"say it in another zone, as the same moment in UTC: {moment}"
+
+
+STARTS = Column(
+    "videos.start_time_unix",
+    lambda video, unix: None if unix is None else _dated(video, unix),
+    "the video {!r}".format,
+)
+"""When videos begin, in seconds since 1970; None where that is not known."""
+INDEXED_AT = Column(
+    "videos.indexed_at", lambda video, unix: round(_dated(video, unix) * 1e6), "the video {!r}".format
+)
+"""When videos were last indexed, in microseconds since 1970."""
+_ZONES = Column("videos.time_zone", _zone, lambda key: f"the video {key[0]!r}", _same_moment)
+
+
+def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | None]]) -> list[tzinfo]:
+    """The zones of cameras' clocks.
+
+    Args:
+        keyed: of each video its name and when it begins, in seconds since 1970, and the zone as it is stored.
+
+    Raises:
+        LibraryDamaged: this machine knows no such zone.
+        UsageError: it knows none at all, which is no damage of a library.
+    """
+    try:
+        return _ZONES.of(tx, keyed)
+    except LibraryDamaged:
+        if not available_timezones():
+            for _, name in keyed:
+                zone_named(name or "UTC")
+        raise
+
+
+def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
+    """Videos by name, None for all, in order of name; a name that is not there gives none."""
+    rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
+    starts = STARTS.of(tx, ((row.name, row.start_time_unix) for row in rows))
+    return [
+        RecordedRow(row.name, row.uri, row.root, _recorded(row, start))
+        for row, start in zip(rows, starts, strict=True)
+    ]
+
+
+def listed(tx: Transaction) -> pa.Table:
+    """The columns of LISTED of every video, in order of name; what names a video reads none of its times."""
+    rows = tx.tuples(_LISTED)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in LISTED)
+    return pa.table(list(columns), schema=LISTED)
+
+
+def without_camera(tx: Transaction) -> list[tuple[str, str]]:
+    """Name and uri of every video that has no camera."""
+    return [(row.name, row.uri) for row in tx.rows(_WITHOUT_CAMERA)]
+
+
+def _recorded(row: Any, start: float | None) -> Recorded:
+    filmed = Recorded(row.camera, camera_from=row.camera_from or "")
+    if start is None:
+        return filmed
+    # A catalog from before zones were stored says only when.
+    return filmed.begun(start, row.time_zone or "UTC", row.time_from or "unknown")
+
+
+def put(
+    tx: Transaction, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None
+) -> int | None:
+    """Store what is new for videos by name; how many rows were changed.
+
+    Args:
+        known: what the changes were made from. Where a video says something else by now, nothing is stored,
+            and None is returned.
+    """
+    before = {row.name: row.recorded for row in read(tx, changes)}
+    if known is not None and any(known[name] != now for name, now in before.items()):
+        return None
+    rows = [
+        {
+            "name": name,
+            "camera": now.camera,
+            "unix": now.start_time_unix,
+            "zone": now.time_zone,
+            "source": now.time_from,
+            "camera_from": now.camera_from or None,
+        }
+        for name, now in changes.items()
+        if name in before and before[name] != now
+    ]
+    tx.run_many(_SET, rows)
+    if rows:
+        tx.bump("data")
+    return len(rows)

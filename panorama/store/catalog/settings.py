@@ -1,0 +1,111 @@
+"""Small values of a library: settings, calibration, models, audit rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.decoded import Column
+
+_ALL = "SELECT key, value FROM settings ORDER BY key"
+_GET = "SELECT value FROM settings WHERE key = :key"
+_PUT = """
+INSERT INTO settings (key, value, version) VALUES (:key, :value, 1)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = settings.version + 1
+"""
+_DROP = "DELETE FROM settings WHERE key = :key"
+_VALUES = Column(
+    "settings.value",
+    lambda _, value: json.loads(value),
+    lambda key: f"the key {key!r}",
+    lambda key: f"do without it, from Python: library.put_setting({key!r}, None)",
+)
+_PUT_MODEL = """
+INSERT INTO models (hash, name, kind, dim, exits) VALUES (:hash, :name, :kind, :dim, :exits)
+ON CONFLICT (hash) DO UPDATE SET name = excluded.name
+"""
+_MODELS = "SELECT hash, name, kind, dim, exits FROM models ORDER BY name, hash"
+_AUDIT = "INSERT INTO audit (at, action, subject_hash, detail) VALUES (:at, :action, :subject, :detail)"
+_SALTED = "salted:"
+_SALT_OLD = f"""
+UPDATE audit SET subject_hash = '{_SALTED}' || lower(hex(randomblob(32)))
+WHERE subject_hash NOT LIKE '{_SALTED}%'
+"""
+_AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit_id"
+
+
+Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""From all settings by key, those to store."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A model that vectors of this library came from, or that proposed its regions."""
+
+    hash: str
+    name: str
+    kind: str
+    dim: int
+    exits: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """What was erased, when; of the name a hash that tells rows apart and that no guess can be tested by."""
+
+    at_unix: float
+    action: str
+    subject_hash: str
+    detail: str
+
+
+def read_all(tx: Transaction) -> dict[str, Any]:
+    """Every setting."""
+    rows = tx.rows(_ALL)
+    return dict(zip([row.key for row in rows], _VALUES.of(tx, rows), strict=True))
+
+
+def get(tx: Transaction, key: str, default: Any = None) -> Any:
+    """One setting, or `default`."""
+    value = tx.scalar(_GET, key=key)
+    return default if value is None else _VALUES.one(tx, key, value)
+
+
+def put(tx: Transaction, key: str, value: Any) -> None:
+    """Store a JSON value; None removes it. Answers may change, so caches see a new version."""
+    if value is None:
+        tx.run(_DROP, key=key)
+    else:
+        tx.run(_PUT, key=key, value=json.dumps(value))
+    tx.bump("settings")
+
+
+def put_model(tx: Transaction, model: ModelRow) -> None:
+    """Remember what a model hash stands for."""
+    tx.run(_PUT_MODEL, hash=model.hash, name=model.name, kind=model.kind, dim=model.dim, exits=model.exits)
+
+
+def models(tx: Transaction) -> list[ModelRow]:
+    """All models that were ever used here."""
+    return [ModelRow(*row) for row in tx.rows(_MODELS)]
+
+
+def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
+    """Record an erasure; of the subject only a hash with a salt that is kept nowhere.
+
+    Without the salt, whoever has the library could try names. Rows of earlier versions have none and get it.
+    """
+    tx.run(_SALT_OLD)
+    digest = hashlib.sha256(os.urandom(32) + subject.encode()).hexdigest()
+    tx.run(_AUDIT, at=time.time(), action=action, subject=f"{_SALTED}{digest}", detail=detail)
+
+
+def audit_rows(tx: Transaction) -> list[AuditRow]:
+    """All erasures, oldest first."""
+    return [AuditRow(*row) for row in tx.rows(_AUDIT_ROWS)]

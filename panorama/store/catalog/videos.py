@@ -1,0 +1,361 @@
+"""Rows of `videos`: what indexing knows of a file enters, its unique name and live segment leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from panorama.commands import command
+from panorama.errors import UnknownVideo, unknown
+from panorama.store.catalog import seen
+from panorama.store.catalog.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class VideoRow:
+    """One video as indexing found it.
+
+    Attributes:
+        name: path relative to what was indexed, with forward slashes; the store makes it unique.
+        uri: absolute path or address.
+        root: the folder that `name` is relative to; its own name goes in front where names collide.
+        content_hash: of the file's bytes; copies of a file have the same and share a segment.
+        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again. Of a folder of
+            pictures mtime_ns is a number that changes with their times and names.
+        content_sample: digest of some of the file's bytes, of a folder of its pictures' names and sizes; None
+            where none was taken.
+        camera: name of the camera, '' where unknown.
+        width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
+        duration: seconds, from the first frame's start to the last one's end.
+        frames: decodable frames.
+        start_time_unix: wall-clock time of the first frame, None where unknown.
+        time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
+        time_from: where the time was taken from, see `panorama.cameras.recording`; None where it is unknown.
+        decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
+        continues: hash of what the file held before, where this goes on behind it: its time holds, and what
+            was said of places in it.
+        camera_from: the patterns that told the camera, None where none did.
+    """
+
+    name: str
+    uri: str
+    root: str
+    content_hash: str
+    size: int
+    mtime_ns: int
+    camera: str = ""
+    width: int = 0
+    height: int = 0
+    duration: float = 0.0
+    frames: int = 0
+    start_time_unix: float | None = None
+    decode_note: str | None = None
+    time_zone: str | None = None
+    time_from: str | None = None
+    content_sample: str | None = None
+    continues: str | None = None
+    camera_from: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.uri or not self.content_hash:
+            raise ValueError(f"a video has a name, a uri and a content hash, got {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """What the library knows of a file that was indexed before.
+
+    Attributes:
+        settings_hash: of the settings that it was indexed with.
+        is_older: whether an earlier version indexed it, that kept less of any video than this one.
+        names_pictures: whether the names of a folder's pictures are kept; never of a film.
+    """
+
+    name: str
+    size: int
+    mtime_ns: int
+    content_hash: str
+    segment: int
+    settings_hash: str
+    decode_note: str | None = None
+    content_sample: str | None = None
+    is_older: bool = False
+    names_pictures: bool = False
+
+    def has_state(self, state: tuple[int, int]) -> bool:
+        """Whether the file had this size and time of change in ns when it was indexed."""
+        return (self.size, self.mtime_ns) == state
+
+
+_ALL_KNOWN = """
+SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
+       v.content_sample, s.ends IS NULL,
+       EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+               WHERE fs.segment_id = s.segment_id AND f.table_name = 'pictures'),
+       v.uri
+FROM videos v JOIN segments s ON s.segment_id = v.segment_id
+"""
+_KNOWN = f"{_ALL_KNOWN} WHERE v.uri = :uri"
+_KNOWN_CONTENT = f"""
+{_ALL_KNOWN} WHERE s.content_hash = :content_hash AND s.state = 'live' ORDER BY s.segment_id DESC LIMIT 1
+"""
+_BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
+_TIMES = """
+SELECT start_time_unix, time_zone, time_from, camera, camera_from FROM videos
+WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
+"""
+_SEGMENT_TIMES = """
+SELECT start_time_unix, time_zone, time_from FROM videos WHERE segment_id = :segment
+ORDER BY video_id LIMIT 1
+"""
+_SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
+_NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
+_LIVE_SEGMENT = """
+SELECT segment_id FROM segments
+WHERE content_hash = :content_hash AND settings_hash = :settings_hash AND state = 'live'
+"""
+_FACTS = """
+SELECT width, height, duration, frames, decode_note, camera FROM videos WHERE segment_id = :segment
+ORDER BY video_id LIMIT 1
+"""
+_COLUMNS = (
+    "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
+    "start_time_unix, decode_note, time_zone, time_from, content_sample, camera_from, indexed_at"
+)
+_VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
+_INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
+_UPDATE = f"UPDATE videos SET ({_COLUMNS}) = ({_VALUES}) WHERE video_id = :video_id"
+_MOVE_COPIES = """
+UPDATE videos SET segment_id = :segment, width = :width, height = :height, duration = :duration,
+       frames = :frames, decode_note = :decode_note
+WHERE content_hash = :content_hash
+"""
+_RETIRE_UNUSED = """
+UPDATE segments SET state = 'retired'
+WHERE state = 'live' AND segment_id NOT IN (SELECT segment_id FROM videos)
+"""
+_RETIRE_FILES = """
+UPDATE files SET retired_version = :version, retired_at = :now
+WHERE retired_version IS NULL AND file_id NOT IN (
+    SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
+    WHERE s.state = 'live')
+"""
+_ASIDE = "UPDATE videos SET name = :aside, uri = :aside WHERE uri = :uri"
+_MOVE = """
+UPDATE videos SET name = :name, uri = :uri, root = :root, size = :size, mtime_ns = :mtime_ns,
+       content_sample = :content_sample,
+       camera = CASE WHEN :camera = '' OR camera_from IS NOT NULL THEN camera ELSE :camera END
+WHERE uri = :aside
+"""
+_DELETE_URI = "DELETE FROM videos WHERE uri = :uri"
+_DELETE = "DELETE FROM videos WHERE name = :name"
+_NAMES = "SELECT name FROM videos ORDER BY name"
+
+
+def known_file(tx: Transaction, uri: str) -> KnownFile | None:
+    """What is known of the file at `uri`, None for a new one."""
+    row = tx.row(_KNOWN, uri=uri)
+    return None if row is None else _known(row)
+
+
+def known_content(tx: Transaction, content_hash: str) -> KnownFile | None:
+    """What is known of a file that holds this content, None where none does."""
+    row = tx.row(_KNOWN_CONTENT, content_hash=content_hash)
+    return None if row is None else _known(row)
+
+
+def known_files(tx: Transaction) -> dict[str, KnownFile]:
+    """What is known of every file, by uri."""
+    return {row[-1]: _known(row) for row in tx.tuples(_ALL_KNOWN)}
+
+
+def _known(row: Sequence[Any]) -> KnownFile:
+    *known, older, named, _ = row
+    return replace(KnownFile(*known), is_older=bool(older), names_pictures=bool(named))
+
+
+def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
+    """The segment that already holds this content under these settings."""
+    found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
+    return None if found is None else int(found)
+
+
+def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
+    """The row completed with what decoding found when the segment was made."""
+    facts = tx.row(_FACTS, segment=segment)
+    if facts is None:
+        return video
+    return replace(
+        video,
+        width=facts.width,
+        height=facts.height,
+        duration=facts.duration,
+        frames=facts.frames,
+        decode_note=facts.decode_note,
+        camera=video.camera or facts.camera,
+    )
+
+
+def _timed(video: VideoRow, known: Any) -> VideoRow:
+    """The row with the times known of the same content, unless it brings its own."""
+    if video.start_time_unix is not None:
+        return video
+    times = (known.start_time_unix, known.time_zone, known.time_from)
+    return replace(video, start_time_unix=times[0], time_zone=times[1], time_from=times[2])
+
+
+def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
+    """Insert or update the row of one file; the name it has in the column `video`.
+
+    What was said of the content that this goes on behind holds of this one, too.
+
+    The same uri keeps its row and name; the same content whose old file is gone is a rename; anything else is
+    new, also where the content is known: copies have a row each.
+    """
+    if video.continues is not None:
+        seen.go_on(tx, video.continues, video.content_hash)
+    row = tx.row(_BY_URI, uri=video.uri)
+    if row is not None:
+        video_id, name = row.video_id, row.name
+    else:
+        video_id = _renamed_from(tx, video)
+        name = unique_name(tx, video, -1 if video_id is None else video_id)
+    # Indexed anew with other settings, a recording was still made when it was made; so was a copy.
+    own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
+    before = tx.row(_TIMES, **own, continues=video.continues)
+    if before is not None and before.camera:
+        # Told anew by who knows the rule.
+        video = replace(video, camera=before.camera, camera_from=before.camera_from)
+    for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
+        video = video if known is None else _timed(video, known)
+    values: dict[str, Any] = {
+        "name": name,
+        "uri": video.uri,
+        "root": video.root,
+        "camera": video.camera,
+        "content_hash": video.content_hash,
+        "size": video.size,
+        "mtime_ns": video.mtime_ns,
+        "segment_id": segment,
+        "width": video.width,
+        "height": video.height,
+        "duration": video.duration,
+        "frames": video.frames,
+        "start_time_unix": video.start_time_unix,
+        "decode_note": video.decode_note,
+        "time_zone": video.time_zone,
+        "time_from": video.time_from,
+        "content_sample": video.content_sample,
+        "camera_from": video.camera_from,
+        "indexed_at": time.time(),
+    }
+    if video_id is None:
+        tx.run(_INSERT, **values)
+    else:
+        tx.run(_UPDATE, video_id=video_id, **values)
+    return name
+
+
+def move_videos(tx: Transaction, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
+    """Let rows follow files that were renamed, with all that is known of their contents; all or none.
+
+    Which file is called what is kept: a row gets the name of the uri that it comes to, where that had one.
+    The row of a file that was written over, and which itself is nowhere, goes.
+
+    Args:
+        moves: where each file is now, by the uri that it had.
+        known: what that was made from, by uri; where one says something else by now, nothing is changed.
+    """
+    if any(known_file(tx, uri) != before for uri, before in known.items()):
+        return False
+    aside = {uri: f"\0{number}" for number, uri in enumerate(moves)}  # no file can have such a uri
+    for uri, name in aside.items():
+        tx.run(_ASIDE, uri=uri, aside=name)
+    for video in moves.values():
+        tx.run(_DELETE_URI, uri=video.uri)
+    # Names that are taken go first, so that new ones are chosen among those that are left.
+    for uri, video in sorted(moves.items(), key=lambda move: move[1].uri not in known):
+        held = known.get(video.uri)
+        tx.run(
+            _MOVE,
+            aside=aside[uri],
+            name=unique_name(tx, video, -1) if held is None else held.name,
+            uri=video.uri,
+            root=video.root,
+            size=video.size,
+            mtime_ns=video.mtime_ns,
+            content_sample=video.content_sample,
+            camera=video.camera,
+        )
+    retire_unused(tx, tx.bump("data"))
+    return True
+
+
+def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:
+    """Let every copy of the same content share the segment just written."""
+    tx.run(
+        _MOVE_COPIES,
+        segment=segment,
+        content_hash=video.content_hash,
+        width=video.width,
+        height=video.height,
+        duration=video.duration,
+        frames=video.frames,
+        decode_note=video.decode_note,
+    )
+
+
+def retire_unused(tx: Transaction, data_version: int) -> None:
+    """Retire segments that no video names any more, and files that hold nothing else."""
+    if tx.run(_RETIRE_UNUSED):
+        retire_dead_files(tx, data_version)
+
+
+def retire_dead_files(tx: Transaction, data_version: int) -> None:
+    """Retire files that hold rows of no live segment."""
+    tx.run(_RETIRE_FILES, version=data_version, now=time.time())
+
+
+def delete_video(tx: Transaction, name: str) -> None:
+    """Take a video out of the list.
+
+    Raises:
+        UnknownVideo: there is none of that name.
+    """
+    if not tx.run(_DELETE, name=name):
+        names = [row.name for row in tx.rows(_NAMES)]
+        raise UnknownVideo(unknown("video", name, names, command("videos")))
+
+
+def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:
+    gone = [
+        row
+        for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
+        if "://" not in row.uri and not Path(row.uri).exists()
+    ]
+    if not gone:
+        return None
+    base = PurePath(video.uri).name
+    same_base = [row for row in gone if PurePath(row.uri).name == base]
+    return int((same_base or gone)[0].video_id)
+
+
+def unique_name(tx: Transaction, video: VideoRow, video_id: int) -> str:
+    """The first free name: relative path, then with its root folder's name in front, then more."""
+    for name in _names(video):
+        if tx.row(_NAME_TAKEN, name=name, video_id=video_id) is None:
+            return name
+    raise ValueError(f"another row already has the uri {video.uri!r} as its name")
+
+
+def _names(video: VideoRow) -> Iterator[str]:
+    yield video.name
+    name = video.name
+    for part in reversed(PurePath(video.root).parts):
+        if part.strip("/\\"):
+            name = f"{part}/{name}"
+            yield name
+    yield video.uri

@@ -1,0 +1,233 @@
+"""Named shapes in the pictures of a camera: zones and lines enter, checked and kept rows leave."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from panorama.commands import command
+from panorama.errors import UsageError, unknown
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.decoded import Column
+
+EVERY_CAMERA = ""
+"""The camera of a shape that holds wherever a camera has none of its own of that name."""
+
+LEAST_POINTS = {"zone": 3, "line": 2}
+MOST_POINTS = 200
+
+_PUT = """
+INSERT INTO zones (camera, name, kind, points) VALUES (:camera, :name, :kind, :points)
+ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded.points
+"""
+_ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
+_NAMES = "SELECT camera, name, kind FROM zones ORDER BY camera, name"
+_DROP = "DELETE FROM zones WHERE camera = :camera AND name = :name"
+_MOVE = "UPDATE zones SET camera = :to WHERE camera = :camera AND name = :name"
+_RENAME = "UPDATE zones SET name = :new WHERE camera = :camera AND name = :name"
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A named shape in the pictures of one camera.
+
+    Attributes:
+        camera: EVERY_CAMERA for a shape of all cameras.
+        kind: 'zone', a polygon, or 'line', one or several stretches from the first point to the last.
+        points_xy: shares of the width and height of the frame as displayed, so that a shape also fits videos
+            of another size.
+
+    Raises:
+        UsageError: too few points, one outside the frame, edges that cross, no area.
+    """
+
+    camera: str
+    name: str
+    kind: str
+    points_xy: tuple[Point, ...]
+
+    def __post_init__(self) -> None:
+        what = f"{self.kind} {self.name!r}"
+        least = LEAST_POINTS.get(self.kind)
+        if least is None:
+            raise UsageError(f"a shape is a zone or a line, got {self.kind!r}")
+        _check_name(self.kind, self.name)
+        if not least <= len(self.points_xy) <= MOST_POINTS:
+            points = f"{len(self.points_xy)} point{'s' * (len(self.points_xy) != 1)}"
+            raise UsageError(f"{what} has {points}; a {self.kind} has {least} to {MOST_POINTS}")
+        for number, (x, y) in enumerate(self.points_xy, 1):
+            if not (0 <= x <= 1 and 0 <= y <= 1):
+                where = f"{x:.0%}, {y:.0%}" if math.isfinite(x) and math.isfinite(y) else f"{x}, {y}"
+                raise UsageError(f"point {number} of {what} lies outside the frame, at {where} of its size")
+        edges = self.edges()
+        for number, (a, b) in enumerate(edges, 1):
+            if a == b:
+                raise UsageError(f"points {number} and {number % len(self.points_xy) + 1} of {what} are one")
+        if self.kind == "zone":
+            _check_simple(edges, what)
+
+    def edges(self) -> list[tuple[Point, Point]]:
+        """Its stretches from point to point; a zone's last one leads back to the first point."""
+        following = self.points_xy[1:] + (self.points_xy[:1] if self.kind == "zone" else ())
+        return list(zip(self.points_xy, following, strict=False))
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not name.strip() or name != name.strip():
+        raise UsageError(f"a {kind} has a name without blanks around it, got {name!r}")
+
+
+def _check_simple(edges: Sequence[tuple[Point, Point]], what: str) -> None:
+    """Raise where two edges of a polygon touch other than at the point that neighbours share."""
+    if not any(abs(_turn(*edges[0], b)) > 1e-12 for _, b in edges):
+        raise UsageError(f"the points of {what} lie on one straight line; a zone has an area")
+    count = len(edges)
+    for i in range(count):
+        for j in range(i + 1, count):
+            neighbours = j == i + 1 or (i == 0 and j == count - 1)
+            if _back_over(edges[i], edges[j], j == i + 1) if neighbours else _touch(*edges[i], *edges[j]):
+                raise UsageError(
+                    f"edges of {what} cross: {_edge(i, count)} and {_edge(j, count)}; "
+                    "give the points in order around the shape"
+                )
+
+
+def _edge(i: int, count: int) -> str:
+    return f"{i + 1}-{(i + 1) % count + 1}"
+
+
+def _turn(a: Point, b: Point, c: Point) -> float:
+    """Twice the signed area of the triangle: 0 where the three lie on one line."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _between(a: Point, b: Point, c: Point) -> bool:
+    """Whether c, on the line through a and b, lies between them."""
+    return min(a[0], b[0]) <= c[0] <= max(a[0], b[0]) and min(a[1], b[1]) <= c[1] <= max(a[1], b[1])
+
+
+def _touch(a: Point, b: Point, c: Point, d: Point) -> bool:
+    turns = (_turn(a, b, c), _turn(a, b, d), _turn(c, d, a), _turn(c, d, b))
+    if (turns[0] > 0) != (turns[1] > 0) and (turns[2] > 0) != (turns[3] > 0) and all(turns):
+        return True
+    on = ((a, b, c), (a, b, d), (c, d, a), (c, d, b))
+    return any(turn == 0 and _between(*three) for turn, three in zip(turns, on, strict=True))
+
+
+def _back_over(first: tuple[Point, Point], second: tuple[Point, Point], follows: bool) -> bool:
+    """Whether of two neighbouring edges one runs back over the other."""
+    (a, b), (c, d) = (first, second) if follows else (second, first)
+    if _turn(a, b, d) != 0:
+        return False
+    return (b[0] - a[0]) * (d[0] - c[0]) + (b[1] - a[1]) * (d[1] - c[1]) < 0
+
+
+def put_zones(tx: Transaction, shapes: Sequence[Zone]) -> None:
+    """Store or replace shapes."""
+    for zone in shapes:
+        points = json.dumps([[float(x), float(y)] for x, y in zone.points_xy])
+        tx.run(_PUT, camera=zone.camera, name=zone.name, kind=zone.kind, points=points)
+    tx.bump("settings")
+
+
+def zones(tx: Transaction) -> tuple[Zone, ...]:
+    """All shapes, by camera and name.
+
+    Raises:
+        LibraryDamaged: the points of one make no shape.
+    """
+    return tuple(_POINTS.of(tx, ((row, row.points) for row in tx.rows(_ZONES))))
+
+
+def zone_names(tx: Transaction) -> list[tuple[str, str, str]]:
+    """Camera, name and kind of all shapes, also of those whose points mean nothing."""
+    return [(row.camera, row.name, row.kind) for row in tx.rows(_NAMES)]
+
+
+def _read(row: Any, points: str) -> Zone:
+    pairs = tuple((float(x), float(y)) for x, y in json.loads(points))
+    return Zone(row.camera, row.name, row.kind, pairs)
+
+
+def _drop_it(row: Any) -> str:
+    # Named also where it is of every camera: without, those of other cameras would go too.
+    return f"drop it: {command('zones', 'drop', f'--camera={row.camera}', '--', row.name)}"
+
+
+_POINTS = Column(
+    "zones.points", _read, lambda row: f"the {row.kind} {row.name!r} of {of_camera(row.camera)}", _drop_it
+)
+
+
+def drop_zone(tx: Transaction, camera: str, name: str) -> None:
+    """Remove a shape.
+
+    Raises:
+        UsageError: there is none of that name at that camera.
+    """
+    if not tx.run(_DROP, camera=camera, name=name):
+        _refuse_unknown(tx, camera, name)
+    tx.bump("settings")
+
+
+def rename_zone(tx: Transaction, camera: str, name: str, new: str) -> None:
+    """Give a shape another name.
+
+    Raises:
+        UsageError: there is none of that name, or one of the new name.
+    """
+    known = {held: kind for where, held, kind in zone_names(tx) if where == camera}
+    if name not in known:
+        _refuse_unknown(tx, camera, name)
+    if new in known:
+        raise UsageError(f"{of_camera(camera)} has a {known[new]} {new!r} already; drop it first")
+    _check_name(known[name], new)
+    tx.run(_RENAME, camera=camera, name=name, new=new)
+    tx.bump("settings")
+
+
+def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
+    """Give a shape to another camera.
+
+    Raises:
+        UsageError: there is none of that name, or the other has one of it.
+    """
+    kinds = {(where, held): kind for where, held, kind in zone_names(tx)}
+    if (camera, name) not in kinds:
+        _refuse_unknown(tx, camera, name)
+    if (to, name) in kinds:
+        kind = kinds[to, name]
+        raise UsageError(f"{of_camera(to)} has a {kind} {name!r} already; rename or drop one of them first")
+    tx.run(_MOVE, camera=camera, name=name, to=to)
+    tx.bump("settings")
+
+
+def of_camera(camera: str) -> str:
+    """A camera as messages name it."""
+    return "every camera" if camera == EVERY_CAMERA else f"camera {camera!r}"
+
+
+def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str]) -> str:
+    """What to say of a shape whose cameras have no video; `known`: those that have one."""
+    whose = ", ".join(map(repr, cameras))
+    of = "camera" if len(cameras) == 1 else "cameras"
+    others = ", ".join(known) or "none"
+    return (
+        f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
+        f" to give it to another: {command('zones', 'move', '--help')}"
+    )
+
+
+def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:
+    known = zone_names(tx)
+    elsewhere = sorted({of_camera(where) for where, held, _ in known if held == name})
+    if elsewhere:
+        raise UsageError(
+            f"no zone or line {name!r} of {of_camera(camera)}; there is one of {', '.join(elsewhere)}"
+        )
+    raise UsageError(unknown("zone or line", name, sorted({held for _, held, _ in known}), command("zones")))

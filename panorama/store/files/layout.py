@@ -1,0 +1,99 @@
+"""Where a library's files lie: a directory enters, paths and lock names leave."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from panorama.store.catalog.database import CATALOG_NAME, Catalog
+from panorama.store.files.schema import TABLES
+
+FOLDERS = DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
+TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A library's directory and its open catalog."""
+
+    root: Path
+    catalog: Catalog
+
+    @property
+    def data(self) -> Path:
+        return self.root / DATA
+
+    @property
+    def album(self) -> Path:
+        return self.root / ALBUM
+
+    @property
+    def index(self) -> Path:
+        return self.root / INDEX
+
+    @property
+    def locks(self) -> Path:
+        return self.root / LOCKS
+
+    def writer_lock(self, token: str) -> Path:
+        """The lock that a writer holds while files that begin with its token may be unlisted."""
+        return self.locks / f"writer-{token}.lock"
+
+    def make_folders(self) -> None:
+        """Create what a library consists of besides its catalog."""
+        for folder in (*(self.data / table for table in TABLES), self.album, self.index, self.locks):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+def own_files(path: Path) -> tuple[str, ...]:
+    """The names in a folder that are a library's, none where there is no library."""
+    with suppress(OSError):
+        if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
+            return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
+    return ()
+
+
+def token_of(file_name: str) -> str:
+    """The writer that a data file, finished or not, belongs to."""
+    return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside the folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _created(path: Path) -> BinaryIO:
+    """An empty file to write; OSError where a link is in its place, which may lead out of the library."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, how, 0o666), "wb")
+
+
+def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
+    """Write a whole file, in pieces: under its name lies the old content or the new, never a part.
+
+    Args:
+        durable: False spares waiting for the disk: after a power cut anything may lie there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
+    try:
+        with _created(temporary) as file:
+            for piece in content:
+                file.write(piece)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)

@@ -1,0 +1,141 @@
+"""A data file is opened; where that cannot be, whose rows it held and what to run leave as one error.
+
+`index` makes the rows of such videos anew, with the settings that they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from panorama.errors import LibraryDamaged, PanoramaError
+from panorama.lines import SHOWN, counted, shell_line, some
+from panorama.store.catalog.database import Catalog, Transaction
+from panorama.store.files.own_names import check_data_files
+
+FEW_ROWS = 4096
+"""Of a video or a few. One thread reads them: to wake others takes longer."""
+
+_LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
+_CONTENTS = """
+SELECT DISTINCT s.content_hash FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
+JOIN segments s ON s.segment_id = fs.segment_id WHERE f.path = :path AND s.state = 'live'
+"""
+
+_IS_WANTED = "SELECT bytes FROM files WHERE path = :path AND retired_version IS NULL"
+
+_HELD = """
+SELECT DISTINCT v.name, v.uri FROM videos v JOIN file_segments fs ON fs.segment_id = v.segment_id
+JOIN files f ON f.file_id = fs.file_id WHERE f.path = :path ORDER BY v.name
+"""
+
+
+class ListedFile(pq.ParquetFile):
+    """A data file that the catalog lists; what cannot be read of it is one error.
+
+    Raises:
+        LibraryDamaged: it is not there, is no Parquet file, or what is asked for cannot be read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._listed = Path(path)
+        with _told(self._listed):
+            super().__init__(path)
+
+    def read(self, *args: Any, **options: Any) -> pa.Table:
+        with _told(self._listed):
+            return super().read(*args, **options)
+
+    def read_row_group(self, *args: Any, **options: Any) -> pa.Table:
+        with _told(self._listed):
+            return super().read_row_group(*args, **options)
+
+    def iter_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        with _told(self._listed):
+            yield from super().iter_batches(*args, **options)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise damage(path, "is missing") from exc
+    except (pa.ArrowInvalid, OSError) as exc:
+        if isinstance(exc, OSError) and exc.errno is not None:
+            raise  # the system's word, not of what is in the file
+        raise damage(path, f"cannot be read: {str(exc).partition(chr(10))[0]}") from exc
+
+
+def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
+    """Hashes of the videos some of whose rows are gone with a data file, or with a part of one."""
+    lost = _lost_files(tx, root)
+    return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
+
+
+def _lost_files(tx: Transaction, root: Path) -> list[str]:
+    """The data files that are missing or have another size than the catalog says."""
+    listed = tx.tuples(_LISTED)
+    check_data_files(root, [path for path, _ in listed])
+    return [path for path, size in listed if _size(root / path) != size]
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file, None where it is missing."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def check_readable(paths: Iterable[str]) -> None:
+    """Raise LibraryDamaged for the first of some data files that cannot be opened."""
+    for path in paths:
+        ListedFile(path).close()
+
+
+def damage(path: Path, wrong: str) -> PanoramaError:
+    """The error for a data file, `root/data/<table>/<name>`: its videos, and what makes their rows anew.
+
+    Other files that are lost are told with it: `index` reads them all, and would stop at the next.
+    """
+    root = path.parents[2]
+    listed = str(path.relative_to(root))
+    catalog = Catalog(root, writable=False)
+    try:
+        with catalog.read() as tx:
+            size = tx.scalar(_IS_WANTED, path=listed)
+            held = tx.rows(_HELD, path=listed)
+            others = [other for other in _lost_files(tx, root) if other != listed]
+            uris = {row.name: row.uri for other in others for row in tx.rows(_HELD, path=other)}
+    finally:
+        catalog.close()
+    if size is None:  # erasing deletes files whoever reads them
+        return PanoramaError(f"{path} was erased or replaced meanwhile; run the same command again")
+    # Of very many, their folders: a command line has an end.
+    uris |= {row.name: row.uri for row in held}
+    named = list(dict.fromkeys(uris[name] for name in sorted(uris)))
+    if len(named) > SHOWN:
+        named = sorted({str(PurePath(uri).parent) for uri in named})
+    redo = shell_line(["panorama", "--library", str(root), "index", *named])
+    # `lost_contents` sees by its size what is lost.
+    first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
+    data = f"{path}, a data file of {_videos([row.name for row in held])}, {wrong}"
+    if not others:
+        its = "its video" if len(held) == 1 else "its videos"
+        return LibraryDamaged(f"{data}; put it back from a backup, or {first} {its} anew: {redo}")
+    more = counted(len(others), "more is", "more are")
+    return LibraryDamaged(
+        f"{data}, and {more} missing or cut off; put them back from a backup, or {first} the videos anew, of"
+        f" {_videos(sorted(uris))}: {redo}"
+    )
+
+
+def _videos(names: Sequence[str]) -> str:
+    shown = some([repr(name) for name in names])
+    return f"{len(names)} videos: {shown}" if len(names) > SHOWN else shown

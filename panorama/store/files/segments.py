@@ -1,0 +1,375 @@
+"""Segments: frames, tracks, boxes, crops and vectors of one video enter, one atomic commit leaves.
+
+A crash at any point leaves the library as it was or with the segment complete: files are written beside their
+final names, and until the one catalog transaction lists them they do not exist for a reader.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from panorama.errors import LibraryWriteError
+from panorama.store.catalog import videos
+from panorama.store.catalog.database import Transaction, write_errors
+from panorama.store.catalog.videos import VideoRow
+from panorama.store.files.layout import Place
+from panorama.store.files.locks import FileLock
+from panorama.store.files.schema import CUT, ENDS_SHAPE, pack_ids, segment_of, table_format
+from panorama.store.files.tablefile import TableFile
+
+_NEW_SEGMENT = """
+INSERT INTO segments (content_hash, settings_hash, state, created_at)
+VALUES (:content_hash, :settings_hash, 'writing', :now) RETURNING segment_id
+"""
+_GO_LIVE = """
+UPDATE segments SET state = 'live', frames = :frames, tracks = :tracks, boxes = :boxes, crops = :crops,
+    cuts = :cuts, ends = :ends
+WHERE segment_id = :segment AND state = 'writing'
+"""
+_GIVE_UP = "UPDATE segments SET state = 'retired' WHERE segment_id = :segment AND state = 'writing'"
+_LIST_FILE = """
+INSERT INTO files (table_name, path, model_hash, exit, dim, row_count, bytes)
+VALUES (:table_name, :path, :model_hash, :exit, :dim, :row_count, :bytes) RETURNING file_id
+"""
+_LIST_SEGMENT = (
+    "INSERT INTO file_segments (file_id, segment_id, row_count) VALUES (:file, :segment, :row_count)"
+)
+_IS_LISTED = "SELECT 1 FROM files WHERE path = :path"
+
+
+class FileSet:
+    """The unlisted files of one writer, under a lock that tells sweeps to leave them alone.
+
+    No name is given twice, so that whatever is made from a file can be kept under its name: numbers are given
+    again where an older catalog was put back, and the part of a name that is drawn is not.
+
+    Args:
+        token: no other writer that lives has the same.
+        drawn: what the files' names hold besides the token, where that is not drawn itself.
+    """
+
+    def __init__(self, place: Place, token: str, drawn: str = "") -> None:
+        self.place = place
+        self.token = token
+        self._stem = f"{token}-{drawn}" if drawn else token
+        self._files: dict[tuple[str, str | None, int | None], TableFile] = {}
+        self._dims: dict[tuple[str, str | None, int | None], int | None] = {}
+        with write_errors(place.root):
+            self._lock = FileLock.take(place.writer_lock(token))
+
+    def add(
+        self,
+        table: str,
+        columns: Mapping[str, Any],
+        model_hash: str | None = None,
+        exit: int | None = None,
+        dim: int | None = None,
+    ) -> int:
+        """Append rows to the file of a table (embeddings: of a table, model and exit); how many."""
+        key = (table, model_hash, exit)
+        with write_errors(self.place.root):
+            if key not in self._files:
+                suffix = "" if model_hash is None else f"-{file_safe(model_hash)}-e{exit}"
+                form = table_format(table, dim)
+                self._files[key] = TableFile(self.place.data / table, f"{self._stem}{suffix}.parquet", form)
+                self._dims[key] = dim
+            return self._files[key].add(columns)
+
+    def rows(self, table: str) -> int:
+        """Rows added so far to a table."""
+        return sum(file.rows for (name, _, _), file in self._files.items() if name == table)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Bring all files to their final names; what the catalog is to list."""
+        listed = []
+        with write_errors(self.place.root):
+            for (table, model_hash, exit), file in self._files.items():
+                size = file.finish()
+                listed.append(
+                    {
+                        "table_name": table,
+                        "path": str(file.path.relative_to(self.place.root)),
+                        "model_hash": model_hash,
+                        "exit": exit,
+                        "dim": self._dims[table, model_hash, exit],
+                        "row_count": file.rows,
+                        "bytes": size,
+                        "segment_rows": file.segment_rows,
+                    }
+                )
+        return listed
+
+    def discard(self) -> bool:
+        """Remove all files and let go of the lock; False where they are listed after all, and therefore stay.
+
+        An interrupt may arrive after the catalog has committed and before its caller knows.
+        """
+        paths = [str(file.path.relative_to(self.place.root)) for file in self._files.values()]
+        with self.place.catalog.read() as tx:
+            listed = any(tx.row(_IS_LISTED, path=path) is not None for path in paths)
+        if not listed:
+            for file in self._files.values():
+                file.discard()
+        self.release()
+        return not listed
+
+    def release(self) -> None:
+        """Let go of the lock: the files are listed, or gone."""
+        self._files = {}
+        self._lock.release()
+
+
+def file_safe(model_hash: str) -> str:
+    """The start of a model hash, as a part of a file name."""
+    return "".join(c if c.isalnum() else "_" for c in model_hash[:16])
+
+
+def list_files(tx: Transaction, listed: Sequence[Mapping[str, Any]]) -> None:
+    """Make finished files visible."""
+    for entry in listed:
+        values = {key: value for key, value in entry.items() if key != "segment_rows"}
+        file_id = int(tx.scalar(_LIST_FILE, **values))
+        tx.run_many(
+            _LIST_SEGMENT,
+            [
+                {"file": file_id, "segment": segment, "row_count": rows}
+                for segment, rows in entry["segment_rows"].items()
+            ],
+        )
+
+
+class SegmentWriter:
+    """Writes what one video gave; leaving the block without `commit` aborts.
+
+    Attributes:
+        segment: the number that track and crop ids carry in their upper 32 bits (see `pack`).
+    """
+
+    def __init__(self, place: Place, content_hash: str, settings_hash: str) -> None:
+        self._place = place
+        self._content_hash = content_hash
+        with place.catalog.write() as tx:
+            self.segment = int(
+                tx.scalar(
+                    _NEW_SEGMENT, content_hash=content_hash, settings_hash=settings_hash, now=time.time()
+                )
+            )
+        self._files = FileSet(place, f"s{self.segment:08d}", uuid.uuid4().hex)
+        self._cuts: list[int] = []
+        self._ends: bytes | None = None
+        self._done = False
+
+    def pack(self, local: ArrayLike) -> NDArray[np.int64]:
+        """Library-wide track or crop ids from numbers that count within this segment."""
+        return pack_ids(self.segment, local)
+
+    def add_frames(self, frame: ArrayLike, pts: ArrayLike, time: ArrayLike) -> None:
+        """Append decoded frames: number from 0, raw pts, seconds since the first frame; each (N,)."""
+        self._add("frames", {"frame": frame, "pts": pts, "time": time})
+
+    def add_pictures(self, frame: ArrayLike, picture: Sequence[str]) -> None:
+        """Append which file each of some frames (N,) is, of a folder of pictures."""
+        self._add("pictures", {"frame": frame, "picture": picture})
+
+    def add_cuts(self, frames: Sequence[int]) -> None:
+        """Append the numbers of frames that begin another shot, in any order."""
+        self._cuts += frames
+
+    def put_ends(self, ends: NDArray[np.uint8]) -> None:
+        """The brightness (2, 9, 16) of the first and the last picture that were sampled."""
+        if ends.shape != ENDS_SHAPE or ends.dtype != np.uint8:
+            raise ValueError(f"ends are uint8 of {ENDS_SHAPE}, got {ends.dtype} of {ends.shape}")
+        self._ends = ends.tobytes()
+
+    def add_tracks(self, columns: Mapping[str, Any]) -> None:
+        """Append tracks: track_id, start_frame, end_frame, start_time, end_time (half-open), samples."""
+        self._add("tracks", columns)
+
+    def add_boxes(self, columns: Mapping[str, Any]) -> None:
+        """Append sampled boxes: track_id, frame, time, x1, y1, x2, y2, score."""
+        self._add("boxes", columns)
+
+    def add_crops(self, columns: Mapping[str, Any]) -> None:
+        """Append crops: crop_id, track_id, frame, time, x1, y1, x2, y2, quality, jpeg."""
+        self._add("crops", columns)
+
+    def add_embeddings(
+        self,
+        model_hash: str,
+        exit: int,
+        crop_id: ArrayLike,
+        track_id: ArrayLike,
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Append vectors (N, dim) of crops at one exit of one model."""
+        add_vectors(self._files, model_hash, exit, crop_id, track_id, vectors, self.segment)
+
+    def _add(self, table: str, columns: Mapping[str, Any]) -> None:
+        for name in ("track_id", "crop_id"):
+            if name in columns:
+                _check_segment(name, columns[name], self.segment)
+        rows = len(next(iter(columns.values()))) if columns else 0
+        self._files.add(table, {"segment": np.full(rows, self.segment, np.int32), **columns})
+
+    def commit(self, video: VideoRow) -> str:
+        """Make the segment visible and retire what it replaces; the video's name in the library.
+
+        Copies of the file that were indexed before share the segment.
+
+        Raises:
+            LibraryWriteError: the disk is full or the like; the library is as it was before.
+        """
+        if self._done:
+            raise ValueError(f"segment {self.segment} is already committed or aborted")
+        if video.content_hash != self._content_hash:
+            raise ValueError(f"segment of {self._content_hash}, but the video is {video.content_hash}")
+        try:
+            listed = self._files.finish()
+            with self._place.catalog.write() as tx:
+                name = self._publish(tx, listed, video)
+        except BaseException:
+            self.abort()
+            raise
+        self._done = True
+        self._files.release()
+        return name
+
+    def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
+        self._go_live(
+            tx, {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
+        )
+        list_files(tx, listed)
+        name = videos.place_video(tx, video, self.segment)
+        videos.move_copies(tx, video, self.segment)
+        videos.retire_unused(tx, tx.bump("data"))
+        return name
+
+    def _go_live(self, tx: Transaction, counts: Mapping[str, int]) -> None:
+        """Let readers see the segment, which has so many rows of each table."""
+        cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
+        if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
+            raise LibraryWriteError(
+                f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
+            )
+
+    def abort(self) -> None:
+        """Leave no trace but a number that is never used again."""
+        if self._done:
+            return
+        self._done = True
+        if self._files.discard():  # before the catalog: a full disk needs the room
+            with self._place.catalog.write() as tx:
+                tx.run(_GIVE_UP, segment=self.segment)
+
+    def __enter__(self) -> SegmentWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.abort()
+            return
+        try:
+            self.abort()
+        except LibraryWriteError as exc:
+            # The first error tells the user more than the second; the sweep finishes what abort could not.
+            assert error is not None
+            error.add_note(f"giving the segment up failed too: {exc}")
+
+
+class EmbeddingsWriter:
+    """Adds vectors of another exit or model to crops already stored, many segments in one file."""
+
+    def __init__(self, place: Place, model_hash: str, exit: int) -> None:
+        self._place = place
+        self._model_hash = model_hash
+        self._exit = exit
+        self._files = FileSet(place, f"w{uuid.uuid4().hex}")
+        self._done = False
+
+    def add(self, crop_id: ArrayLike, track_id: ArrayLike, vectors: NDArray[np.float32]) -> None:
+        """Append vectors (N, dim) of crops."""
+        add_vectors(self._files, self._model_hash, self._exit, crop_id, track_id, vectors, None)
+
+    def commit(self) -> int:
+        """Make the vectors visible; how many."""
+        if self._done:
+            raise ValueError("these embeddings are already committed or aborted")
+        rows = self._files.rows("embeddings")
+        if not rows:
+            self.abort()
+            return 0
+        try:
+            listed = self._files.finish()
+            with self._place.catalog.write() as tx:
+                list_files(tx, listed)
+                # The videos may have been replaced while their vectors were computed.
+                videos.retire_dead_files(tx, tx.bump("data"))
+        except BaseException:
+            self.abort()
+            raise
+        self._done = True
+        self._files.release()
+        return rows
+
+    def abort(self) -> None:
+        """Leave no trace."""
+        if not self._done:
+            self._done = True
+            self._files.discard()
+
+    def __enter__(self) -> EmbeddingsWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+
+def add_vectors(
+    files: FileSet,
+    model_hash: str,
+    exit: int,
+    crop_id: ArrayLike,
+    track_id: ArrayLike,
+    vectors: NDArray[np.float32],
+    segment: int | None,
+) -> None:
+    """Append vectors to the embeddings file of a model and exit, checked."""
+    rows = np.asarray(vectors, np.float32)
+    crop_ids = np.asarray(crop_id, np.int64)
+    if rows.ndim != 2 or len(rows) != len(crop_ids):
+        raise ValueError(f"vectors are (N, dim) for {len(crop_ids)} crops, got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("vectors are finite numbers, got NaN or infinity")
+    segments = segment_of(crop_ids)
+    if segment is not None:
+        _check_segment("crop_id", crop_ids, segment)
+    files.add(
+        "embeddings",
+        {
+            "segment": segments,
+            "crop_id": crop_ids,
+            "track_id": np.asarray(track_id, np.int64),
+            "vector": rows,
+        },
+        model_hash,
+        exit,
+        rows.shape[1],
+    )
+
+
+def _check_segment(name: str, ids: ArrayLike, segment: int) -> None:
+    found = np.unique(segment_of(np.asarray(ids, np.int64)))
+    if len(found) and (len(found) > 1 or found[0] != segment):
+        raise ValueError(
+            f"{name} carries its segment in the upper 32 bits: expected {segment}, got {found[:5].tolist()}; "
+            "make ids with writer.pack(local)"
+        )

@@ -1,0 +1,96 @@
+"""One Parquet file in the making: columns enter, row groups of a sensible size reach the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from panorama.store.files.layout import TEMPORARY, sync_folder
+from panorama.store.files.schema import TableFormat, to_arrow
+
+
+class TableFile:
+    """Writes `folder/name` through a temporary file beside it; memory holds one row group at most.
+
+    Attributes:
+        path: the final name, which exists only after `finish`.
+        rows: rows added so far.
+        segment_rows: rows added so far by segment.
+    """
+
+    def __init__(self, folder: Path, name: str, form: TableFormat) -> None:
+        self.path = folder / name
+        self.rows = 0
+        self.segment_rows: dict[int, int] = {}
+        self._form = form
+        self._temporary = folder / f"{TEMPORARY}{name}"
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._file = self._temporary.open("wb")
+        self._writer = pq.ParquetWriter(
+            self._file,
+            form.schema,
+            compression=form.compression,
+            use_dictionary=["segment"],
+            column_encoding=dict(form.encoding),
+            write_statistics=list(form.statistics),
+            store_schema=True,
+        )
+
+    def add(self, columns: Mapping[str, Any]) -> int:
+        """Append rows; how many."""
+        table = to_arrow(self._form.schema, columns)
+        if not len(table):
+            return 0
+        self._count(table.column("segment").to_numpy())
+        self._pending.append(table)
+        self._pending_rows += len(table)
+        self._pending_bytes += table.nbytes
+        if self._pending_rows >= self._form.group_rows or self._pending_bytes >= self._form.group_bytes:
+            self._flush()
+        return len(table)
+
+    def _count(self, segments: NDArray[np.int32]) -> None:
+        self.rows += len(segments)
+        numbers, counts = np.unique(segments, return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self.segment_rows[number] = self.segment_rows.get(number, 0) + count
+
+    def _flush(self) -> None:
+        if self._pending:
+            # In equal parts: what is a little more than one row group is not one and a tiny one.
+            parts = max(1, round(self._pending_rows / self._form.group_rows))
+            size = -(-self._pending_rows // parts)
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=size)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def finish(self) -> int:
+        """Complete the file under its final name, safe against a power cut; its size in bytes."""
+        self._flush()
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = self._file.tell()
+        self._file.close()
+        self._temporary.replace(self.path)
+        sync_folder(self.path.parent)
+        return size
+
+    def discard(self) -> None:
+        """Remove whatever there is of the file."""
+        self._pending = []
+        # Nobody needs the Parquet footer, but a writer that is closed would write it, even to a full disk.
+        self._writer.is_open = False
+        with contextlib.suppress(OSError):  # what a full disk did not take when it was written
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,225 @@
+"""Track ids enter; when those tracks were in sight, and when and where their crops were taken, leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.store.ascending import rows_in
+from panorama.store.files.schema import segment_of
+from panorama.store.files.sorted_rows import (
+    COLUMNS,
+    SPAN,
+    SortedRows,
+    forget_others,
+    frame_ids,
+    kept_rows,
+    open_rows,
+)
+from panorama.store.scenes.scenes import Scenes, find_scenes
+from panorama.store.snapshot import Snapshot
+
+MANY_FILES = 64
+"""Of more files, which compaction has not joined yet, DuckDB reads the few that hold what is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """All samples of some tracks, and the frames from the first to the last of each, none twice.
+
+    Attributes:
+        track_ids: (B,) int64, ascending, the track of each sample; boxes: (B,) of BOX, in order of time.
+        frame_ids: (F,) int64, `segment << 32 | frame`; times: (F,) float64 seconds.
+        ids: (T,) int64, ascending, of the tracks; spans: (T,) of SPAN.
+    """
+
+    track_ids: NDArray[np.int64]
+    boxes: NDArray[np.void]
+    frame_ids: NDArray[np.int64]
+    times: NDArray[np.float64]
+    ids: NDArray[np.int64]
+    spans: NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackPlaces:
+    """Spans of tracks, in order of id, and their views, in order of track and time.
+
+    Times run on in videos that go on with another one (see `Scenes`).
+
+    Attributes:
+        track_ids: (T,) int64; start_seconds, end_seconds: (T,) float64.
+        view_tracks: (V,) int64; view_seconds: (V,) float64; view_boxes_xyxy: (V, 4) float32.
+    """
+
+    track_ids: NDArray[np.int64]
+    start_seconds: NDArray[np.float64]
+    end_seconds: NDArray[np.float64]
+    view_tracks: NDArray[np.int64]
+    view_seconds: NDArray[np.float64]
+    view_boxes_xyxy: NDArray[np.float32]
+
+
+class PlaceTables:
+    """Rows of the tables of one snapshot, looked up by track: tracks, crops, boxes and frames.
+
+    Args:
+        before: those of an earlier snapshot; what both hold stays open.
+    """
+
+    def __init__(self, snapshot: Snapshot, before: PlaceTables | None = None) -> None:
+        self.snapshot = snapshot
+        self._open: dict[tuple[str, str], SortedRows] = {}
+        self._lacking: set[str] = set()
+        self._scenes: Scenes | None = None
+        if before is not None:
+            if before.snapshot.data_version == snapshot.data_version:
+                self._scenes = before._scenes
+            wanted = set(_files(snapshot))
+            self._open = {file: rows for file, rows in before._open.items() if file in wanted}
+
+    def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
+        """Make what look-ups read, and delete what they no longer read; `wait` is called between pieces."""
+        for table in COLUMNS:
+            self._tables(table, wait)
+        forget_others(self.snapshot.root, _files(self.snapshot))
+
+    def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""
+        return self._rows("tracks", track_ids)
+
+    def views(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """The track (V,) of every crop of some tracks, ascending, and rows (V,) of VIEW, in order of time."""
+        return self._rows("crops", track_ids)
+
+    def spans_in(self, segments: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Ids (T,), ascending, and rows (T,) of SPAN of all tracks of some segments (S,), ascending."""
+        starts, stops = (frame_ids(segments + by, np.zeros(len(segments), np.int64)) for by in (0, 1))
+        parts = [(file, file.find(starts, stops)) for file in self._tables("tracks")]
+        ids = np.concatenate([np.zeros(0, np.int64), *(file.keys[at] for file, at in parts)])
+        spans = np.concatenate([np.zeros(0, SPAN), *(file.rows[at] for file, at in parts)])
+        order = np.argsort(ids, kind="stable")
+        return ids[order], spans[order]
+
+    def samples(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """The track (B,) of each sample of some tracks, ascending, and rows (B,) of BOX, in order of time."""
+        return self._rows("boxes", track_ids)
+
+    def places(self, track_ids: NDArray[np.int64]) -> TrackPlaces:
+        """Where some tracks were; those that the snapshot does not hold are left out."""
+        ids, spans = self.spans(track_ids)
+        owners, views = self.views(track_ids)
+        boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
+        since, views_since = (self.scenes.seconds_before(segment_of(some)) for some in (ids, owners))
+        spans_seconds = spans["start_time"] + since, spans["end_time"] + since
+        return TrackPlaces(ids, *spans_seconds, owners, views["time"] + views_since, boxes)
+
+    def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(T,) a number for each track of the snapshot, the same for those of one shot, over files."""
+        segments, cuts = segment_of(track_ids), self.snapshot.cuts
+        found = frame_ids(segments, np.zeros(len(segments), np.int64))
+        several = np.isin(segments, segment_of(cuts))
+        if several.any():
+            ids, spans = self.spans(track_ids[several])
+            within = segment_of(ids)
+            number = np.searchsorted(cuts, frame_ids(within, spans["start_frame"]), side="right")
+            number -= np.searchsorted(segment_of(cuts), within)
+            found[several] += number[np.searchsorted(ids, track_ids[several])]
+        return self.scenes.begun(found)
+
+    @property
+    def scenes(self) -> Scenes:
+        """Which shots are one scene."""
+        if self._scenes is None:
+            self._scenes = find_scenes(self.snapshot)
+        return self._scenes
+
+    def followed(self, track_ids: NDArray[np.int64], most: int) -> Followed | None:
+        """What it takes to follow some tracks through every frame.
+
+        Args:
+            most: of boxes and of frames; None for more of either, and where their columns are not kept.
+        """
+        tracks, spans = self.spans(track_ids)
+        if max(int(spans["samples"].sum()), int((spans["end_frame"] - spans["start_frame"]).sum())) > most:
+            return None
+        if not (self._are_kept("boxes") and self._are_kept("frames")):
+            return None
+        owners, boxes = self._rows("boxes", tracks)
+        starts, stops = _stretches(tracks, spans, owners, boxes)
+        ids, times = [np.zeros(0, np.int64)], [np.zeros(0, np.float64)]
+        for file in self._tables("frames"):
+            at = file.find(starts, stops)
+            ids.append(file.keys[at])
+            times.append(file.rows["time"][at])
+        return Followed(owners, boxes, np.concatenate(ids), np.concatenate(times), tracks, spans)
+
+    def _are_kept(self, table: str) -> bool:
+        """Whether looking something up in a table reads no more than that."""
+        files = self.snapshot.files[table]
+        if table in self._lacking or len(files) > MANY_FILES:
+            return False
+        for path in files:
+            if (table, path) not in self._open:
+                found = kept_rows(self.snapshot.root, path, table)
+                if found is None:
+                    self._lacking.add(table)
+                    return False
+                self._open[table, path] = found
+        return True
+
+    def _tables(self, table: str, wait: Callable[[], None] = lambda: None) -> list[SortedRows]:
+        found = []
+        for path in self.snapshot.files[table]:
+            if (table, path) not in self._open:
+                self._open[table, path] = open_rows(self.snapshot.root, path, table, wait)
+            found.append(self._open[table, path])
+        return found
+
+    def _rows(self, table: str, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        wanted = np.asarray(track_ids, np.int64)
+        if not bool(np.all(wanted[1:] > wanted[:-1])):
+            wanted = np.unique(wanted)
+        wanted = wanted[rows_in(self.snapshot.live_segments, segment_of(wanted)) >= 0]
+        parts = [(file, file.find(wanted)) for file in self._tables(table)]
+        parts = [(file, at) for file, at in parts if len(at)]
+        owners = np.empty(sum(len(at) for _, at in parts), np.int64)
+        found = np.empty(len(owners), COLUMNS[table])
+        start = 0
+        for file, at in parts:  # numpy joins columns of several kinds slowly
+            stop = start + len(at)
+            owners[start:stop], found[start:stop] = file.keys[at], file.rows[at]
+            start = stop
+        if len(parts) > 1:  # files hold segments, each a whole one, but in no order
+            order = np.argsort(owners, kind="stable")
+            owners, found = owners[order], found[order]
+        return owners, found
+
+
+def _stretches(
+    track_ids: NDArray[np.int64],
+    spans: NDArray[np.void],
+    owners: NDArray[np.int64],
+    boxes: NDArray[np.void],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Frame ids [start, stop), ascending and apart, that hold every frame and sample of some tracks (T,)."""
+    if not len(track_ids):
+        return track_ids, track_ids
+    segments = segment_of(track_ids)
+    starts, stops = (frame_ids(segments, spans[name]) for name in ("start_frame", "end_frame"))
+    track = np.searchsorted(track_ids, owners)
+    sampled = frame_ids(segment_of(owners), boxes["frame"])
+    np.minimum.at(starts, track, sampled)
+    np.maximum.at(stops, track, sampled + 1)
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    first = np.concatenate([[True], starts[1:] > reach[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return starts[first], reach[last]
+
+
+def _files(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(table, path) for table in COLUMNS for path in snapshot.files[table]]

@@ -1,0 +1,282 @@
+"""Rewriting data files: listed files enter, fewer or thinner ones leave, swapped in one transaction.
+
+Compaction makes large sorted files of many small ones; erasing leaves rows out. Segments keep their numbers.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.commands import command
+from panorama.errors import LibraryDamaged, LibraryWriteError
+from panorama.store.catalog import sightings
+from panorama.store.catalog.database import Transaction, left_by, write_errors
+from panorama.store.files.layout import Place
+from panorama.store.files.locks import held
+from panorama.store.files.lost import ListedFile
+from panorama.store.files.own_names import check_data_files
+from panorama.store.files.schema import segment_of
+from panorama.store.files.segments import FileSet, list_files
+from panorama.store.upkeep.sweep import ERASED, sweep
+from panorama.store.vectors import index_files
+
+TARGET_BYTES = 256 << 20
+
+_LISTED = """
+SELECT file_id, table_name AS "table", path, model_hash, exit, dim, row_count AS rows, bytes FROM files
+WHERE retired_version IS NULL ORDER BY file_id
+"""
+_CONTENTS = """
+SELECT fs.file_id, fs.segment_id, s.state FROM file_segments fs
+JOIN segments s ON s.segment_id = fs.segment_id JOIN files f ON f.file_id = fs.file_id
+WHERE f.retired_version IS NULL
+"""
+_STILL_LISTED = "SELECT count(*) FROM files WHERE retired_version IS NULL AND file_id IN :files"
+_RETIRE = "UPDATE files SET retired_version = :version, retired_at = :at WHERE file_id IN :files"
+_ERASE_RETIRED = f"""
+UPDATE files SET retired_at = {ERASED}
+WHERE retired_version IS NOT NULL
+AND file_id IN (
+    SELECT fs.file_id FROM file_segments fs JOIN segments s ON s.segment_id = fs.segment_id
+    WHERE s.state <> 'live' OR fs.segment_id IN :segments)
+"""
+_RECOUNT = """
+UPDATE segments SET crops = (
+    SELECT coalesce(sum(fs.row_count), 0) FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+    WHERE fs.segment_id = segments.segment_id AND f.table_name = 'crops' AND f.retired_version IS NULL)
+WHERE state = 'live'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A listed file and the segments that it holds rows of."""
+
+    file_id: int
+    table: str
+    path: str
+    model_hash: str | None
+    exit: int | None
+    dim: int | None
+    rows: int
+    bytes: int
+    live: tuple[int, ...]
+    dead: tuple[int, ...]
+
+    @property
+    def kind(self) -> tuple[str, str | None, int | None]:
+        return self.table, self.model_hash, self.exit
+
+
+def compact(
+    place: Place,
+    target_bytes: int = TARGET_BYTES,
+    least_files: int = 1,
+    wait: Callable[[], None] = lambda: None,
+) -> int:
+    """Merge small files into files of about `target_bytes`, dropping rows of segments that are not live.
+
+    Where fewer than `least_files` would be merged, they stay: rewriting costs more than they do. `wait` is
+    called before every piece of rows: where work pauses for others.
+
+    Returns:
+        How many files were replaced. They go when no reader can hold them (see `sweep`).
+    """
+    replaced = 0
+    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+        groups: dict[Any, list[Source]] = defaultdict(list)
+        for source in _sources(place):
+            if source.bytes < target_bytes // 2 or source.dead:
+                groups[source.kind].append(source)
+        for group in groups.values():
+            ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
+            for part in _parts(ordered, target_bytes):
+                worth = len(part) >= least_files and (len(part) > 1 or part[0].dead)
+                if worth and _swap(place, part, None, erase=False, wait=wait):
+                    replaced += len(part)
+    return replaced
+
+
+def drop_dead(place: Place) -> None:
+    """Rewrite files without rows of segments that are not live, so that no query reads them any more.
+
+    The old files go when no reader can hold them (see `sweep`); what index/ holds of such rows goes at once.
+
+    Raises:
+        LibraryWriteError: a file cannot be written, or not be read, so that it keeps such rows.
+    """
+    try:
+        with write_errors(place.root), held(place.locks / "maintenance.lock"):
+            index_files.drop_gone(place)
+            for source in _sources(place):
+                if source.dead:
+                    _swap(place, [source], None, erase=False)
+    except (LibraryDamaged, LibraryWriteError) as exc:
+        raise LibraryWriteError(
+            "the videos are taken out, but files that also hold others keep their rows:"
+            f" {left_by(exc)}; then: {command('compact')}"
+        ) from exc
+
+
+def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
+    """Rewrite files without the crops and embeddings of some tracks, and without rows that are not live.
+
+    Nobody can tell any more what is to be seen in segments that are not live: where a thing is forgotten, all
+    of them go. The old files are deleted at once, whoever reads them, and so is everything in index/.
+    """
+    tracks = np.unique(track_ids)
+    holders = set(segment_of(tracks).tolist())
+    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+        for source in _sources(place):
+            seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
+            if not seen and not source.dead:
+                continue
+            _swap(place, [source], tracks if seen else None, erase=True)
+        # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
+        # those of before.
+        with place.catalog.write() as tx:
+            tx.run(_ERASE_RETIRED, segments=sorted(holders))
+            sightings.clear(tx)  # they name tracks that are gone
+        sweep(place)
+        index_files.clear(place)
+
+
+def _sources(place: Place) -> list[Source]:
+    with place.catalog.read() as tx:
+        rows = tx.rows(_LISTED)
+        check_data_files(place.root, [row.path for row in rows])
+        live: dict[int, list[int]] = defaultdict(list)
+        dead: dict[int, list[int]] = defaultdict(list)
+        for file_id, segment, state in tx.rows(_CONTENTS):
+            (live if state == "live" else dead)[file_id].append(segment)
+    return [
+        Source(**row._mapping, live=tuple(sorted(live[row.file_id])), dead=tuple(sorted(dead[row.file_id])))
+        for row in rows
+    ]
+
+
+def _parts(sources: Sequence[Source], target_bytes: int) -> Iterator[list[Source]]:
+    part: list[Source] = []
+    size = 0
+    for source in sources:
+        if part and size + source.bytes > target_bytes:
+            yield part
+            part, size = [], 0
+        part.append(source)
+        size += source.bytes
+    if part:
+        yield part
+
+
+def _swap(
+    place: Place,
+    sources: Sequence[Source],
+    without_tracks: NDArray[np.int64] | None,
+    erase: bool,
+    wait: Callable[[], None] = lambda: None,
+) -> bool:
+    """Write what `sources` hold into one new file and list it instead; False where they changed meanwhile."""
+    files = FileSet(place, f"c{uuid.uuid4().hex}")
+    ids = [source.file_id for source in sources]
+    try:
+        for table in _rows_of(place, sources, without_tracks):
+            wait()
+            first = sources[0]
+            columns = {name: table.column(name) for name in table.column_names}
+            files.add(first.table, columns, first.model_hash, first.exit, first.dim)
+        listed = files.finish()
+        with place.catalog.write() as tx:
+            swapped = tx.scalar(_STILL_LISTED, files=ids) == len(ids)
+            if swapped:
+                _publish(tx, ids, listed, erase)
+    except BaseException:
+        files.discard()
+        raise
+    if not swapped:
+        files.discard()
+        return False
+    files.release()
+    if erase:  # the sweep that follows would do it, and until then twice the room would be taken
+        for source in sources:
+            (place.root / source.path).unlink(missing_ok=True)
+    return True
+
+
+def _publish(tx: Transaction, ids: list[int], listed: Sequence[Mapping[str, Any]], erase: bool) -> None:
+    version = tx.bump("data")
+    list_files(tx, listed)
+    tx.run(_RETIRE, files=ids, version=version, at=ERASED if erase else time.time())
+    tx.run(_RECOUNT)
+
+
+def _rows_of(
+    place: Place, sources: Sequence[Source], without_tracks: NDArray[np.int64] | None
+) -> Iterator[pa.Table]:
+    """Rows of live segments, segment by segment, in bounded pieces."""
+    holders: dict[int, list[Source]] = defaultdict(list)
+    for source in sources:
+        for segment in source.live:
+            holders[segment].append(source)
+    readers = {source.file_id: _Reader(place, source) for source in sources}
+    try:
+        for segment in sorted(holders):
+            pieces: Iterator[pa.Table] = (
+                piece for source in holders[segment] for piece in readers[source.file_id].rows(segment)
+            )
+            if len(holders[segment]) > 1 and sources[0].table == "embeddings":
+                # Written at several times: order them, and keep one where two processes did the same work.
+                whole = pa.concat_tables(list(pieces))
+                _, first = np.unique(whole.column("crop_id").to_numpy(), return_index=True)
+                pieces = iter([whole.take(pa.array(first))])
+            for piece in pieces:
+                if without_tracks is not None:
+                    unwanted = np.isin(piece.column("track_id").to_numpy(), without_tracks)
+                    piece = piece.filter(pa.array(~unwanted))
+                if len(piece):
+                    yield piece
+    finally:
+        for reader in readers.values():
+            reader.close()
+
+
+class _Reader:
+    """Row groups of one file; opened when first needed, closed when its last segment is done."""
+
+    def __init__(self, place: Place, source: Source) -> None:
+        self._path = place.root / source.path
+        self._last = source.live[-1] if source.live else -1
+        self._file: ListedFile | None = None
+        self._group: tuple[int, pa.Table] | None = None
+
+    def rows(self, segment: int) -> Iterator[pa.Table]:
+        import pyarrow.compute as pc  # loaded here: it makes all its functions then, which takes 0.03 s
+
+        if self._file is None:
+            self._file = ListedFile(self._path)
+        for number in range(self._file.num_row_groups):
+            statistics = self._file.metadata.row_group(number).column(0).statistics
+            if statistics is not None and not statistics.min <= segment <= statistics.max:
+                continue
+            # Hundreds of segments may share a group: read for each of them, it would be all that takes time.
+            if self._group is None or self._group[0] != number:
+                self._group = number, self._file.read_row_group(number)
+            group = self._group[1]
+            mine = group.filter(pc.equal(group.column("segment"), segment))
+            if len(mine):
+                yield mine
+        if segment == self._last:
+            self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file, self._group = None, None

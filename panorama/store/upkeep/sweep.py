@@ -1,0 +1,130 @@
+"""Cleaning up: what crashed writers and replaced segments left enters, free disk space leaves.
+
+A file goes when nobody can want it: an unlisted one when its writer is dead, a retired one when it has been
+retired for a while and no living reader holds a snapshot from before. What was erased goes at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from panorama.store.catalog import album
+from panorama.store.catalog.database import write_errors
+from panorama.store.files.layout import Place, token_of
+from panorama.store.files.locks import is_held, remove_dead
+from panorama.store.files.own_names import DATA_FILE, LOCK_FILE, check_data_files, files_named, pictures_in
+from panorama.store.files.schema import TABLES
+from panorama.store.vectors import index_files
+
+GRACE_SECONDS = 600.0
+ERASED = 0.0
+"""In the place of a time of retirement: to be deleted whoever reads it."""
+
+# A writer gets its segment's number a moment before it takes its lock.
+_START_SECONDS = 60.0
+
+# A time that lies ahead is of a clock that was wrong, then or now: to wait for it may take a year.
+_IS_PAST = "(:now - {0} >= :seconds OR {0} - :now > :seconds)"
+
+_ALL_FILES = "SELECT path FROM files"
+_RETIRED = f"""
+SELECT file_id, path, retired_version, retired_at = {ERASED} AS is_erased FROM files
+WHERE retired_version IS NOT NULL AND (retired_at = {ERASED} OR {_IS_PAST.format("retired_at")})
+"""
+_UNLIST = "DELETE FROM files WHERE file_id IN :files"
+_WRITING = f"SELECT segment_id FROM segments WHERE state = 'writing' AND {_IS_PAST.format('created_at')}"
+_GIVE_UP = "UPDATE segments SET state = 'retired' WHERE state = 'writing' AND segment_id IN :segments"
+_DROP_SEGMENTS = """
+DELETE FROM segments WHERE state = 'retired'
+AND segment_id NOT IN (SELECT segment_id FROM file_segments)
+AND segment_id NOT IN (SELECT segment_id FROM videos)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep removed: files that no catalog listed, files retired before, pictures of no exemplar."""
+
+    unlisted: int
+    retired: int
+    pictures: int
+
+
+def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
+    """Delete what nobody can want any more."""
+    place.catalog.check_there()  # else its folders are missed first, as if the disk had failed
+    with write_errors(place.root):
+        unlisted = _sweep_unlisted(place)
+        retired = _sweep_retired(place, grace_seconds)
+        _give_up_dead_writers(place)
+        pictures = album.remove_unlisted(place, pictures_in(place.album))
+        for lock in files_named(place.locks, LOCK_FILE):
+            remove_dead(lock)
+    return Swept(unlisted, retired, pictures)
+
+
+def is_due(place: Place) -> bool:
+    """Whether a file was retired so long ago that it may go; costs little, to be asked before each change."""
+    with place.catalog.read() as tx:
+        return tx.row(f"{_RETIRED} LIMIT 1", now=time.time(), seconds=GRACE_SECONDS) is not None
+
+
+def sweep_retired(place: Place, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete replaced files that no reader can hold, and what index/ holds of them; how many."""
+    with write_errors(place.root):
+        return _sweep_retired(place, grace_seconds)
+
+
+def _sweep_unlisted(place: Place) -> int:
+    found = [path for table in TABLES for path in files_named(place.data / table, DATA_FILE)]
+    # In this order: a writer that is alive when asked may commit later, one that is dead can not, and what it
+    # committed before it died is in the list that is read last.
+    orphaned = [path for path in found if not is_held(place.writer_lock(token_of(path.name)))]
+    with place.catalog.read() as tx:
+        listed = {row.path for row in tx.rows(_ALL_FILES)}
+    gone = [path for path in orphaned if str(path.relative_to(place.root)) not in listed]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
+
+
+def _sweep_retired(place: Place, grace_seconds: float) -> int:
+    oldest = _oldest_reader(place)
+    with place.catalog.read() as tx:
+        rows = tx.rows(_RETIRED, now=time.time(), seconds=grace_seconds)
+    ready = [row for row in rows if row.is_erased or oldest is None or oldest >= row.retired_version]
+    check_data_files(place.root, [row.path for row in ready])  # before the first of them is gone
+    for row in ready:
+        (place.root / row.path).unlink(missing_ok=True)
+    if ready:  # before they are unlisted: a sweep that is killed here is done again
+        # Codes stay: queries make none, and to make them for each video that is indexed anew takes long.
+        index_files.drop_gone(place, gone={row.file_id for row in ready}, codes=False)
+    with place.catalog.write() as tx:
+        if ready:
+            tx.run(_UNLIST, files=[row.file_id for row in ready])
+        tx.run(_DROP_SEGMENTS)
+    return len(ready)
+
+
+def _oldest_reader(place: Place) -> int | None:
+    """The oldest data version that a living reader may look at; None without readers."""
+    versions = [_leased(path) for path in place.locks.glob("reader-*.lock") if is_held(path)]
+    return min(versions, default=None)
+
+
+def _leased(path: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(path.read_text())
+    return 0
+
+
+def _give_up_dead_writers(place: Place) -> None:
+    with place.catalog.read() as tx:
+        writing = [row[0] for row in tx.rows(_WRITING, now=time.time(), seconds=_START_SECONDS)]
+    dead = [number for number in writing if not is_held(place.writer_lock(f"s{number:08d}"))]
+    if dead:
+        with place.catalog.write() as tx:
+            tx.run(_GIVE_UP, segments=dead)

@@ -1,0 +1,97 @@
+"""What index/ keeps of data files: what is erased or not live any more enters, an index without it leaves.
+
+All of it may be deleted at any time: who has it mapped reads on, who lacks it makes it anew. It goes under
+the locks of those that write it, so that nobody adds what was forgotten to what is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path, PurePath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from panorama.store.files.layout import Place
+from panorama.store.files.locks import held
+from panorama.store.files.own_names import (
+    CACHE_FILE,
+    CODES_FILE,
+    HALF_CACHE_FILE,
+    HALF_CODES_FILE,
+    PLACES_FILE,
+    files_named,
+    index_folders,
+)
+from panorama.store.files.schema import segment_of
+from panorama.store.files.sorted_rows import folder_of, forget_others
+from panorama.store.vectors.vector_cache import MANIFEST, ROW, is_made_of
+
+_FILES = "SELECT file_id, table_name, path, retired_version IS NULL FROM files"
+_LIVE = "SELECT segment_id FROM segments WHERE state = 'live'"
+_CACHE_LOCK, _CODES_LOCK = "lock", "ivf.lock"
+_LOCKS = re.compile(f"{re.escape(_CACHE_LOCK)}|{re.escape(_CODES_LOCK)}")
+_CACHE = re.compile(f"{re.escape(MANIFEST)}|{CACHE_FILE.pattern}")
+_CODES = re.compile(rf"ivf\.json|{CODES_FILE.pattern}")
+
+
+def clear(place: Place) -> None:
+    """Delete all of it."""
+    for folder in index_folders(place.index):
+        with held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
+            _delete(folder, _CACHE, _CODES, HALF_CACHE_FILE, HALF_CODES_FILE)
+        _delete(folder, _LOCKS)
+    places = folder_of(place.root)
+    _delete(places, PLACES_FILE)
+    for folder in (*index_folders(place.index), places):
+        with contextlib.suppress(OSError):  # a query has begun to make it anew, or something else is in it
+            folder.rmdir()
+
+
+def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> None:
+    """Delete what holds anything of segments that are not live, or of files that are not listed.
+
+    Args:
+        gone: ids of files that count as not listed.
+        codes: also the codes of an inverted file, which takes longest to be made anew.
+    """
+    with place.catalog.read() as tx:
+        files = [row for row in tx.tuples(_FILES) if row[0] not in gone]
+        live = np.array([segment for (segment,) in tx.tuples(_LIVE)], np.int32)
+    names = {PurePath(path).name for _, _, path, _ in files}
+    for folder in index_folders(place.index):
+        with held(folder / _CACHE_LOCK):
+            cached = (np.fromfile(path, np.int64) for path in _ending(folder, CACHE_FILE, ".crops"))
+            if not (is_made_of(folder, names) and _all_live(cached, live)):
+                _delete(folder, _CACHE)
+            _delete(folder, HALF_CACHE_FILE)
+        if not codes:
+            continue
+        with held(folder / _CODES_LOCK):
+            coded = (np.fromfile(path, ROW)["crop_id"] for path in _ending(folder, CODES_FILE, ".rows"))
+            _delete(folder, HALF_CODES_FILE, *(() if _all_live(coded, live) else (_CODES,)))
+    forget_others(place.root, [(table, path) for _, table, path, current in files if current])
+
+
+def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
+    """Delete what was made of segments that were live when it was begun, where one has gone meanwhile."""
+    with place.catalog.read() as tx:
+        live = [segment for (segment,) in tx.tuples(_LIVE)]
+    if not np.isin(segments, live).all():
+        drop_gone(place)
+
+
+def _ending(folder: Path, name: re.Pattern[str], suffix: str) -> list[Path]:
+    return [path for path in files_named(folder, name) if path.suffix == suffix]
+
+
+def _all_live(crop_ids: Iterable[NDArray[np.int64]], live: NDArray[np.int32]) -> bool:
+    return all(bool(np.isin(segment_of(ids), live).all()) for ids in crop_ids)
+
+
+def _delete(folder: Path, *names: re.Pattern[str]) -> None:
+    for name in names:
+        for path in files_named(folder, name):
+            path.unlink(missing_ok=True)
