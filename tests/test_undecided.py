@@ -8,10 +8,12 @@ import pytest
 from fakes import thing_picture, write_picture
 from page_samples import Page
 
-from panorama.query.text.undecided import NOT_REJECTED, UNCERTAIN, told_on_page, uncertain_told
+from panorama.query.text.advised import MOST_NAMED, UNCERTAIN
+from panorama.query.text.undecided import NOT_REJECTED, told_on_page, uncertain_told
 
 ALL = "SELECT tracks WHERE band = 'uncertain'"
 MIXED = "entity = 'mixed'"
+OF_MIXED = f"SELECT tracks WHERE {MIXED} AND band = 'uncertain'"
 ASKED = [
     (f"SELECT tracks WHERE {MIXED}{{}}", "AND {}"),
     (f"SELECT moments WHERE {MIXED}{{}} -- here or there\n", "AND {}"),
@@ -67,16 +69,32 @@ def test_the_advice_goes_with_the_statement(sql, advice):
 def test_the_command_line_and_its_pages_give_it_and_it_shows_them(run, doubtful):
     for sql, advice in ASKED:
         done = run("query", sql.format(""), "--page", "review.html")
+        by_itself = advice == ALL
+        advice = OF_MIXED if by_itself else advice
         (told,) = re.findall(r"^(\d+) tracks? .* see with: (.*)$", done.err, re.MULTILINE)
         remarks = [tag.all_text for tag in Page(doubtful / "review.html").root.of_class("remark")]
         (on_page,) = [told for told in remarks if "uncertain" in told]
         assert told[1] == advice.format(UNCERTAIN) and on_page.startswith(f"{told[0]} more track")
         assert on_page.endswith(f"; see with: {advice.format(NOT_REJECTED)}")
         for band in (UNCERTAIN, NOT_REJECTED):
-            shown = run("query", ALL if advice == ALL else sql.format(f" AND {band}"), "--json")
+            shown = run("query", advice if by_itself else sql.format(f" AND {band}"), "--json")
             tracks = {(row["entity"], row["track_id"]) for row in shown.json}
             assert len(tracks) >= int(told[0]) > 0, (sql, shown.err)
             assert "uncertain" not in shown.err
+
+
+def test_what_shows_them_by_themselves_names_whom_they_may_be():
+    """A count of one entity's tracks advised those of all: thirteen were told, and 75 shown."""
+    asked = "SELECT count(*) FROM sightings"
+    for names, among in (
+        (["Ann's"], "entity = 'Ann''s' AND "),
+        (["a", "b"], "entity IN ('a', 'b') AND "),
+        ([str(number) for number in range(MOST_NAMED + 1)], ""),
+    ):
+        advice = f"; see with: SELECT tracks WHERE {among}band = 'uncertain'"
+        assert uncertain_told(2, asked, names).endswith(advice)
+        assert told_on_page(2, asked, names).endswith(advice)
+        assert uncertain_told(2, f"SELECT tracks WHERE {MIXED}", names).endswith(f"with: AND {UNCERTAIN}")
 
 
 def test_uncertain_tracks_are_not_taken_for_as_many_moments():

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from panorama.commands import command, command_of
 from panorama.errors import NotYetErased
 from panorama.lines import counted
+from panorama.query.text.advised import uncertain_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -20,7 +21,6 @@ SHOWN_TRACKS = 20
 """Of more tracks that stay, those that are most alike are named."""
 
 _ACCEPTED = "SELECT DISTINCT track_id FROM sightings WHERE entity = ?"
-_UNCERTAIN = "SELECT tracks WHERE entity = {name} AND band = 'uncertain'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Seen:
         if len(self.uncertain):
             register = command_of("register", self.name, "--track ID")
             lines.append(
-                f"{_of_uncertain(len(self.uncertain))}; see: {_asked(_uncertain_of(self.name))}. Where that"
+                f"{_of_uncertain(len(self.uncertain))}; see: {_asked(uncertain_of([self.name]))}. Where that"
                 f" shows it, say so first, {register}, and it goes, too"
             )
         return lines
@@ -90,16 +90,11 @@ def seen_of(library: Library, name: str) -> Seen:
     entity = library.entity(name).name
     begun = library.being_forgotten(entity)  # what is left of them may match no more
     accepted = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
-    found = library.query(_uncertain_of(entity))
+    found = library.query(uncertain_of([entity]))
     # Copies of a video share its tracks, and each has its rows.
     rows = sorted(found, key=lambda row: -row["score"])
     uncertain = dict.fromkeys(row["track_id"] for row in rows if row["track_id"] not in begun)
     return Seen(entity, np.union1d(begun, np.array(accepted, np.int64)), np.array(list(uncertain), np.int64))
-
-
-def _uncertain_of(name: str) -> str:
-    quoted = name.replace("'", "''")
-    return _UNCERTAIN.format(name=f"'{quoted}'")
 
 
 def _of_uncertain(number: int) -> str:

@@ -161,7 +161,7 @@ class _Wanted:
         for warning in result.warnings:
             say(warning)
         if result.uncertain:
-            say(uncertain_told(result.uncertain, asked[number].sql))
+            say(uncertain_told(result.uncertain, asked[number].sql, result.uncertain_of))
         told = _pictures(library, result, self.sheet, self.clips) if self.sheet or self.clips else ()
         if self.page:
             _page(library, result, Path(self.page), self.page_hits, told)

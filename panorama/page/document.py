@@ -228,7 +228,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
             f"write the page with --page-hits {hits} (Library.page: most={hits}), or ask for less at once."
         )
     if result.uncertain:
-        told.append(told_on_page(result.uncertain, result.sql))
+        told.append(told_on_page(result.uncertain, result.sql, result.uncertain_of))
     return told
 
 

@@ -65,6 +65,7 @@ class Run:
                 )
         return {
             "uncertain": len(self.undecided),
+            "uncertain_of": sorted({name for name, _ in self.undecided}),
             "warnings": self.warnings,
             "seconds": time.perf_counter() - started,
             "complete": not any(budget.cut for budget in self.budgets),

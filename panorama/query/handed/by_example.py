@@ -17,13 +17,14 @@ from panorama.errors import BadImage, QueryError
 from panorama.lines import counted
 from panorama.query.explain import PictureStep, similarity_lines
 from panorama.query.handed.lending import lend
-from panorama.query.handed.relations import SCHEMA, quote_text
+from panorama.query.handed.relations import SCHEMA
 from panorama.query.matching.matches import ACCEPTED, BAND_NAMES, UNCERTAIN, Image, Matcher, MatchRequest
 from panorama.query.matching.needs import count_tracks
 from panorama.query.run import Run
 from panorama.query.sql.rewritten import Named, SimilarityCall, Verify
 from panorama.query.stopping import check_stopped
 from panorama.query.text.parameters import GivenPicture
+from panorama.query.text.quoting import quote_text
 
 ELSEWHERE = "ask from a folder that it lies below, or Library.query(..., picture_root=FOLDER)"
 """What to do about a picture that lies outside the picture root."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
 from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.text.quoting import quote_text
 from panorama.store.files.lost import check_readable
 
 RELATIONS = (
@@ -328,25 +328,10 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed:
         listed["files"] = files
 
 
-def quote_number(value: float) -> str:
-    """A number as SQL writes it; infinity has no spelling of its own there."""
-    return repr(value) if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
-
-
 def relation_with(name: str, target: str) -> str:
     """What to say where a target lacks a column that the relation of its name has; '' where none does."""
     has = name in RELATION_COLUMNS.get(target, ())
     return f" The relation has it: SELECT {name} FROM {target}" if has else ""
-
-
-def quote_text(value: str) -> str:
-    """A string as SQL writes it."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quote_name(value: str) -> str:
-    """An identifier as SQL writes it."""
-    return '"' + value.replace('"', '""') + '"'
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from panorama.query.handed.lending import lent
+from panorama.query.text.quoting import quote_text
 
 
 class Shape(Protocol):
@@ -184,7 +185,7 @@ def touching(zones: Sequence[str], crossed: Sequence[str], videos: str, tracks: 
 
 
 def _listed(zones: Sequence[str]) -> str:
-    return ", ".join("'" + name.replace("'", "''") + "'" for name in zones)
+    return ", ".join(map(quote_text, zones))
 
 
 def _near(zones: Sequence[str], videos: str, tracks: str | None) -> str:

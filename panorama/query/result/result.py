@@ -38,6 +38,7 @@ class Result:
 
     Attributes:
         uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
+        uncertain_of: names of the entities that these may be, in order.
         warnings: what else the asker should know.
         seconds: how long it took.
         complete: False where WITHIN n SECONDS ended the search before everything was looked at, and where
@@ -52,6 +53,7 @@ class Result:
         types: Sequence[str],
         *,
         uncertain: int = 0,
+        uncertain_of: Sequence[str] = (),
         warnings: Sequence[str] = (),
         seconds: float = 0.0,
         complete: bool = True,
@@ -65,6 +67,7 @@ class Result:
         self._position = 0
         self.types = list(types)
         self.uncertain = uncertain
+        self.uncertain_of = tuple(uncertain_of)
         self.warnings = tuple(warnings)
         self.seconds = seconds
         self.complete = complete

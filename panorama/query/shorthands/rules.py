@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from panorama.errors import QueryError, UnknownEntity, near, no_entity, unknown
-from panorama.query.handed.relations import quote_text, relation_with
+from panorama.query.handed.relations import relation_with
 from panorama.query.matching.matches import BAND_NAMES
 from panorama.query.shorthands.branches import Binder, spread
 from panorama.query.shorthands.conditions import (
@@ -43,6 +43,7 @@ from panorama.query.shorthands.time_rules import (
     split_negated,
 )
 from panorama.query.text.dialect import meant_text
+from panorama.query.text.quoting import quote_text
 
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
 

@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from panorama.commands import command
 from panorama.errors import QueryError, unknown
-from panorama.query.handed.relations import SCHEMA, quote_name, quote_number, quote_text
+from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import steps
 from panorama.query.shorthands.conditions import Leaf
+from panorama.query.text.quoting import quote_name, quote_number, quote_text
 
 PLACE = "a place"
 """What a leaf with a predicate on a shape reads, beside its columns: a box of a track at a frame."""

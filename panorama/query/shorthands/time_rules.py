@@ -10,7 +10,6 @@ from typing import Any
 from sqlglot import exp
 
 from panorama.errors import QueryError
-from panorama.query.handed.relations import quote_number
 from panorama.query.shorthands.clock import (
     MIRRORED,
     SIGNS,
@@ -33,6 +32,7 @@ from panorama.query.shorthands.conditions import (
 )
 from panorama.query.shorthands.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
 from panorama.query.shorthands.shorthand import column_position, constant
+from panorama.query.text.quoting import quote_number
 
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
 # Some t of [start_time, end_time) with t < v, and so on.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from panorama.query.handed.relations import MATCHED_COLUMNS, quote_name
+from panorama.query.handed.relations import MATCHED_COLUMNS
 from panorama.query.shorthands.shorthand import constant
 from panorama.query.sql.plain_tree import (
     Source,
@@ -21,6 +21,7 @@ from panorama.query.sql.plain_tree import (
     owners,
     sources_of,
 )
+from panorama.query.text.quoting import quote_name
 
 _KEYS = frozenset(("video", "track_id", "crop_id", "segment"))
 _TRACKED = frozenset(("video", "track_id"))

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
-from panorama.query.handed.relations import SCHEMA, quote_name
+from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import shape_kinds
 from panorama.query.shorthands.plan import Context, Query
 from panorama.query.shorthands.rules import apply_rules
@@ -37,6 +37,7 @@ from panorama.query.text.parameters import (
     remaining_parameters,
     with_constants,
 )
+from panorama.query.text.quoting import quote_name
 
 
 class Rewriter:

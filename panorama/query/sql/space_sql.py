@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panorama.query.handed.relations import quote_text
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import Pair, Query, Seen
 from panorama.query.shorthands.space import steps_in
+from panorama.query.text.quoting import quote_text
 
 _TRACK = (
     "t.video, t.camera, t.uri, t.duration, t.video_clock, t.entity, t.score, t.band, t.track_id,"

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from panorama.query.handed.handing import found_of, views_of
-from panorama.query.handed.relations import SCHEMA, quote_text
+from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
 from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import VIDEO_COLUMNS, Query, Seen
 from panorama.query.shorthands.space import PLACE
 from panorama.query.sql.moments_sql import first_moments
+from panorama.query.text.quoting import quote_text
 from panorama.store.files.schema import BEST_FIRST
 
 OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"

@@ -14,6 +14,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UsageError
 from panorama.query.text.extensions import AFTER_TARGET, TAIL, Extension, is_name
+from panorama.query.text.quoting import quote_text
 
 _BETWEEN_MOMENTS = ("FOLLOWED", "BEFORE", "DURING", "OVERLAPS")
 _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHERE", "IS", "(", ",")
@@ -243,7 +244,7 @@ QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
 
 def single_quotes(word: str) -> str:
     """What to say of a word that stands where a text is meant."""
-    text = "'" + word.replace("'", "''") + "'"
+    text = quote_text(word)
     return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 

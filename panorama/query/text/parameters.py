@@ -17,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError, UsageError
 from panorama.lines import composed
-from panorama.query.handed.relations import quote_number, quote_text
+from panorama.query.text.quoting import quote_number, quote_text
 from panorama.values import is_pixels, told
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None

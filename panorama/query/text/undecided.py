@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from panorama.lines import counted
 from panorama.query.handed.relations import MATCHED_COLUMNS
+from panorama.query.text.advised import UNCERTAIN, uncertain_of
 from panorama.query.text.dialect import tokenize
 from panorama.query.text.extensions import find_extensions
 
-UNCERTAIN, NOT_REJECTED = "band = 'uncertain'", "band <> 'rejected'"
-_BY_THEMSELVES = f"SELECT tracks WHERE {UNCERTAIN}"
+NOT_REJECTED = "band <> 'rejected'"
 _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BEFORE|DURING|OVERLAPS)\b")
 """What several tracks make, or what matches nothing, has no band."""
 
 
-def uncertain_told(tracks: int, sql: str) -> str:
-    """How many tracks a statement left uncertain, and what shows them."""
+def uncertain_told(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
+    """How many tracks a statement left uncertain, of which entities, and what shows them."""
     told = counted(tracks, "track is", "tracks are")
-    return f"{told} uncertain{_joined(tracks, sql)}; see with: {shows_uncertain(sql)}"
+    shown = _into_it(sql, UNCERTAIN) or uncertain_of(entities)
+    return f"{told} uncertain{_joined(tracks, sql)}; see with: {shown}"
 
 
-def told_on_page(tracks: int, sql: str) -> str:
+def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
     """The same for who looks through the answer: what shows them shows what is on the page as well."""
     told = counted(tracks, "more track is", "more tracks are")
+    shown = _into_it(sql, NOT_REJECTED) or uncertain_of(entities)
     return (
         f"{told} uncertain and not on this page{_joined(tracks, sql)}. "
-        f"These are worth a yes most; see with: {shows_uncertain(sql, NOT_REJECTED)}"
+        f"These are worth a yes most; see with: {shown}"
     )
 
 
-def shows_uncertain(sql: str, band: str = UNCERTAIN) -> str:
-    """What shows the tracks that a statement left uncertain.
-
-    Args:
-        sql: a statement that was answered.
-        band: the condition that goes into the statement, where one can.
-    """
+def _into_it(sql: str, band: str) -> str:
+    """What to add to a statement to see the tracks that it left uncertain; '' where nothing can be added."""
     _, asked = _shorthand(sql)
     if not re.search(r"\bWHERE\b.*\bENTITY\b", asked) or _WITHOUT_BAND.search(asked):
-        return _BY_THEMSELVES
+        return ""
     if promise := re.search(r"\bWITH (PRECISION|RECALL)\b", asked):
         # It decides by borders of its own.
         return f"AND {band}, instead of WITH {promise[1]}"
@@ -51,7 +49,7 @@ def shows_uncertain(sql: str, band: str = UNCERTAIN) -> str:
 def _joined(tracks: int, sql: str) -> str:
     """What is counted are tracks, and whoever follows the advice may get fewer rows."""
     target, _ = _shorthand(sql)
-    several = tracks > 1 and target == "moments" and shows_uncertain(sql) != _BY_THEMSELVES
+    several = tracks > 1 and target == "moments" and _into_it(sql, UNCERTAIN)
     return ", and moments may join several of them" if several else ""
 
 
