@@ -136,6 +136,7 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
     either = run("query", "SELECT frames WHERE entity = 'mixed' or entity = 'mixed'")
     assert "AND band = 'uncertain', with the OR before it in brackets\n" in either.err
     # Relations have no band, and of what is not there, or of several tracks, AND showed nothing.
+    shows = "SELECT tracks WHERE entity = 'mixed' AND band = 'uncertain'"
     for sql in (
         "SELECT entity, count(*) FROM sightings WHERE entity = 'mixed' GROUP BY ALL",
         "SELECT video FROM moments m WHERE m.entity = 'mixed'",
@@ -144,11 +145,11 @@ def test_uncertain_tracks_are_counted_on_stderr_alone(run, asked):
         "SELECT frames WHERE left_of('mixed', 'mixed')",
     ):
         told = run("query", sql).err
-        assert told.endswith("uncertain; see with: SELECT tracks WHERE band = 'uncertain'\n"), sql
+        assert told.endswith(f"uncertain; see with: {shows}\n"), sql
     told = run("query", "SELECT frames WHERE entity = 'mixed' AND NOT time > 90").err
     assert told.endswith("see with: AND band = 'uncertain'\n")
-    shown = run("query", "SELECT tracks WHERE band = 'uncertain'", "--json").json
-    assert len([row for row in shown if row["entity"] == "mixed"]) == count
+    shown = run("query", shows, "--json").json
+    assert [row["entity"] for row in shown] == ["mixed"] * count
 
 
 def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
