@@ -412,10 +412,11 @@ class Library(LibraryContents):
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why."""
-        from panorama.shown import why
+        from panorama.shown.explaining import explain
+        from panorama.shown.why import Place
 
-        where = why.Place(None if video is None else os.fspath(video), seconds, frame, track_id, crop_id)
-        return why.explain(self, self._answering.matcher(), entity, where)
+        where = Place(None if video is None else os.fspath(video), seconds, frame, track_id, crop_id)
+        return explain(self, self._answering.matcher(), entity, where)
 
     def page(
         self, result: Result, out: File, *, entity: str | None = None, most: int | None = None

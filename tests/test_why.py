@@ -17,7 +17,8 @@ from panorama.cli.given import Seconds
 from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
 from panorama.lettering import text_width
-from panorama.shown.why import Place, _tracks_at
+from panorama.shown.explaining import _tracks_at
+from panorama.shown.why import Place
 from panorama.shown.why_picture import draw_why, write_why
 
 GREEN, AMBER, RED = (74, 190, 110), (235, 175, 60), (225, 85, 80)
