@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import UsageError
 from panorama.lines import clock
-
-if TYPE_CHECKING:
-    pass
 
 Rgb = NDArray[np.uint8]
 
