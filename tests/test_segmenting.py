@@ -80,30 +80,28 @@ def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
     assert spans({0: NOTHING, 6: SEEN}, 8) == [(3, 8)]
 
 
-def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
+def over_a_hold(before: Regions, after: Regions) -> FinishedTrack:
+    """The one track of 60 frames, ten a second: frames 0 and 50 are looked at, 10 to 40 are unchanged."""
     seen_at = FrameSeconds()
     for i in range(60):
         seen_at.add(i / 10)
     builder = SegmentBuilder(seen_at, 4, SIZE)
-    done = list(builder.sample(frame(0, 0.0), SEEN, PICTURE))
+    done = list(builder.sample(frame(0, 0.0), before, PICTURE))
     for index in (10, 20, 30, 40):
         builder.hold(index, index / 10)
-    done += builder.sample(frame(50, 5.0), NOTHING, PICTURE)
+    done += builder.sample(frame(50, 5.0), after, PICTURE)
     (track,) = [*done, *builder.finish()]
+    return track
+
+
+def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
+    track = over_a_hold(SEEN, NOTHING)
     assert (track.start_frame, track.end_frame) == (0, 45)
     assert track.frames.tolist() == [0, 40]
 
 
 def test_what_comes_after_unchanged_frames_was_not_there_in_them() -> None:
-    seen_at = FrameSeconds()
-    for i in range(60):
-        seen_at.add(i / 10)
-    builder = SegmentBuilder(seen_at, 4, SIZE)
-    done = list(builder.sample(frame(0, 0.0), NOTHING, PICTURE))
-    for index in (10, 20, 30, 40):
-        builder.hold(index, index / 10)
-    done += builder.sample(frame(50, 5.0), SEEN, PICTURE)
-    (track,) = [*done, *builder.finish()]
+    track = over_a_hold(NOTHING, SEEN)
     assert (track.start_frame, track.end_frame) == (45, 55)
 
 
