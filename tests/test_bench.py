@@ -22,6 +22,7 @@ import panorama
 from panorama.answering.sightings import CatalogSightings
 from panorama.judging.evaluate import Truth
 from panorama.query.matching.whole import Whole
+from panorama.regions import DETECTOR, Regions
 from panorama.store.scenes.scenes import find_scenes
 from panorama.store.vectors.index import VectorIndex
 
@@ -404,3 +405,41 @@ def test_each_turn_gives_every_network_its_go(bench) -> None:
     found = networks.per_second({name: partial(order.append, name) for name in ("a", "b")}, 64, 3)
     assert order == ["a", "b"] * 4  # the first go warms up
     assert all(len(speeds) == 3 and min(speeds) > 0 for speeds in found.values())
+
+
+def test_a_gpu_is_put_beside_the_processor_and_by_request_the_processor_beside_itself(
+    bench, small, tmp_path
+) -> None:
+    few = ["--rounds", 1, "--turns", 1, "--sizes", 2, "--frames", 4, "--crops", 4]
+    out = bench("gpu", small, "--work", tmp_path, "--device", "cpu", *few, "--options", COLOR)
+    assert set(rows(out, "Networks, 2 pictures at once")) == {
+        f"{network}, {what}, {things}"
+        for network, things in (("embedder", "crops"), ("proposer", "frames"))
+        for what in ("whole", "network")
+    }
+    assert rows(out, "Regions of 4 frames")["cpu, float32"][1:] == ["100.00%", "0", "0", "0", "0"]
+    assert rows(out, "Vectors of 4 crops")["cpu, float32"][:2] == ["0", "0"]
+    timed = rows(out, "Index of 4 clips, 96 frames")
+    assert set(timed) == {"cpu", "cpu again"} and all(float(row[0]) > 0 for row in timed.values())
+    answers = rows(out, "Answers about 1 entities")
+    assert all(float(row[0]) > 0.9 and float(row[3]) > 0 for row in answers.values())
+
+
+def test_without_a_gpu_its_bench_says_so(bench, small, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(importlib.import_module("gpu").devices, "gpus_here", lambda: 0)
+    with pytest.raises(SystemExit) as ended:
+        bench("gpu", small, "--work", tmp_path)
+    assert ended.value.code == 2
+    assert re.search("no CUDA GPU here: run this where.*or with --device cpu", capsys.readouterr().err)
+
+
+def test_regions_are_compared_with_what_overlaps_them_most(bench) -> None:
+    compare = importlib.import_module("gpu").region_differences
+    scores = np.array([0.5, 0.4], np.float32)
+    ours = Regions.of(np.array([[0, 0, 100, 100], [200, 0, 300, 100]], np.float32), scores, DETECTOR)
+    theirs = Regions.of(
+        np.array([[200, 0, 250, 100], [0, 0, 100, 98]], np.float32), scores - np.float32(0.1), DETECTOR
+    )
+    count, share, mean, largest, score_mean, score_largest = compare([ours], [theirs])
+    assert (count, share, mean, largest) == (2, "50.00%", 0.5, 2.0)
+    assert score_mean == score_largest == pytest.approx(0.2)

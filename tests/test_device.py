@@ -16,8 +16,10 @@ from panorama.models.device import ENVIRONMENT, choose_device, send
 from panorama.models.embedder import BATCH, PanoramaNet
 from panorama.models.precision import choose
 from panorama.models.proposer import PanoramaProposer
+from panorama.models.registry import late_embedder, late_proposer
 from panorama.models.weights import open_model
 from panorama.regions import iou
+from panorama.worker.client import beside
 
 
 @pytest.fixture(autouse=True)
@@ -113,3 +115,12 @@ def test_a_gpu_gives_what_the_processor_gives() -> None:
     assert sum(map(len, strong)) >= 8
     for a, b in zip(strong, theirs, strict=True):
         assert not len(a) or (iou(a.boxes_xyxy, b.boxes_xyxy).max(axis=1) >= 0.7).mean() > 0.8
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")
+def test_the_process_of_the_networks_tells_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "cuda")
+    macs = PanoramaNet(open_model("panoramanet", "embedder"), "float32", "cpu").macs
+    with beside(late_proposer(), late_embedder()) as (proposer, embedder):
+        assert proposer.propose(scenes(2))[0].scores.size
+        assert (proposer.device, embedder.device, embedder.macs) == ("cuda", "cuda", macs)

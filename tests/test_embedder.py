@@ -107,6 +107,15 @@ def test_macs_of_a_first_exit_can_be_counted_by_hand() -> None:
     assert macs_per_exit(Trunk(8), 64)[0] == stem + residual + down + inner + head
 
 
+def test_macs_are_counted_where_the_trunk_lies() -> None:
+    """Counted on the processor, indexing with a GPU ended there."""
+    trunk, seen = Trunk(8), list[torch.device]()
+    here = macs_per_exit(trunk, 64)
+    trunk.stages[0].register_forward_pre_hook(lambda _, given: seen.append(given[0].device))
+    assert macs_per_exit(trunk.to("meta"), 64) == here
+    assert seen == [torch.device("meta")]
+
+
 def test_folding_the_normalisation_changes_nothing() -> None:
     torch.manual_seed(0)
     trunk = Trunk(16)

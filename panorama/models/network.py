@@ -147,7 +147,8 @@ def macs_per_exit(trunk: Trunk, side: int) -> tuple[int, ...]:
     was_training = trunk.training
     trunk.eval()
     with torch.inference_mode():
-        for _ in trunk.stages_out(torch.zeros(1, 3, side, side, dtype=parameter.dtype)):
+        empty = torch.zeros(1, 3, side, side, dtype=parameter.dtype, device=parameter.device)
+        for _ in trunk.stages_out(empty):
             counts.append(total)
     trunk.train(was_training)
     for hook in hooks:

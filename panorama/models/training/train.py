@@ -107,7 +107,7 @@ def train(
     held = held_out_pictures(plan["source"], data)
     if held.copies:
         say(f"left out of what judges, as copies of its other pictures: {held.copies}")
-    measure = make_measure(held, mean, std, side, place)
+    measure = make_measure(held, mean, std, side)
     if resume:
         run.resume(out)
     elif measure is not None:
@@ -203,7 +203,7 @@ def export(
         whiten_heads(trunk, sample, mean, std, float(network.get("whiten_shrinkage", 1.0)))
     axes = color_axes(list(sample), int(network["color_dim"]))
     write_model(out, recipe, trunk, mean, std, axes, cohort_pictures(items))
-    return {} if measure is None else _told("after", measure(trunk))
+    return {} if measure is None else _told("after", measure(trunk.to(run.device)))
 
 
 def _preprocessing(plan: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
