@@ -47,7 +47,7 @@ class GraphTeacher:
 
     @torch.no_grad()  # not inference mode: what is learned from is kept for the backward pass
     def __call__(self, images: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Of (B, H, W, 3) uint8 RGB: scores (B, N), boxes (B, N, 4) in pixels, six feature maps (B, C, h, w)."""
+        """Scores (B, N), boxes (B, N, 4) in pixels, six maps (B, C, h, w), of (B, H, W, 3) uint8 RGB."""
         bgr = images.flip(-1).permute(0, 3, 1, 2).to(self._dtype)
         found = self._graph({"images": bgr.contiguous(memory_format=torch.channels_last)})
         raw = [found[name] for name in PREDICTIONS]

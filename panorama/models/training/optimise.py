@@ -12,7 +12,7 @@ from panorama.models.precision import training_dtype
 
 
 def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
-    """Roughly the nearest matrices with orthonormal rows or columns, of (..., m, n), by Newton-Schulz iteration.
+    """Roughly the nearest matrices with orthonormal rows or columns, of (..., m, n), by Newton and Schulz.
 
     The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero:
     singular values end between 0.7 and 1.2.
