@@ -191,7 +191,7 @@ def _train_proposer(
     from panorama.models.proposer_training.export import export_average
     from panorama.models.proposer_training.loop import train
 
-    given = [n for n in ("device", "steps", "seed", "minutes") if getattr(options, n) is not None]
+    given = [n for n in ("steps", "seed", "minutes") if getattr(options, n) is not None]
     if given:
         raise UsageError(f"--{given[0]}: of a proposer the recipe alone says it; change it there")
     if len(data) != 1:
@@ -200,7 +200,7 @@ def _train_proposer(
     if options.threads is not None and "training" in plan:  # one that is not there is told by `train`
         plan["training"]["threads"] = options.threads
     folder = next(iter(data.values()))
-    train(plan, folder, out, options.resume, say=say)
+    train(plan, folder, out, options.resume, device=options.device, say=say)
     model = out / "model"
     model.mkdir(exist_ok=True)
     shutil.copyfile(recipe, model / RECIPE)

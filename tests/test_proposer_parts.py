@@ -16,8 +16,9 @@ from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.models.proposer_net import ConvUnit, ProposerNet, prepare
 from panorama.models.proposer_training.export import export_average
-from panorama.models.proposer_training.loop import begin_from, save_checkpoint, start, train_step
+from panorama.models.proposer_training.loop import train_step
 from panorama.models.proposer_training.parts import Translation, alone, match_loss
+from panorama.models.proposer_training.run import begin_from, save_checkpoint, start
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.weights import RECIPE
 from panorama.training import TrainingOptions, train_recipe

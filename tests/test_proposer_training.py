@@ -15,23 +15,18 @@ import pytest
 import torch
 from fakes import shapes_on_noise
 
+import panorama.models.proposer_training.batches as making
 import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_net import grid
+from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
-from panorama.models.proposer_training.loop import (
-    last_step,
-    load_checkpoint,
-    padded,
-    save_checkpoint,
-    share_at,
-    start,
-    train,
-    train_step,
-)
+from panorama.models.proposer_training.loop import train, train_step
+from panorama.models.proposer_training.plan import last_step, share_at
+from panorama.models.proposer_training.run import START, load_checkpoint, save_checkpoint, start
 from panorama.models.proposer_training.sources import may_train_on, open_store, permitted
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
@@ -217,10 +212,12 @@ def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the recipe's last step, without footage and without a process beside."""
 
-    def batches(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
+    def batches(
+        recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str
+    ) -> Iterator[dict[str, Any]]:
         return (tiny_batch(number) for number in range(first, last_step(recipe["training"])))
 
-    monkeypatch.setattr(loop, "_load", batches)
+    monkeypatch.setattr(loop, "load", batches)
     monkeypatch.setattr(loop, "open_store", lambda *given: None)
 
 
@@ -286,7 +283,7 @@ def test_a_training_goes_on_with_the_model_that_it_began_with(
         recipe["training"]["cycles"][0]["to_step"] += 2
         train(recipe, tmp_path, tmp_path / "out", resume=True)
     made, _ = read_metadata(tmp_path / "out" / CHECKPOINT)
-    assert made is not None and made[loop.START] == "abc"
+    assert made is not None and made[START] == "abc"
 
 
 def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_remark(
@@ -308,12 +305,14 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
     monkeypatch.setattr(loop, "open_store", lambda *given: None)
     firsts: list[int] = []
 
-    def three(recipe: dict[str, Any], data: Path, cache: Path, first: int) -> Iterator[dict[str, Any]]:
+    def three(
+        recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str
+    ) -> Iterator[dict[str, Any]]:
         firsts.append(first)
         yield from (tiny_batch(first + number) for number in range(1 if len(firsts) == 1 else 3))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "_load", three)
+    monkeypatch.setattr(loop, "load", three)
     said: list[str] = []
     for resume, told in (
         (False, "no checkpoint yet; the same command begins anew"),
@@ -341,9 +340,9 @@ class Dispositions(torch.utils.data.Dataset[bool]):
 
 def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> None:
     """Ctrl-C reaches both; its traceback, and that of the loader about it, hid what was said."""
-    monkeypatch.setattr(loop, "Batches", Dispositions)
+    monkeypatch.setattr(making, "Batches", Dispositions)
     mine = signal.getsignal(signal.SIGINT)
-    assert list(loop._load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
+    assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine != signal.SIG_IGN
 
 
@@ -411,7 +410,7 @@ def test_one_command_builds_the_cache_trains_and_exports(footage: Path, tmp_path
     assert len(load_proposer(str(tmp_path / "run" / "model")).hash) == 64
 
 
-@pytest.mark.parametrize("given", [{"steps": 5}, {"seed": 1}, {"minutes": 1.0}, {"device": "cpu"}])
+@pytest.mark.parametrize("given", [{"steps": 5}, {"seed": 1}, {"minutes": 1.0}])
 def test_what_only_the_recipe_of_a_proposer_says_is_refused_and_not_passed_over(
     given: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -181,7 +182,7 @@ class ProposerNet(nn.Module):
     def decode(self, pyramid: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """What `forward` returns, from the pyramid features."""
         raw = self.said(pyramid)
-        centres, strides = (part.to(raw.device) for part in grid([(p.shape[2], p.shape[3]) for p in pyramid]))
+        centres, strides = grid([(p.shape[2], p.shape[3]) for p in pyramid], raw.device)
         return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
 
     def said(self, pyramid: Sequence[Tensor]) -> Tensor:
@@ -213,14 +214,23 @@ def prepare(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return images.permute(0, 3, 1, 2).to(dtype).sub_(ZERO).div_(SPREAD)
 
 
-def grid(shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-    """Centres (N, 2) as x, y in input pixels and strides (N,) of all grid points, level by level."""
+def grid(shapes: Sequence[tuple[int, int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Centres (N, 2) as x, y in input pixels and strides (N,) of all grid points, level by level.
+
+    They are kept, and not to be changed in place: made anew at each batch, a GPU would wait for them.
+    """
+    return _grid(tuple(shapes), torch.device(device))
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(False)  # what inference asked for first may be kept for a backward pass later
+def _grid(shapes: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     centres, strides = [], []
     for (height, width), stride in zip(shapes, STRIDES, strict=True):
         y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         centres.append((torch.stack([x, y], -1).reshape(-1, 2) + 0.5) * stride)
         strides.append(torch.full((height * width,), float(stride)))
-    return torch.cat(centres), torch.cat(strides)
+    return torch.cat(centres).to(device), torch.cat(strides).to(device)
 
 
 def distances_to_boxes(raw: Tensor, centres: Tensor, strides: Tensor) -> Tensor:

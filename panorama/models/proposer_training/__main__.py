@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--recipe", type=Path, help="default: that of the shipped model")
     parser.add_argument("--start", help="a proposer of the same shape to begin with; default: random weights")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: CUDA where there is one")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
     parser.add_argument(
         "--judge", action="store_true", help="only judge: --out/model, or the shipped one without it"
@@ -46,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not asked.judge:
             with training_in(asked.out, _say):
-                train(read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start, _say)
+                train(
+                    read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start, asked.device, _say
+                )
             folder.mkdir(exist_ok=True)
             shutil.copyfile(recipe, folder / RECIPE)
             export_average(asked.out / CHECKPOINT, folder)

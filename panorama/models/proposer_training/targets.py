@@ -118,6 +118,7 @@ def detection_loss(
     by_teacher = ~found.assigned & (soft > 0.1)
     target = torch.where(found.assigned[..., None], found.boxes, teacher_boxes)
     pick = found.assigned | by_teacher
-    share = torch.where(found.assigned, found.quality.clamp_min(0.1), soft)[pick]
-    box_loss = (giou_loss(boxes[pick], target[pick]) * share).sum() / share.sum().clamp_min(1.0)
-    return score_loss, box_loss
+    # Of every point, and nothing where it is not picked: to pick them out would be to wait for a GPU.
+    share = torch.where(found.assigned, found.quality.clamp_min(0.1), soft) * pick
+    apart = giou_loss(boxes.flatten(0, 1), target.flatten(0, 1)).view_as(share)
+    return score_loss, (apart * share).sum() / share.sum().clamp_min(1.0)

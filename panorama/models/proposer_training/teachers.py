@@ -20,8 +20,34 @@ TRUNK_TAPS = ("input.175", "input.283", "input.351")
 PYRAMID_TAPS = (("input.631", "input.663"), ("input.703", "input.735"), ("input.775", "input.807"))
 """Names in the graph, levels of stride 8, 16, 32: raw outputs, trunk features, both towers of the heads."""
 
+TAPS = (*PREDICTIONS, *TRUNK_TAPS, *(name for pair in PYRAMID_TAPS for name in pair))
+"""All of them."""
+
 TAP_WIDTHS = (64, 128, 256, 128, 128, 128)
 """Channels of the six feature maps that `Answer.features` holds."""
+
+
+def read_teacher(path: Path) -> Any:
+    """The teacher as an `onnx.ModelProto` that has all of `TAPS`.
+
+    Raises:
+        MissingExtra: what reads and runs it is not installed.
+        ModelError: there is no such file, or it is another export.
+    """
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401  # both come with the extra, and one without the other is half of it
+    except ImportError as exc:
+        how = "pip install 'panorama-video[teachers]'"
+        raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
+    if not path.is_file():
+        raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")
+    model = onnx.load(str(path))
+    made = {name for node in model.graph.node for name in node.output}
+    absent = [name for name in TAPS if name not in made]
+    if absent:
+        raise ModelError(f"{path} is another export than expected: it has no {', '.join(absent)}")
+    return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +69,12 @@ class Teacher:
     """A YOLOX-nano with its inner feature maps laid open, for pictures of any multiple of 32 pixels."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
-        try:
-            import onnx
-            import onnxruntime
-        except ImportError as exc:
-            how = "pip install 'panorama-video[teachers]'"
-            raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
-        if not path.is_file():
-            raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")
-        model = onnx.load(str(path))
-        names = [*PREDICTIONS, *TRUNK_TAPS, *(name for pair in PYRAMID_TAPS for name in pair)]
-        made = {name for node in model.graph.node for name in node.output}
-        absent = [name for name in names if name not in made]
-        if absent:
-            raise ModelError(f"{path} is another export than expected: it has no {', '.join(absent)}")
+        model = read_teacher(path)
+        import onnx
+        import onnxruntime
+
         del model.graph.output[:]
-        for name in names:
+        for name in TAPS:
             model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
         axes = model.graph.input[0].type.tensor_type.shape.dim
         for axis, label in ((0, "batch"), (2, "height"), (3, "width")):
@@ -69,12 +85,11 @@ class Teacher:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        self._names = names
 
     def __call__(self, images: NDArray[np.uint8]) -> Answer:
         """The teacher's view of (B, H, W, 3) uint8 RGB."""
         bgr = np.ascontiguousarray(images[..., ::-1].transpose(0, 3, 1, 2), np.float32)
-        found = dict(zip(self._names, self._session.run(None, {"images": bgr}), strict=True))
+        found = dict(zip(TAPS, self._session.run(None, {"images": bgr}), strict=True))
         levels = zip((found[name] for name in PREDICTIONS), STRIDES, strict=True)
         scores, boxes = zip(*(_level(raw, stride) for raw, stride in levels), strict=True)
         pyramid = [np.concatenate([found[a], found[b]], 1) for a, b in PYRAMID_TAPS]

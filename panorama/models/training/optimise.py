@@ -11,22 +11,22 @@ from torch import Tensor, nn
 from panorama.models.precision import training_dtype
 
 
-def orthogonal(matrix: Tensor, steps: int = 3) -> Tensor:
-    """Roughly the nearest matrix with orthonormal rows or columns, by Newton-Schulz iteration.
+def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
+    """Roughly the nearest matrices with orthonormal rows or columns, of (..., m, n), by Newton and Schulz.
 
     The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero:
     singular values end between 0.7 and 1.2.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix.to(training_dtype(matrix.device.type))
-    tall = x.shape[0] > x.shape[1]
+    x = matrices.to(training_dtype(matrices.device.type))
+    tall = x.shape[-2] > x.shape[-1]
     if tall:
-        x = x.T
-    x = x / (x.norm() + 1e-7)
+        x = x.mT
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
-        square = x @ x.T
+        square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
-    return (x.T if tall else x).to(matrix.dtype)
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 class Muon(torch.optim.Optimizer):
@@ -41,18 +41,32 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """One update of every weight that has a gradient."""
         for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is None:
-                    continue
-                state = self.state[weight]
-                if "momentum" not in state:
-                    state["momentum"] = torch.zeros_like(weight)
-                state["momentum"].lerp_(weight.grad, 1 - group["momentum"])
-                blend = weight.grad.lerp(state["momentum"], group["momentum"])
-                update = orthogonal(blend.flatten(1))
-                scale = max(1.0, update.shape[0] / update.shape[1]) ** 0.5
-                weight.mul_(1 - group["lr"] * group["weight_decay"])
-                weight.add_(update.reshape(weight.shape), alpha=-group["lr"] * scale)
+            for alike in _by_shape(group["params"]):
+                self._update(alike, group)
+
+    def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """Weights of one shape together: to begin a small product costs a GPU more than the product does."""
+        for weight in weights:
+            if "momentum" not in self.state[weight]:
+                self.state[weight]["momentum"] = torch.zeros_like(weight)
+        grads = [weight.grad for weight in weights if weight.grad is not None]
+        momenta = [self.state[weight]["momentum"] for weight in weights]
+        torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
+        blends = torch._foreach_lerp(grads, momenta, group["momentum"])
+        updates = orthogonal(torch.stack([blend.flatten(1) for blend in blends]))
+        scale = max(1.0, updates.shape[-2] / updates.shape[-1]) ** 0.5
+        torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+        shaped = [update.view(weight.shape) for update, weight in zip(updates, weights, strict=True)]
+        torch._foreach_add_(weights, shaped, alpha=-group["lr"] * scale)
+
+
+def _by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Those that have a gradient, in lists of one shape."""
+    found: dict[torch.Size, list[Tensor]] = {}
+    for weight in weights:
+        if weight.grad is not None:
+            found.setdefault(weight.shape, []).append(weight)
+    return list(found.values())
 
 
 def make_optimisers(

@@ -1,0 +1,130 @@
+"""A recipe and a store enter; batches of composed pictures, made by processes beside this one, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from panorama.models.interrupts import interrupts_ignored
+from panorama.models.proposer_training.compose import compose
+from panorama.models.proposer_training.plan import last_step, phase_at
+from panorama.models.proposer_training.sources import open_store
+from panorama.models.proposer_training.teacher_graph import GraphTeacher
+from panorama.models.proposer_training.teachers import Teacher
+from panorama.threads import cores_here
+
+CPU = "cpu"
+
+TEACHER = Path("teachers") / "yolox_nano.onnx"
+"""Of the data folder."""
+
+MOST_MAKERS = 24
+"""Processes that make batches for a GPU, each of which holds some ready in shared memory."""
+
+
+class Batches(Dataset[dict[str, Any]]):
+    """Batch number i, drawn from (seed, i) alone, so that a resumed run sees what an unbroken one would.
+
+    Args:
+        first, stop: numbers of batches.
+        answered: whether the teacher is asked here; what learns on a GPU asks it there.
+    """
+
+    def __init__(
+        self, recipe: dict[str, Any], data: Path, cache: Path, first: int, stop: int, answered: bool = True
+    ) -> None:
+        self.recipe, self.data, self.cache, self.first, self.stop = recipe, data, cache, first, stop
+        self.answered, self.ready = answered, False
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+    def _open(self) -> None:
+        """Maps the store and loads the teacher inside the loader's own process."""
+        cv2.setNumThreads(1)
+        torch.set_num_threads(1)
+        self.store = open_store(self.data, self.cache, self.recipe["store"], print)
+        if self.answered:
+            self.teacher = Teacher(self.data / TEACHER)
+        self.ready = True
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index >= len(self):
+            raise IndexError(index)
+        if not self.ready:
+            self._open()
+        training = self.recipe["training"]
+        number = self.first + index
+        phase = phase_at(self.recipe, number)
+        sizes = phase["canvases"]
+        height, width = sizes[number % len(sizes)]
+        rngs = [np.random.default_rng((training["seed"], number, i)) for i in range(training["batch"])]
+        samples = [compose(rng, self.store, height, width, phase) for rng in rngs]
+        images = np.stack([sample.image for sample in samples])
+        boxes, real = padded([sample.boxes for sample in samples])
+        silent, _ = padded([sample.silent for sample in samples])
+        batch = {"images": torch.from_numpy(images), "boxes": boxes, "real": real, "silent": silent}
+        return batch | (self._answer(images) if self.answered else {})
+
+    def _answer(self, images: np.ndarray) -> dict[str, Any]:
+        answer = self.teacher(images)
+        return {
+            "teacher_scores": torch.from_numpy(answer.scores),
+            "teacher_boxes": torch.from_numpy(answer.boxes),
+            "features": [torch.from_numpy(f) for f in answer.features],
+        }
+
+
+def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Box lists of any length as (B, G, 4) and a mask (B, G) of what is real; G is at least 1."""
+    most = max(1, *(len(boxes) for boxes in lists))
+    full, real = torch.zeros(len(lists), most, 4), torch.zeros(len(lists), most, dtype=torch.bool)
+    for i, boxes in enumerate(lists):
+        full[i, : len(boxes)] = torch.from_numpy(boxes)
+        real[i, : len(boxes)] = True
+    return full, real
+
+
+def load(
+    recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str = CPU
+) -> Iterator[dict[str, Any]]:
+    """Batches from `first` to the recipe's last, on the device, with the teacher's answer to them.
+
+    On the processor one process beside this one makes them and asks the teacher. For a GPU, which learns from
+    thousands of pictures a second, all other cores compose pictures, and the teacher runs on the GPU as well.
+    """
+    if device == CPU:
+        yield from _made(Batches(recipe, data, cache, first, last_step(recipe["training"])), 1, 4)
+        return
+    batches = Batches(recipe, data, cache, first, last_step(recipe["training"]), answered=False)
+    teacher = GraphTeacher(data / TEACHER, device)
+    makers = min(MOST_MAKERS, max(1, cores_here() - 1))
+    for made in _made(batches, makers, 2, pinned=device.startswith("cuda")):
+        batch = {name: part.to(device, non_blocking=True) for name, part in made.items()}
+        scores, boxes, features = teacher(batch["images"])
+        yield batch | {"teacher_scores": scores, "teacher_boxes": boxes, "features": features}
+
+
+def _made(
+    batches: Dataset[dict[str, Any]], makers: int, ahead: int, pinned: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Batches in their order, each of `makers` processes holding `ahead` of them ready."""
+    # A fresh process, not a fork: the OpenCV threads that built the cache do not survive one; it would hang.
+    loader = DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=makers,
+        prefetch_factor=ahead,
+        multiprocessing_context="spawn",
+        pin_memory=pinned,
+    )
+    with interrupts_ignored():
+        made = iter(loader)
+    yield from made

@@ -1,0 +1,60 @@
+"""A recipe enters; what a training of the proposer needs of it, and what it says of each step, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from panorama.errors import ModelError
+from panorama.models.training.optimise import rate_at
+
+PLAN: dict[str, tuple[str, ...]] = {
+    "network": ("widths", "depths", "pyramid"),
+    "store": (),
+    "phase": (),
+    "training": (
+        *("seed", "cycles", "parts", "batch", "rate", "matrix_rate", "warm_up", "weight_decay"),
+        *("clip", "average", "threads", "log_every", "save_every"),
+    ),
+}
+"""Tables of a recipe that a training needs, and what each must say."""
+
+
+def check_plan(plan: Mapping[str, Any], what: str) -> None:
+    """Raise, before any work, where a recipe, or the part of one that `what` names, does not say enough.
+
+    Raises:
+        ModelError: a table or an entry is not there.
+    """
+    for table, names in PLAN.items():
+        held = plan.get(table)
+        missing = [name for name in names if not isinstance(held, dict) or name not in held]
+        if not held or missing:
+            lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
+            raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
+
+
+def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:
+    """What samples are made of at a step: the last phase that has begun."""
+    begun: list[dict[str, Any]] = [phase for phase in recipe["phase"] if phase["from_step"] <= step]
+    return begun[-1]
+
+
+def last_step(training: Mapping[str, Any]) -> int:
+    """How many steps a training has."""
+    return int(training["cycles"][-1]["to_step"])
+
+
+def share_at(training: Mapping[str, Any], step: int) -> float:
+    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to 0.
+
+    A cycle that begins at a rate again after the one before it has ended at 0 goes on with what that one has
+    learnt (warm restarts, Loshchilov and Hutter 2017): a training that has ended can be made longer.
+    """
+    first = 0
+    for cycle in training["cycles"]:
+        if step < cycle["to_step"]:
+            along = rate_at(step - first, cycle["to_step"] - first, training["warm_up"], cycle["fall"])
+            return float(cycle["rate"]) * along
+        first = cycle["to_step"]
+    return 0.0

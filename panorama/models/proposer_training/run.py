@@ -1,0 +1,168 @@
+"""A recipe or a checkpoint enters; the networks and optimisers of a training leave, and are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from panorama.errors import ModelError
+from panorama.models.proposer_net import ProposerNet
+from panorama.models.proposer_training.parts import CLAMP, Translation, difference
+from panorama.models.proposer_training.teachers import TAP_WIDTHS
+from panorama.models.training.begun import UNKNOWN, facts_of, metadata, read_metadata, refuse_another
+from panorama.models.training.optimise import make_optimisers, restore_state, state_tensors
+from panorama.models.weights import open_model
+
+FREE = ("cycles", "threads", "log_every", "save_every")
+"""Of [training]: a training may be made longer, run and saved in another way."""
+START = "the digest of --start"
+
+
+class Hints(nn.Module):
+    """Linear maps from the network's features to the teacher's, for training only (FitNets, Romero 2015)."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Conv2d(a, b, 1) for a, b in zip(widths, TAP_WIDTHS, strict=True))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(b, affine=False, momentum=0.01) for b in TAP_WIDTHS)
+
+    def forward(self, mine: list[Tensor], theirs: list[Tensor], attention: list[Tensor]) -> Tensor:
+        """Mean squared difference from the teacher's standardised features, more where it sees a thing."""
+        losses = []
+        for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
+            wanted = norm(b.float()).clamp(-CLAMP, CLAMP)
+            losses.append(difference(change(a), wanted, weight))
+        return torch.stack(losses).mean()
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that a checkpoint restores."""
+
+    net: ProposerNet
+    average: ProposerNet
+    hints: Hints
+    translation: Translation
+    optimisers: list[torch.optim.Optimizer]
+    step: int = 0
+
+
+def start(recipe: dict[str, Any], device: str = "cpu") -> Run:
+    """A fresh run from the recipe's seed: the same weights on every device."""
+    training, shape = recipe["training"], recipe["network"]
+    torch.manual_seed(training["seed"])
+    net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"]).to(
+        memory_format=torch.channels_last
+    )
+    average = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
+    average.load_state_dict(net.state_dict())
+    hints = Hints([*shape["widths"][2:], *[shape["pyramid"]] * 3]).to(memory_format=torch.channels_last)
+    translation = Translation(shape["widths"][2:]).to(memory_format=torch.channels_last)
+    for module in (net, average, hints, translation):
+        module.to(device)
+    scaffold = nn.ModuleList([hints, translation])
+    optimisers = make_optimisers(
+        net, scaffold, training["rate"], training["matrix_rate"], weight_decay=training["weight_decay"]
+    )
+    return Run(net, average, hints, translation, optimisers)
+
+
+def begin_from(run: Run, name: str) -> str:
+    """Give a fresh run the weights of a proposer of the same shape; the digest of that one.
+
+    Raises:
+        ModelError: there is no such proposer, or its network is of another shape.
+    """
+    folder = open_model(name, "proposer")
+    weights = {key: value.float() for key, value in folder.tensors().items()}
+    counters = {k: v for k, v in run.net.state_dict().items() if k.endswith("num_batches_tracked")}
+    try:
+        run.net.load_state_dict({**counters, **weights})
+    except RuntimeError as exc:
+        raise ModelError(f"{folder.path} is of another network than the recipe's: {exc}") from exc
+    run.average.load_state_dict(run.net.state_dict())
+    return folder.sha256()[:12]
+
+
+def _modules(run: Run) -> list[tuple[str, nn.Module]]:
+    """What a checkpoint holds weights of."""
+    return [(name, getattr(run, name)) for name in ("net", "average", "hints", "translation")]
+
+
+def facts_at(recipe: Mapping[str, Any], step: int, start_digest: str) -> dict[str, Any]:
+    """What weights depend on after so many steps: no phase that had not begun is among it."""
+    facts = {START: start_digest, **facts_of(recipe["training"], "training", without=FREE)}
+    for table in ("network", "store"):
+        facts |= facts_of(recipe[table], table)
+    for number, phase in enumerate(recipe["phase"], 1):
+        if phase["from_step"] < step:
+            facts |= facts_of(phase, f"phase {number}")
+    return facts
+
+
+def save_checkpoint(run: Run, path: Path, begun: Mapping[str, Any] | None = None) -> None:
+    """Everything needed to go on, as safetensors, written beside and renamed.
+
+    Args:
+        begun: as of `facts_at`; None leaves out with what it was begun.
+    """
+    tensors = {"step": torch.tensor(run.step)}
+    for name, module in _modules(run):
+        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+    tensors |= state_tensors(run.optimisers)
+    beside = path.with_suffix(".partial")
+    facts = None if begun is None else metadata(begun, {})
+    save_file({name: value.clone() for name, value in tensors.items()}, beside, facts)
+    beside.replace(path)
+
+
+def load_checkpoint(run: Run, path: Path) -> None:
+    """Restore what `save_checkpoint` wrote.
+
+    Raises:
+        ModelError: it belongs to a network of another shape.
+    """
+    tensors = load_file(path)
+    try:
+        for name, module in _modules(run):
+            prefix = f"{name}."
+            module.load_state_dict(
+                {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            )
+    except RuntimeError as exc:
+        raise ModelError(
+            f"the checkpoint {path} is of another network than the recipe's; use another --out"
+        ) from exc
+    restore_state(run.optimisers, tensors)
+    run.step = int(tensors["step"])
+
+
+def go_on(
+    run: Run, path: Path, recipe: Mapping[str, Any], start_digest: str, say: Callable[[str], None]
+) -> str:
+    """Restore a checkpoint of the same training; the digest of the model that it began with.
+
+    Args:
+        start_digest: of the model that is named now, "" where none is: nobody has to name it again.
+
+    Raises:
+        UsageError: it was begun with something else.
+        ModelError: it belongs to a network of another shape.
+    """
+    made, _ = read_metadata(path)
+    if made is None:
+        say(UNKNOWN.format(path=path))
+    else:
+        start_digest = start_digest or made[START]
+        with safe_open(path, framework="numpy") as tensors:
+            step = int(tensors.get_tensor("step"))
+        refuse_another(made, facts_at(recipe, step, start_digest), str(path))
+    load_checkpoint(run, path)
+    return start_digest

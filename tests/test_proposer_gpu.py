@@ -1,0 +1,160 @@
+"""Training the proposer on a GPU: the teacher as torch runs it, batches of several processes, a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fakes import shapes_on_noise
+from test_proposer_training import tiny_batch, tiny_recipe
+
+from panorama.errors import ModelError
+from panorama.models.proposer_training.batches import TEACHER, Batches, load
+from panorama.models.proposer_training.loop import train_step
+from panorama.models.proposer_training.run import load_checkpoint, save_checkpoint, start
+from panorama.models.proposer_training.teacher_graph import Graph, GraphTeacher
+
+onnx = pytest.importorskip("onnx", reason="the teacher needs panorama-video[teachers]")
+
+
+def graph(nodes: list[Any], constants: dict[str, np.ndarray], wanted: list[str]) -> Any:
+    """A model of the nodes, from a picture named 'images'."""
+    made = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    floats = onnx.TensorProto.FLOAT
+    given = [onnx.helper.make_tensor_value_info("images", floats, [1, 3, 8, 8])]
+    told = [onnx.helper.make_tensor_value_info(name, floats, None) for name in wanted]
+    opset = [onnx.helper.make_opsetid("", 13)]
+    whole = onnx.helper.make_graph(nodes, "g", given, told, made)
+    return onnx.helper.make_model(whole, opset_imports=opset, ir_version=8)
+
+
+def detector(seed: int = 0) -> Any:
+    """Layers of every kind that the teacher has, in the ways in which it has them, and one nobody needs."""
+    make, node = np.random.default_rng(seed), onnx.helper.make_node
+    constants: dict[str, np.ndarray] = {
+        "w": make.normal(size=(4, 6, 3, 3)).astype(np.float32),
+        "b": make.normal(size=4).astype(np.float32),
+        "deep": make.normal(size=(4, 1, 3, 3)).astype(np.float32),
+        "none": np.zeros(0, np.float32),
+        "twice": np.array([1, 1, 2, 2], np.float32),
+        **{f"from{i}": np.array([i], np.int64) for i in (0, 1)},
+        **{
+            "end": np.array([2**62], np.int64),
+            "rows": np.array([2], np.int64),
+            "two": np.array([2], np.int64),
+        },
+    }
+    nodes = [
+        node("Slice", ["images", "from0", "end", "rows", "two"], ["even"]),
+        node("Slice", ["images", "from1", "end", "rows", "two"], ["odd"]),
+        node("Concat", ["even", "odd"], ["both"], axis=1),
+        node("Conv", ["both", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[1, 2], dilations=[1, 1], group=1),
+        node("Sigmoid", ["c"], ["s"]),
+        node("Mul", ["c", "s"], ["silu"]),
+        node("Conv", ["silu", "deep"], ["d"], pads=[1, 1, 1, 1], strides=[1, 1], group=4),
+        node("Add", ["silu", "d"], ["sum"]),
+        node("MaxPool", ["sum"], ["pool"], kernel_shape=[5, 5], pads=[2, 2, 2, 2], strides=[1, 1]),
+        node("Resize", ["pool", "none", "twice"], ["large"], mode="nearest", nearest_mode="floor",
+             coordinate_transformation_mode="asymmetric"),
+        node("Softmax", ["large"], ["unneeded"]),
+    ]  # fmt: skip
+    return graph(nodes, constants, ["silu", "large"])
+
+
+def test_a_graph_is_worked_out_as_onnx_has_it() -> None:
+    reference = pytest.importorskip("onnx.reference")
+    picture = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    model = detector()
+    wanted = reference.ReferenceEvaluator(model).run(["silu", "large"], {"images": picture})
+    found = Graph(model, ["silu", "large"], "cpu", torch.float32)({"images": torch.from_numpy(picture)})
+    for name, value in zip(["silu", "large"], wanted, strict=True):
+        torch.testing.assert_close(found[name], torch.from_numpy(np.array(value)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"op_type": "Softmax"}, "a layer 'Softmax'; known are Add, Concat"),
+        ({"pads": [0, 0, 1, 1]}, r"padded by \[0, 0, 1, 1\]: unlike on two sides"),
+        ({"mode": "linear"}, "twice their size by the nearest"),
+    ],
+)
+def test_a_layer_that_is_not_known_is_refused(changed: dict[str, Any], told: str) -> None:
+    model = detector()
+    if "mode" in changed:
+        (resize,) = (n for n in model.graph.node if n.op_type == "Resize")
+        next(a for a in resize.attribute if a.name == "mode").s = changed["mode"].encode()
+    if "pads" in changed:
+        conv = next(n for n in model.graph.node if n.op_type == "Conv")
+        next(a for a in conv.attribute if a.name == "pads").ints[:] = changed["pads"]
+    wanted = ["unneeded"] if "op_type" in changed else ["large"]
+    with pytest.raises(ModelError, match=told):
+        Graph(model, wanted, "cpu", torch.float32)({"images": torch.zeros(1, 3, 8, 8)})
+
+
+@pytest.mark.footage
+def test_torch_and_onnx_runtime_say_the_same_of_the_teacher(footage: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the teacher needs panorama-video[teachers]")
+    from panorama.models.proposer_training.teachers import Teacher
+
+    pictures = np.stack([shapes_on_noise(seed, 128, 160)[0] for seed in range(3)])
+    asked = Teacher(footage / TEACHER)(pictures)
+    scores, boxes, features = GraphTeacher(footage / TEACHER, "cpu")(torch.from_numpy(pictures))
+    torch.testing.assert_close(scores, torch.from_numpy(asked.scores), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(boxes, torch.from_numpy(asked.boxes), rtol=1e-3, atol=2e-2)
+    for mine, theirs in zip(features, asked.features, strict=True):
+        torch.testing.assert_close(mine.half(), torch.from_numpy(theirs), rtol=1e-2, atol=1e-2)
+
+
+def small(recipe_text: str) -> dict[str, Any]:
+    """The shipped recipe, of three batches of two pictures from a small store."""
+    import tomllib
+
+    recipe = tomllib.loads(recipe_text)
+    recipe["training"] |= {"batch": 2, "cycles": [{"to_step": 3, "rate": 1.0, "fall": 2}]}
+    recipe["store"] |= {"garments": 2, "objects": 120, "frames_a_clip": 1}
+    recipe["store"]["scenes"] = {"backdrop": 2, "caltech101": 4, "grocery": 4, "clothing": 2}
+    return recipe
+
+
+@pytest.mark.footage
+@pytest.mark.slow
+def test_what_a_gpu_learns_from_is_what_a_processor_learns_from(footage: Path, tmp_path: Path) -> None:
+    """Several processes make the batches, in the order of one, and the teacher is asked where they are."""
+    pytest.importorskip("onnxruntime", reason="the teacher needs panorama-video[teachers]")
+    from panorama.content import content_dir
+
+    recipe = small((content_dir("embeddings") / "proposer" / "recipe.toml").read_text(encoding="utf-8"))
+    alone = Batches(recipe, footage, tmp_path, 0, 3)
+    for number, batch in enumerate(load(recipe, footage, tmp_path, 0, "cpu:0")):
+        wanted = alone[number]
+        for name in ("images", "boxes", "real", "silent"):
+            torch.testing.assert_close(batch[name], wanted[name], rtol=0, atol=0)
+        torch.testing.assert_close(batch["teacher_scores"], wanted["teacher_scores"], rtol=1e-3, atol=1e-3)
+        assert len(batch["features"]) == len(wanted["features"])
+    assert number == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")
+def test_a_step_on_a_gpu_is_that_of_the_processor(tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    recipe["training"]["parts"] = 1
+    losses: dict[str, list[float]] = {}
+    for device in ("cpu", "cuda"):
+        run = start(recipe, device)
+        run.net.train()
+        for number in range(2):
+            batch = {
+                name: [v.to(device) for v in value] if isinstance(value, list) else value.to(device)
+                for name, value in tiny_batch(number).items()
+            }
+            losses.setdefault(device, []).append(float(train_step(run, batch, recipe)["loss"]))
+        assert {p.device.type for p in run.net.parameters()} == {device}
+        save_checkpoint(run, tmp_path / device)
+    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=0.05)
+    elsewhere = start(recipe)
+    load_checkpoint(elsewhere, tmp_path / "cuda")
+    assert float(train_step(elsewhere, tiny_batch(2), recipe)["loss"]) > 0
