@@ -158,7 +158,16 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["auto", "float32"])
 @pytest.mark.parametrize(
-    "line", ["widths = 3", "widths = [16, 32, 64]", "depths = [1, 1, 1, -1]", "depths = []", "pyramid = 'x'"]
+    "line",
+    [
+        "widths = 3",
+        "widths = [16, 32, 64]",
+        "depths = [1, 1, 1, -1]",
+        "depths = []",
+        "pyramid = 'x'",
+        "pyramid = [48, 64]",
+        "pyramid = [48, 64, 0]",
+    ],
 )
 def test_a_recipe_of_what_no_network_can_be_is_refused(tmp_path: Path, line: str, precision: str) -> None:
     folder = copy_of_shipped(tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from test_proposer_parts import SHAPE, pictures, random_net
+from test_proposer_parts import BY_LEVEL, FALLING, SHAPE, Dimensions, pictures, random_net
 
 from panorama.errors import ModelError
 from panorama.models.folded import Tensors
@@ -19,16 +19,11 @@ from panorama.models.ranges import measure
 if why_no_int8():
     pytest.skip(why_no_int8(), allow_module_level=True)
 
-from panorama.models.proposer8 import PIECE, Proposer8, Shape
+from panorama.models.proposer8 import PIECE, Proposer8
 
 
 def tensors_of(net: ProposerNet) -> dict[str, NDArray[np.float32]]:
     return {name: value.numpy() for name, value in net.state_dict().items()}
-
-
-def shape_of(net: ProposerNet) -> Shape:
-    widths, depths, pyramid = net.shape
-    return Shape(tuple(widths), tuple(depths), pyramid)
 
 
 def bytes_of(x: torch.Tensor) -> NDArray[np.uint8]:
@@ -43,11 +38,12 @@ def both(net: ProposerNet) -> tuple[Proposer8, NDArray[np.float32]]:
     with torch.inference_mode():
         ranges = measure(net, KINDS, lambda: net(x))
         wanted = net.said(net.features(x)[1]).numpy()
-    return Proposer8(shape_of(net), Tensors(given, "weights"), ranges), wanted
+    return Proposer8(net.shape, Tensors(given, "weights"), ranges), wanted
 
 
-def test_the_network_in_bytes_says_nearly_what_it_says_in_floating_point() -> None:
-    eight, wanted = both(random_net(4))
+@pytest.mark.parametrize("shape", [SHAPE, BY_LEVEL, FALLING], ids=lambda shape: str(shape[2]))
+def test_the_network_in_bytes_says_nearly_what_it_says_in_floating_point(shape: Dimensions) -> None:
+    eight, wanted = both(random_net(4, shape))
     found = eight(bytes_of(pictures()))
     assert found.shape == wanted.shape
     apart = np.abs(found - wanted).mean((0, 1)) / wanted.std((0, 1))
@@ -106,11 +102,18 @@ def test_tensors_of_another_network_are_refused_by_name(change: object, says: st
     given = tensors_of(net)
     change(given)  # type: ignore[operator]
     with pytest.raises(ModelError, match=f"weights do not fit the network of its recipe: {says}"):
-        Proposer8(shape_of(net), Tensors(given, "weights"), {})
+        Proposer8(net.shape, Tensors(given, "weights"), {})
 
 
 def test_ranges_that_lack_a_layer_are_refused_when_it_is_made() -> None:
     net = random_net(8)
     with pytest.raises(KeyError, match="stem"):
-        Proposer8(shape_of(net), Tensors(tensors_of(net), "weights"), {})
-    assert SHAPE[2] == net.shape[2]
+        Proposer8(net.shape, Tensors(tensors_of(net), "weights"), {})
+
+
+def test_what_a_level_hands_down_needs_its_weights() -> None:
+    net = random_net(9, BY_LEVEL)
+    given = tensors_of(net)
+    del given["descend.1.conv.weight"]
+    with pytest.raises(ModelError, match=r"they lack descend.1.conv.weight"):
+        Proposer8(net.shape, Tensors(given, "weights"), {})

@@ -14,6 +14,7 @@ from test_proposer_training import tiny_batch, tiny_recipe
 
 from panorama.content import content_dir
 from panorama.errors import ModelError
+from panorama.models.proposer import load_proposer
 from panorama.models.proposer_net import ConvUnit, ProposerNet, prepare
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train_step
@@ -23,13 +24,17 @@ from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.weights import RECIPE
 from panorama.training import TrainingOptions, train_recipe
 
-SHAPE: tuple[list[int], list[int], int] = ([8, 8, 16, 24, 32], [0, 1, 1, 1], 16)
+Dimensions = tuple[list[int], list[int], int | list[int]]
+
+SHAPE: Dimensions = ([8, 8, 16, 24, 32], [0, 1, 1, 1], 16)
+BY_LEVEL: Dimensions = (*SHAPE[:2], [16, 24, 40])
+FALLING: Dimensions = (*SHAPE[:2], [24, 24, 16])
 
 
-def random_net(seed: int) -> ProposerNet:
+def random_net(seed: int, shape: Dimensions = SHAPE) -> ProposerNet:
     """A network whose norms have seen something."""
     torch.manual_seed(seed)
-    net = ProposerNet(*SHAPE)
+    net = ProposerNet(*shape)
     for module in net.modules():
         if isinstance(module, ConvUnit):
             for name in ("weight", "bias", "running_mean", "running_var"):
@@ -59,13 +64,22 @@ def test_no_part_learns_through_another() -> None:
     assert net.stages[3][0].conv.weight.grad is not None
 
 
-def test_the_pyramid_hands_down_and_up_again() -> None:
-    net = random_net(1)
+@pytest.mark.parametrize("shape", [SHAPE, BY_LEVEL, FALLING], ids=lambda shape: str(shape[2]))
+def test_the_pyramid_hands_down_and_up_again(shape: Dimensions) -> None:
+    net = random_net(1, shape)
     trunk = [level.detach() for level in net.features(pictures())[0]]
     before = net.pyramid(trunk)
     for changed, reached in ((0, 2), (2, 0)):
         other = [level + 1.0 if number == changed else level for number, level in enumerate(trunk)]
         assert not torch.allclose(net.pyramid(other)[reached], before[reached])
+
+
+def test_a_pyramid_has_the_widths_of_its_levels_and_one_number_means_the_same_for_each() -> None:
+    net, x = random_net(1, BY_LEVEL), pictures()
+    assert [level.shape[1] for level in net.features(x)[1]] == BY_LEVEL[2]
+    same = random_net(1, (*SHAPE[:2], [16, 16, 16])).state_dict()
+    assert list(same) == list(random_net(1).state_dict())
+    assert not any(name.startswith("descend") for name in same)
 
 
 def test_matching_leaves_the_translations_alone_and_does_not_depend_on_their_scale() -> None:
@@ -126,6 +140,24 @@ def test_a_run_begins_with_a_proposer_of_its_shape_and_with_no_other(tmp_path: P
     other["network"]["pyramid"] = 24
     with pytest.raises(ModelError, match="another network than the recipe's"):
         begin_from(start(other), str(tmp_path))
+
+
+def test_a_run_whose_levels_have_widths_of_their_own_learns_and_is_read_again(tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    recipe["network"]["pyramid"] = [8, 16, 24]
+    run = start(recipe)
+    run.net.train()
+    before = run.net.descend[0].conv.weight.detach().clone()  # type: ignore[union-attr]
+    train_step(run, tiny_batch(0), recipe)
+    assert not torch.equal(run.net.descend[0].conv.weight, before)  # type: ignore[union-attr,arg-type]
+    save_checkpoint(run, tmp_path / "checkpoint.safetensors")
+    network = "widths = [8, 8, 16, 16, 16]\ndepths = [1, 1, 1, 1]\npyramid = [8, 16, 24]\n"
+    inference = "side = 96\nfloor = 0.0\nmax_iou = 0.6\nlimit = 5\n"
+    (tmp_path / "recipe.toml").write_text(
+        f'name = "tiny"\nkind = "proposer"\n\n[network]\n{network}\n[inference]\n{inference}'
+    )
+    export_average(tmp_path / "checkpoint.safetensors", tmp_path)
+    assert 1 <= len(load_proposer(str(tmp_path)).propose([shapes_on_noise(0, 96, 128)[0]])[0]) <= 5
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from panorama.models.folded import Tensors
 from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, ProposalSettings
 from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
+from panorama.models.proposer_shape import Shape
 from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model
 from panorama.models.zooming import propose_zoomed
@@ -150,50 +151,21 @@ class PanoramaProposer(Proposer):
 
 def _network(folder: ModelFolder, precision: Precision, device: str, ranges: Ranges) -> Network:
     """The network of a folder, its weights loaded and checked."""
-    widths, depths, pyramid = _shape(folder)
+    shape = Shape.of(folder.recipe, f"the recipe of {folder.path}")
     tensors, where = folder.arrays(WEIGHTS), f"the weights of {folder.path}"
     # Each of both needs a large package: only the one that runs is imported.
     if precision.name != "int8":
         from panorama.models.proposer_floats import ProposerInFloats
         from panorama.models.proposer_net import ProposerNet
 
-        net = ProposerNet(widths, depths, pyramid)
+        net = ProposerNet(shape.widths, shape.depths, shape.pyramid)
         return ProposerInFloats(net, tensors, where, precision.dtype, device)
-    from panorama.models.proposer8 import Proposer8, Shape
+    from panorama.models.proposer8 import Proposer8
 
-    shape = Shape(widths, depths, pyramid)
     try:
         return Proposer8(shape, Tensors(tensors, where), ranges)
     except KeyError as exc:
         raise ModelError(f"the ranges of {folder.path} lack the layer {exc}") from exc
-
-
-def _shape(folder: ModelFolder) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Widths, depths and the pyramid's width of the recipe; see `ProposerNet`.
-
-    Raises:
-        ModelError: it lacks them, or a network cannot have them.
-    """
-    try:
-        given = folder.recipe["network"]
-        widths, depths, pyramid = given["widths"], given["depths"], given["pyramid"]
-    except KeyError as exc:
-        raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
-    if _are_numbers(widths, 5, 2) and _are_numbers(depths, 4, 0) and _are_numbers([pyramid], 1, 1):
-        return tuple(widths), tuple(depths), pyramid
-    raise ModelError(
-        f"the recipe of {folder.path} has widths {widths!r}, depths {depths!r} and pyramid {pyramid!r}: "
-        "a proposer has 5 widths from 2, 4 depths from 0 and a pyramid from 1"
-    )
-
-
-def _are_numbers(values: Any, count: int, least: int) -> bool:
-    """Whether a recipe's value is a list of so many whole numbers."""
-    return (
-        isinstance(values, list)
-        and len(values) == count
-        and all(isinstance(value, int) and value >= least for value in values)
-    )
 
 
 def load_proposer(name: str | None = None) -> PanoramaProposer:

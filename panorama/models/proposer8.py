@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from panorama.models.graph8 import (
     residual,
 )
 from panorama.models.points import SPREAD, STRIDES, ZERO
+from panorama.models.proposer_shape import Shape
 from panorama.models.ranges import Ranges
 
 PIECE = 4
@@ -31,21 +32,6 @@ PIECE = 4
 
 OWN_AFTER = 200
 """Full pieces of one size that pay for compiling a network of their own: 0.25 s, for 1.2 ms of each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How wide and deep a proposer's network is; see `ProposerNet`.
-
-    Attributes:
-        widths: channels at strides 2, 4, 8, 16 and 32.
-        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
-        pyramid: channels of the pyramid and the heads.
-    """
-
-    widths: tuple[int, ...]
-    depths: tuple[int, ...]
-    pyramid: int
 
 
 class Proposer8:
@@ -100,15 +86,17 @@ def _read(shape: Shape, tensors: Tensors) -> Weights:
                 unit(f"{stage}.blocks.{block}.first", half, half, 1)
                 unit(f"{stage}.blocks.{block}.second", half, half)
             unit(f"{stage}.join", 2 * half, width, 1)
-    deep, pyramid = stages[-1], shape.pyramid
+    deep = stages[-1]
     unit("context.narrow", deep, deep // 2, 1)
     unit("context.join", deep // 2 * 4, deep, 1)
-    unit("settle", pyramid, pyramid)
-    for level, width in enumerate(stages[1:]):
+    unit("settle", shape.pyramid[1], shape.pyramid[1])
+    for level, (fine, coarse) in enumerate(pairwise(shape.pyramid)):
+        if fine != coarse:
+            unit(f"descend.{level}", coarse, fine, 1)
+        unit(f"ascend.{level}", fine, coarse)
+    for level, (width, pyramid) in enumerate(zip(stages[1:], shape.pyramid, strict=True)):
         unit(f"laterals.{level}", width, pyramid, 1)
         unit(f"smooth.{level}", pyramid, pyramid)
-        if level:
-            unit(f"ascend.{level - 1}", pyramid, pyramid)
         head = f"heads.{level}"
         unit(f"{head}.score_tower", pyramid, pyramid)
         unit(f"{head}.box_tower", pyramid, pyramid)
@@ -169,8 +157,16 @@ def _pyramid(weights: Weights, layers: Layers, trunk: Sequence[Node], unit: Any)
     sums = ["settle:in", *(f"smooth.{level}:in" for level in range(len(STRIDES)))]
     shared = max(sums, key=layers.range_of)
     inner = [unit(x, f"laterals.{level}", to=shared) for level, x in enumerate(trunk)]
-    inner[1] = unit(layers.to_bytes(added(inner[1], doubled(inner[2])), shared), "settle", to=shared)
-    inner[0] = layers.to_bytes(added(inner[0], doubled(inner[1])), shared)
+
+    def handed_down(level: int) -> Node:
+        """A level's map and what the coarser one hands down."""
+        down, name = inner[level + 1], f"descend.{level}"
+        if name in weights:  # their channels differ
+            down = unit(down, name, to=shared)
+        return layers.to_bytes(added(inner[level], doubled(down)), shared)
+
+    inner[1] = unit(handed_down(1), "settle", to=shared)
+    inner[0] = handed_down(0)
     said = []
     finer: Node = None
     for level, x in enumerate(inner):

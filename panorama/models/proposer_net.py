@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from panorama.models.points import LEAST_LOG, MOST_LOG, SPREAD, STRIDES, ZERO
+from panorama.models.proposer_shape import Shape, by_level
 
 
 class ConvUnit(nn.Module):
@@ -114,17 +116,19 @@ class ProposerNet(nn.Module):
     """A trunk of cross stages, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
 
     The pyramid hands down what the deeper levels know and then up again what the finer ones have made of it
-    (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels.
+    (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels. Where the finer level is
+    of another width, a convolution of 1 x 1 gives what is handed down as many channels.
 
     Args:
         widths: channels at strides 2, 4, 8, 16 and 32.
         depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
-        pyramid: channels of the pyramid and the heads.
+        pyramid: channels of the pyramid and the heads, of all levels or of strides 8, 16 and 32.
     """
 
-    def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int) -> None:
+    def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int | Sequence[int]) -> None:
         super().__init__()
-        self.shape = (tuple(widths), tuple(depths), pyramid)
+        self.shape = Shape(tuple(widths), tuple(depths), by_level(pyramid))
+        levels = self.shape.pyramid
         stem, *stages = widths
         self.stem = ConvUnit(3, stem, stride=2)
         self.stages = nn.ModuleList()
@@ -136,11 +140,15 @@ class ProposerNet(nn.Module):
             self.stages.append(nn.Sequential(*stage))
             before = width
         self.context = Context(before)
-        self.laterals = nn.ModuleList(ConvUnit(width, pyramid, 1) for width in stages[1:])
-        self.settle = ConvUnit(pyramid, pyramid)
-        self.smooth = nn.ModuleList(ConvUnit(pyramid, pyramid) for _ in STRIDES)
-        self.ascend = nn.ModuleList(ConvUnit(pyramid, pyramid, stride=2) for _ in STRIDES[1:])
-        self.heads = nn.ModuleList(Head(pyramid) for _ in STRIDES)
+        self.laterals = nn.ModuleList(ConvUnit(a, b, 1) for a, b in zip(stages[1:], levels, strict=True))
+        self.descend = nn.ModuleList(
+            ConvUnit(coarse, fine, 1) if coarse != fine else nn.Identity()
+            for fine, coarse in pairwise(levels)
+        )
+        self.settle = ConvUnit(levels[1], levels[1])
+        self.smooth = nn.ModuleList(ConvUnit(level, level) for level in levels)
+        self.ascend = nn.ModuleList(ConvUnit(fine, coarse, stride=2) for fine, coarse in pairwise(levels))
+        self.heads = nn.ModuleList(Head(level) for level in levels)
 
     def part(self, level: int, x: Tensor) -> Tensor:
         """One part of the trunk: pictures to stride 8 (level 0), that to stride 16, and that to stride 32.
@@ -157,8 +165,8 @@ class ProposerNet(nn.Module):
     def pyramid(self, trunk: Sequence[Tensor]) -> list[Tensor]:
         """Pyramid features at strides 8, 16 and 32, from the trunk's."""
         inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
-        inner[1] = self.settle(inner[1] + doubled(inner[2]))
-        inner[0] = inner[0] + doubled(inner[1])
+        inner[1] = self.settle(inner[1] + doubled(self.descend[1](inner[2])))
+        inner[0] = inner[0] + doubled(self.descend[0](inner[1]))
         levels = [self.smooth[0](inner[0])]
         for level in (1, 2):
             levels.append(self.smooth[level](inner[level] + self.ascend[level - 1](levels[-1])))

@@ -63,7 +63,7 @@ def start(recipe: dict[str, Any], device: str = "cpu") -> Run:
     )
     average = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"])
     average.load_state_dict(net.state_dict())
-    hints = Hints([*shape["widths"][2:], *[shape["pyramid"]] * 3]).to(memory_format=torch.channels_last)
+    hints = Hints([*shape["widths"][2:], *net.shape.pyramid]).to(memory_format=torch.channels_last)
     translation = Translation(shape["widths"][2:]).to(memory_format=torch.channels_last)
     for module in (net, average, hints, translation):
         module.to(device)
