@@ -16,9 +16,8 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,15 @@ from panorama.errors import UsageError
 from panorama.models.base import Image
 from panorama.models.training.begun import facts_of, refuse_another
 from panorama.models.training.copies import size_of
+from panorama.models.training.crew import Crew, Stop, crew
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
 
 CELLS = 16
+SAMPLE = 64
+"""Pictures of the basis that one worker views in one go."""
+
 BASIS = "basis.safetensors"
 MADE = "made.json"
 
@@ -134,12 +137,15 @@ def build_bank(
         raise UsageError(f"{out} holds views of other pictures; give another folder or delete it")
     _refuse_other_views(out, bank_facts(items, plan, taught_by))
     index.write_text(json.dumps(listing), encoding="utf-8")
-    others = _opaque_sample(items, plan.seed)
-    if not (out / BASIS).is_file():
-        _write_basis(items, others, make_teacher(), out, plan)
     shards = -(-len(items) * plan.rounds // plan.shard)
     missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
-    _in_threads(_Viewer(items, others, make_teacher, out, plan), missing, max(1, threads))
+    if not missing and (out / BASIS).is_file():
+        return
+    viewer = _Viewer(items, _opaque_sample(items, plan.seed), make_teacher, out, plan)
+    with crew(viewer, max(1, min(threads, len(missing))), out) as workers:
+        if not (out / BASIS).is_file():
+            _save_basis(_basis(workers, viewer, len(items), plan), out)
+        workers.do(_Viewer.make, missing)
 
 
 def bank_facts(items: Sequence[Item], plan: BankPlan, taught_by: str) -> dict[str, Any]:
@@ -169,21 +175,6 @@ def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
     made.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def _in_threads(viewer: _Viewer, numbers: Sequence[int], threads: int) -> None:
-    """Make some shards; what interrupts or breaks one of them stops the others before it is raised.
-
-    Threads, not processes: OpenCV and the teachers let go of the interpreter, and a process that is forked
-    beside torch's threads may wait for them for ever.
-    """
-    with ThreadPoolExecutor(threads) as pool:
-        jobs = [pool.submit(viewer.make, numbers[start::threads]) for start in range(threads)]
-        try:
-            for job in as_completed(jobs):
-                job.result()
-        finally:
-            viewer.stopped.set()
-
-
 def _shard_dir(out: Path, number: int) -> Path:
     return out / f"shard-{number:05d}"
 
@@ -201,19 +192,13 @@ def _opaque_sample(items: Sequence[Item], seed: int, count: int = 300) -> list[I
     return found or [np.full((8, 8, 3), 128, np.uint8)]
 
 
-def _write_basis(
-    items: Sequence[Item], others: Sequence[Image], teacher: Teacher, out: Path, plan: BankPlan
-) -> None:
+def _basis(workers: Crew, viewer: _Viewer, items: int, plan: BankPlan) -> Basis:
     """Mean and principal axes of the teacher's features over views of a sample of the pictures."""
-    chosen = np.random.default_rng(plan.seed).permutation(len(items))[: plan.basis_pictures]
-    if not len(chosen):
-        _save_basis(Basis.plain(teacher.dim), out)
-        return
-    rows = []
-    for i in chosen:
-        rng = np.random.default_rng((plan.seed, 10**6, int(i)))
-        rows.append(teacher.features(make_view(items[i].load(), others, rng, plan.side)[0])[0])
-    _save_basis(Basis.fit(np.stack(rows)), out)
+    chosen = np.random.default_rng(plan.seed).permutation(items)[: plan.basis_pictures].tolist()
+    if not chosen:
+        return Basis.plain(viewer.teacher.dim)
+    some = [chosen[start : start + SAMPLE] for start in range(0, len(chosen), SAMPLE)]
+    return Basis.fit(np.concatenate(workers.do(_Viewer.pooled, some)))
 
 
 def _save_basis(basis: Basis, out: Path) -> None:
@@ -236,12 +221,14 @@ def _order(seed: int, which: int, items: int) -> NDArray[np.int64]:
 
 
 class _Viewer:
-    """Makes shards, until it is stopped.
+    """Looks at pictures, until it is stopped; several threads may, and it travels to other processes.
 
     Args:
         others: pictures for backgrounds and occlusions.
         make_teacher: called once in each thread; a teacher serves one at a time.
     """
+
+    stopped: Stop
 
     def __init__(
         self,
@@ -253,19 +240,37 @@ class _Viewer:
     ) -> None:
         self._items, self._others, self._make_teacher = items, others, make_teacher
         self._out, self._plan = out, plan
-        self.stopped = threading.Event()
+        self.stopped, self._own = threading.Event(), threading.local()
 
-    def make(self, numbers: Sequence[int]) -> None:
-        """Some shards, each written beside its final place and renamed."""
-        if not numbers:
-            return
-        teacher, basis = self._make_teacher(), read_basis(self._out)
-        for number in numbers:
-            if not self._make_one(number, teacher, basis):
-                return
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Viewer, (self._items, self._others, self._make_teacher, self._out, self._plan)
 
-    def _make_one(self, number: int, teacher: Teacher, basis: Basis) -> bool:
-        """Whether it was made to its end."""
+    @property
+    def teacher(self) -> Teacher:
+        """That of this thread."""
+        if not hasattr(self._own, "teacher"):
+            self._own.teacher = self._make_teacher()
+        found: Teacher = self._own.teacher
+        return found
+
+    @cached_property
+    def _basis(self) -> Basis:
+        return read_basis(self._out)
+
+    def pooled(self, chosen: Sequence[int]) -> NDArray[np.float32]:
+        """The teacher's pooled features of a view of each of some pictures, as far as it came."""
+        teacher, found = self.teacher, []
+        for i in chosen:
+            if self.stopped.is_set():
+                break
+            rng = np.random.default_rng((self._plan.seed, 10**6, i))
+            view = make_view(self._items[i].load(), self._others, rng, self._plan.side)[0]
+            found.append(teacher.features(view)[0])
+        return np.array(found, np.float32)
+
+    def make(self, number: int) -> None:
+        """One shard, written beside its final place and renamed."""
+        teacher = self.teacher
         plan = self._plan
         pairs = shard_rows(number, len(self._items), plan)
         views = np.empty((len(pairs), plan.side, plan.side, 3), np.uint8)
@@ -273,7 +278,7 @@ class _Viewer:
         cells = np.empty((len(pairs), CELLS, teacher.dim), np.float32)
         for i, (which, row) in enumerate(pairs):
             if self.stopped.is_set():
-                return False
+                return
             rng = np.random.default_rng((plan.seed, which, row))
             clean, views[i] = make_view(self._items[row].load(), self._others, rng, plan.side)
             pooled[i], grid = teacher.features(clean)
@@ -283,10 +288,9 @@ class _Viewer:
         np.save(part / "rows.npy", np.array([row for _, row in pairs], np.int64))
         np.save(part / "views.npy", views)
         np.save(part / "pooled.npy", pooled.astype(np.float16))
-        on_axes = basis.whiten(cells.reshape(-1, teacher.dim), plan.axes, 1.0)
+        on_axes = self._basis.whiten(cells.reshape(-1, teacher.dim), plan.axes, 1.0)
         np.save(part / "grid.npy", on_axes.reshape(len(pairs), CELLS, -1).astype(np.float16))
         part.rename(_shard_dir(self._out, number))
-        return True
 
 
 def read_basis(bank: Path) -> Basis:
@@ -303,12 +307,13 @@ def read_items(bank: Path) -> list[dict[str, str]]:
 
 def read_shards(bank: Path) -> list[Shard]:
     """The shards that are complete by now, in order; views and grids stay on disk."""
+    # As plain arrays: a row of a memmap takes several times as long to get at.
     return [
         Shard(
             np.load(path / "rows.npy"),
-            np.load(path / "views.npy", mmap_mode="r"),
+            np.asarray(np.load(path / "views.npy", mmap_mode="r")),
             np.load(path / "pooled.npy"),
-            np.load(path / "grid.npy", mmap_mode="r"),
+            np.asarray(np.load(path / "grid.npy", mmap_mode="r")),
         )
         for path in sorted(bank.glob("shard-*"))
     ]

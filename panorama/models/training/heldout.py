@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from panorama.models.base import Image
+from panorama.models.device import send
 from panorama.models.embedder import squash
 from panorama.models.network import Trunk
 from panorama.models.precision import mixed
@@ -82,10 +83,7 @@ def held_out_pictures(
 def make_measure(
     held: HeldOut, mean: Tensor, std: Tensor, side: int
 ) -> Callable[[Trunk], dict[str, float]] | None:
-    """From a trunk to map_exit_i and r_at_1_exit_i of its learned part; None where nothing can be found.
-
-    It is judged on the device where it lies.
-    """
+    """From a trunk on any device to map_exit_i and r_at_1_exit_i of its learned part; None if none can be."""
     classes = len(set(held.labels))
     if classes < 2 or len(held.labels) < 4 or classes == len(held.labels):
         return None
@@ -97,7 +95,8 @@ def make_measure(
         parts: list[list[Tensor]] = []
         with torch.inference_mode(), mixed(place.type):
             for start in range(0, len(pictures), 128):
-                parts.append(trunk(to_input(pictures[start : start + 128], mean, std).to(place)))
+                some = send(torch.from_numpy(pictures[start : start + 128]), str(place))
+                parts.append(trunk(to_input(some, mean, std)))
         scores = {}
         for number in range(len(parts[0])):
             vectors = torch.cat([part[number] for part in parts]).float().cpu().numpy()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from panorama.errors import ModelError, UsageError
+from panorama.models.device import CPU, send
 from panorama.models.interrupts import CHECKPOINT
+from panorama.models.late import EXITS
 from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.begun import metadata, read_metadata
-from panorama.models.training.losses import LossWeights, Scaffold, total_loss
+from panorama.models.training.losses import LossWeights, Rivals, Scaffold, total_loss
 from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
 from panorama.models.training.recipe import table_of
 
@@ -145,15 +148,17 @@ class Lessons:
         np.add.at(sums, self.identities, self.targets)
         return F.normalize(torch.from_numpy(sums), dim=1)
 
-    def batch(self, step: int, size: int, seed: int) -> tuple[NDArray[np.uint8], Tensor, Tensor, Tensor]:
+    def batch(
+        self, step: int, size: int, seed: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
         """Views, targets, maps and identities of one step; every view once an epoch, ordered by the seed."""
         steps_an_epoch = max(1, len(self.places) // size)
         epoch, place = divmod(step, steps_an_epoch)
         chosen = _order(len(self.places), seed, epoch)[place * size : (place + 1) * size]
-        pictures = np.stack([self.shards[s].views[i] for s, i in self.places[chosen]])
-        grids = np.stack([self.shards[s].grid[i] for s, i in self.places[chosen]]).astype(np.float32)
-        target, identities = torch.from_numpy(self.targets[chosen]), torch.from_numpy(self.identities[chosen])
-        return pictures, target, torch.from_numpy(grids), identities
+        places = self.places[chosen].tolist()
+        pictures = np.stack([self.shards[s].views[i] for s, i in places])
+        grids = np.stack([self.shards[s].grid[i] for s, i in places]).astype(np.float32)
+        return pictures, self.targets[chosen], grids, self.identities[chosen]
 
 
 @lru_cache(maxsize=2)
@@ -162,9 +167,63 @@ def _order(views: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return np.random.default_rng((seed, epoch)).permutation(views)
 
 
-def to_input(pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, side: int | None = None) -> Tensor:
-    """(B, H, W, 3) uint8 to a normalised (B, 3, side, side) float32 in channels-last order."""
-    x = torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).to(torch.float32) / 255
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one step learns from, on the device, or on its way there.
+
+    Attributes:
+        views: (B, H, W, 3) uint8.
+        target, grid: (B, dim) and (B, 16, axes) float32, what they should become.
+        rivals: what they are to be told from.
+    """
+
+    views: Tensor
+    target: Tensor
+    grid: Tensor
+    rivals: Rivals
+
+    @classmethod
+    def at(cls, step: int, lessons: Lessons, settings: Settings, device: str) -> Batch:
+        """That of a step, by its number and the seed alone, so that a resumed run goes on the same way."""
+        pictures, target, grid, identities = lessons.batch(step, settings.batch, settings.seed)
+        if np.random.default_rng((settings.seed, 7, step)).random() < 0.5:
+            pictures = pictures[:, :, ::-1]
+            grid = grid.reshape(len(grid), 4, 4, -1)[:, :, ::-1].reshape(grid.shape)
+        drawn = torch.Generator().manual_seed(settings.seed * 1_000_003 + step)
+        rivals = Rivals.draw(identities, lessons.count, EXITS, drawn)
+
+        def sent(values: NDArray[Any]) -> Tensor:
+            return send(torch.from_numpy(np.ascontiguousarray(values)), device)
+
+        chosen = tuple(send(some, device) for some in rivals.chosen)
+        return cls(sent(pictures), sent(target), sent(grid), Rivals(chosen, send(rivals.right, device)))
+
+
+class Ahead:
+    """Batches, made in threads while those before them are learned from: a GPU waits for no disk.
+
+    One thread takes 5 ms for a batch of 128, which is about as long as a GPU needs to learn from it.
+    """
+
+    def __init__(self, make: Callable[[int], Batch], threads: int = 2, ahead: int = 4) -> None:
+        self._make, self._ahead = make, ahead
+        self._pool = ThreadPoolExecutor(threads, "views")
+        self._begun: dict[int, Future[Batch]] = {}
+
+    def at(self, step: int) -> Batch:
+        """The batch of a step; those that follow it are begun."""
+        wanted = range(step, step + 1 + self._ahead)
+        self._begun = {i: self._begun.get(i) or self._pool.submit(self._make, i) for i in wanted}
+        return self._begun[step].result()
+
+
+def to_input(
+    pictures: NDArray[np.uint8] | Tensor, mean: Tensor, std: Tensor, side: int | None = None
+) -> Tensor:
+    """(B, H, W, 3) uint8 where they are, to a normalised (B, 3, side, side) float32, channels last."""
+    given = pictures if isinstance(pictures, Tensor) else torch.from_numpy(np.ascontiguousarray(pictures))
+    mean, std = mean.to(given.device), std.to(given.device)
+    x = given.permute(0, 3, 1, 2).to(torch.float32) / 255
     if side is not None and side != x.shape[-1]:
         whole = x.shape[-1] % side == 0  # averaging blocks is several times faster
         if whole:
@@ -196,13 +255,14 @@ class Run:
         self.device = torch.device(device)
         trunk = Trunk(dim).to(self.device).to(memory_format=torch.channels_last)
         self.trunk = trunk
-        self.average = Trunk(dim).to(self.device)
+        self.average = Trunk(dim).to(self.device).to(memory_format=torch.channels_last)
         self.average.load_state_dict(trunk.state_dict())
         axes = lessons.shards[0].grid.shape[2]
         self.scaffold = Scaffold(lessons.proxies(settings.seed), STAGE_CHANNELS, axes).to(self.device)
         self.optimisers = make_optimisers(
             trunk, self.scaffold, settings.learning_rate, settings.matrix_rate, settings.weight_decay
         )
+        self._batches = Ahead(partial(Batch.at, lessons=lessons, settings=settings, device=device))
         self.step = 0
         self.begun, self.before = dict(begun or {}), dict[str, float]()
 
@@ -242,26 +302,18 @@ class Run:
         self.step = int(tensors["step"])
         _, self.before = read_metadata(path)
 
-    def train_step(self, mean: Tensor, std: Tensor) -> dict[str, float]:
-        """One batch."""
+    def train_step(self, mean: Tensor, std: Tensor) -> dict[str, Tensor | float]:
+        """One batch; losses stay on the device: who reads them waits until it has done all of the step."""
         settings = self.settings
-        torch.manual_seed(settings.seed * 1_000_003 + self.step)  # so that a resumed run goes on the same way
         rate = rate_at(self.step, settings.steps, settings.warmup, settings.decay)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["highest"] * rate
-        pictures, target, grid, identities = self.lessons.batch(self.step, settings.batch, settings.seed)
-        flip = bool(np.random.default_rng((settings.seed, 7, self.step)).random() < 0.5)
-        if flip:
-            pictures = pictures[:, :, ::-1]
-            grid = grid.reshape(len(grid), 4, 4, -1).flip(2).flatten(1, 2)
-        x = to_input(pictures, mean, std, settings.side_at(self.step)).to(self.device)
+        batch = self._batches.at(self.step)
+        x = to_input(batch.views, mean, std, settings.side_at(self.step))
         with mixed(self.device.type):
             exits = list(self.trunk.stages_out(x))
-        place = self.device
-        total, parts = total_loss(
-            exits, self.scaffold, target.to(place), grid.to(place), identities.to(place), settings.loss
-        )
+        total, parts = total_loss(exits, self.scaffold, batch.target, batch.grid, batch.rivals, settings.loss)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         total.backward()
@@ -269,18 +321,23 @@ class Run:
             optimiser.step()
         self._update_average()
         self.step += 1
-        return {"loss": float(total.detach()), **parts, "rate": rate}
+        return {"loss": total.detach(), **parts, "rate": rate}
 
     @torch.no_grad()
     def _update_average(self) -> None:
         keep = min(self.settings.average, (self.step + 1) / (self.step + 10))
-        for mine, new in zip(
-            self.average.state_dict().values(), self.trunk.state_dict().values(), strict=True
-        ):
-            if mine.dtype.is_floating_point:
-                mine.lerp_(new, 1 - keep)
+        pairs = list(zip(self._states(self.average), self._states(self.trunk), strict=True))
+        for floating in (True, False):
+            some = [pair for pair in pairs if pair[0].dtype.is_floating_point == floating]
+            mine, new = [a for a, _ in some], [b for _, b in some]
+            if floating:  # all in one go: on a GPU what counts is how often it is asked
+                torch._foreach_lerp_(mine, new, 1 - keep)
             else:
-                mine.copy_(new)
+                torch._foreach_copy_(mine, new)
+
+    @staticmethod
+    def _states(module: Trunk) -> list[Tensor]:
+        return list(module.state_dict().values())
 
 
 Measure = Callable[[Trunk], dict[str, float]]
@@ -301,21 +358,36 @@ def run_training(
             log.flush()
 
         began = time.monotonic()
+        mean, std = mean.to(run.device), std.to(run.device)
         while run.step < settings.steps:
             parts = run.train_step(mean, std)
-            if not np.isfinite(parts["loss"]):
-                raise ModelError(
-                    f"the loss is {parts['loss']} at step {run.step}; lower learning_rate or matrix_rate"
-                )
-            if run.step % LOG_EVERY == 0 or run.step == settings.steps:
-                note({"step": run.step, "seconds": time.monotonic() - began, **parts})
-            if measure is not None and (run.step % settings.measure_every == 0 or run.step == settings.steps):
+            last, now = run.step == settings.steps, time.monotonic()
+            logged = run.step % LOG_EVERY == 0 or last
+            measured = measure is not None and (run.step % settings.measure_every == 0 or last)
+            stopped = stop_at is not None and now > stop_at
+            saving = stopped or now - saved > settings.checkpoint_minutes * 60
+            if logged or measured or saving or run.device.type == CPU:
+                told = _told(parts, run.step)
+            if logged:
+                note({"step": run.step, "seconds": time.monotonic() - began, **told})
+            if measure is not None and measured:
                 note({"step": run.step, "seconds": time.monotonic() - began, **measure(run.average)})
-            if time.monotonic() - saved > settings.checkpoint_minutes * 60:
+            if saving:
                 run.save(out)
                 saved = time.monotonic()
-            if stop_at is not None and time.monotonic() > stop_at:
-                run.save(out)
+            if stopped:
                 return False
     run.save(out)
     return True
+
+
+def _told(parts: Mapping[str, Tensor | float], step: int) -> dict[str, float]:
+    """What a step gave, as numbers.
+
+    Raises:
+        ModelError: its loss is none.
+    """
+    told = {name: float(value) for name, value in parts.items()}
+    if not np.isfinite(told["loss"]):
+        raise ModelError(f"the loss is {told['loss']} at step {step}; lower learning_rate or matrix_rate")
+    return told

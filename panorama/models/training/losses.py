@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
@@ -52,16 +54,35 @@ def relation(vectors: Tensor, target: Tensor, temperature: float = 0.1) -> Tenso
     return F.kl_div(got, wanted, reduction="batchmean")
 
 
-def identity(
-    vectors: Tensor, proxies: Tensor, identities: Tensor, temperature: float = 0.08, others: int = 1024
-) -> Tensor:
-    """Cross entropy of each vector's similarity to proxies, its own being right.
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Proxies that a batch is told from, drawn on the processor: how many there are no GPU is waited for.
 
-    The proxies are the batch's and a random `others` of the rest: all would cost more than the network.
+    Attributes:
+        chosen: for each exit, numbers of proxies: the batch's own first.
+        right: (B,) which of them is each view's own.
     """
-    present, right = torch.unique(identities, return_inverse=True)
-    drawn = torch.randint(len(proxies), (others,), device=proxies.device)
-    chosen = torch.cat([present, drawn[~torch.isin(drawn, present)]])
+
+    chosen: tuple[Tensor, ...]
+    right: Tensor
+
+    @classmethod
+    def draw(
+        cls, identities: NDArray[np.int64], count: int, exits: int, rng: torch.Generator, others: int = 1024
+    ) -> Rivals:
+        """The batch's identities and `others` of all `count`: all would cost more than the network."""
+        present, right = np.unique(identities, return_inverse=True)
+        chosen = []
+        for _ in range(exits):
+            drawn = torch.randint(count, (others,), generator=rng).numpy()
+            chosen.append(torch.from_numpy(np.concatenate([present, drawn[~np.isin(drawn, present)]])))
+        return cls(tuple(chosen), torch.from_numpy(right))
+
+
+def identity(
+    vectors: Tensor, proxies: Tensor, chosen: Tensor, right: Tensor, temperature: float = 0.08
+) -> Tensor:
+    """Cross entropy of each vector's similarity to the chosen proxies, its own being right."""
     return F.cross_entropy(vectors @ F.normalize(proxies[chosen], dim=1).T / temperature, right)
 
 
@@ -76,9 +97,9 @@ def total_loss(
     scaffold: Scaffold,
     target: Tensor,
     grid: Tensor,
-    identities: Tensor,
+    rivals: Rivals,
     weights: LossWeights,
-) -> tuple[Tensor, dict[str, float]]:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum over all exits, and its unweighted parts at the deepest exit, for the log."""
     deepest = exits[-1][0].detach()
     total = target.new_zeros(())
@@ -89,9 +110,9 @@ def total_loss(
         parts = {
             "imitate": imitation(vectors, aim),
             "relate": relation(vectors, aim),
-            "identify": identity(vectors, scaffold.proxies, identities),
+            "identify": identity(vectors, scaffold.proxies, rivals.chosen[number], rivals.right),
             "local": locality(stage_map, scaffold.local[number], grid),
         }
         for name, value in parts.items():
             total = total + (1.0 if last else weights.shallow) * getattr(weights, name) * value
-    return total, {name: float(value.detach()) for name, value in parts.items()}
+    return total, {name: value.detach() for name, value in parts.items()}

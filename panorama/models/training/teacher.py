@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 
 from panorama.errors import MissingExtra, ModelError
 from panorama.models.base import Image
+from panorama.models.device import CPU
 from panorama.models.embedder import PanoramaNet
-from panorama.models.weights import ModelFolder
+from panorama.models.training.copies import digest
+from panorama.models.training.sources import data_folder
+from panorama.models.weights import ModelFolder, open_model
 
 
 class Teacher(Protocol):
@@ -73,10 +77,30 @@ class SelfTeacher:
     """A PanoramaNet as its own teacher: what it knows stays while it learns new identities."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        self._model = PanoramaNet(folder, precision="float32")
+        # One picture at a time is no work for a GPU, and each process of a bank would take memory there.
+        self._model = PanoramaNet(folder, precision="float32", device=CPU)
         self.dim = self._model.learned_dim
 
     def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The deepest exit's learned part, unit length; the map repeats it."""
         vector = self._model.learned([picture])[0]
         return vector, np.broadcast_to(vector, (4, 4, self.dim)).astype(np.float32)
+
+
+def make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
+    """The recipe's reference model, or the model that training starts from where it names none."""
+    table = plan.get("teacher", {})
+    if "path" in table:
+        return LiteTeacher(data_folder(data, table["data"], "the teacher") / table["path"])
+    if "start" not in plan:
+        raise ModelError("a recipe without [teacher] needs [start] model = NAME: the model to learn from")
+    return SelfTeacher(open_model(str(plan["start"]["model"]), "embedder"))
+
+
+def teacher_digest(plan: Mapping[str, Any], data: Mapping[str, Path]) -> str:
+    """Of the teacher's weights; '' where there is none, which `make_teacher` says."""
+    table = plan.get("teacher", {})
+    if "path" in table:
+        path = data_folder(data, table["data"], "the teacher") / table["path"]
+        return digest(path).hex()[:12] if path.is_file() else ""
+    return open_model(str(plan["start"]["model"]), "embedder").sha256()[:12] if "start" in plan else ""

@@ -23,14 +23,13 @@ from panorama.models.network import Trunk
 from panorama.models.training.bank import BankPlan, bank_facts, build_bank, read_shards
 from panorama.models.training.begun import UNKNOWN, effective, facts_of, read_metadata, refuse_another
 from panorama.models.training.cohort import cohort_pictures
-from panorama.models.training.copies import digest
 from panorama.models.training.export import color_axes, whiten_heads, write_model
 from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training
 from panorama.models.training.plot import plot_log
 from panorama.models.training.recipe import check_recipe, table_of
-from panorama.models.training.sources import Item, ReadFrames, data_folder, gather
-from panorama.models.training.teacher import LiteTeacher, SelfTeacher, Teacher
+from panorama.models.training.sources import Item, ReadFrames, gather
+from panorama.models.training.teacher import make_teacher, teacher_digest
 from panorama.models.weights import RESULT, open_model, read_recipe
 
 SAMPLE = 2048
@@ -96,12 +95,12 @@ def train(
 
     views = out / "bank"
     items = gather(plan.get("source", []), data, read_frames)
-    bank_plan, taught_by = table_of(BankPlan, plan.get("bank", {}), "bank"), _teacher_digest(plan, data)
+    bank_plan, taught_by = table_of(BankPlan, plan.get("bank", {}), "bank"), teacher_digest(plan, data)
     facts = _training_facts(plan, settings) | bank_facts(items, bank_plan, taught_by)
     if resume:
         _refuse_another(out / CHECKPOINT, facts, say)
     say(f"{len(items)} pictures; views go to {views}")
-    build_bank(items, partial(_make_teacher, plan, data), views, bank_plan, threads or 2, taught_by)
+    build_bank(items, partial(make_teacher, plan, data), views, bank_plan, threads or 2, taught_by)
     run = _begin(plan, views, settings, place, facts)
     mean, std, side = _preprocessing(plan)
     held = held_out_pictures(plan["source"], data)
@@ -210,25 +209,6 @@ def _preprocessing(plan: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
     """Channel means, deviations and the input side."""
     table = plan["preprocess"]
     return torch.tensor(table["mean"]), torch.tensor(table["std"]), int(table["side"])
-
-
-def _make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
-    """The recipe's reference model, or the model that training starts from where it names none."""
-    table = plan.get("teacher", {})
-    if "path" in table:
-        return LiteTeacher(data_folder(data, table["data"], "the teacher") / table["path"])
-    if "start" not in plan:
-        raise ModelError("a recipe without [teacher] needs [start] model = NAME: the model to learn from")
-    return SelfTeacher(open_model(str(plan["start"]["model"]), "embedder"))
-
-
-def _teacher_digest(plan: Mapping[str, Any], data: Mapping[str, Path]) -> str:
-    """Of the teacher's weights; '' where there is none, which `_make_teacher` says."""
-    table = plan.get("teacher", {})
-    if "path" in table:
-        path = data_folder(data, table["data"], "the teacher") / table["path"]
-        return digest(path).hex()[:12] if path.is_file() else ""
-    return open_model(str(plan["start"]["model"]), "embedder").sha256()[:12] if "start" in plan else ""
 
 
 def _load_start(run: Run, name: str) -> None:

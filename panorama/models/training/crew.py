@@ -1,0 +1,152 @@
+"""Jobs and what they share enter; what they make, side by side in threads or in processes, leaves."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import accumulate
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import cv2
+
+from panorama.errors import ModelError
+from panorama.models.interrupts import interrupts_ignored
+
+MOST_THREADS = 2
+"""More workers than this are processes. Threads take turns at Python: on two cores two make 1.67 times as
+many views as one, and 1.93 times with a teacher, which lets go of the interpreter.
+"""
+
+SHARED = "shared.part"
+
+Job = TypeVar("Job")
+Made = TypeVar("Made")
+
+
+class Stop(Protocol):
+    """An event of threads or of processes."""
+
+    def is_set(self) -> bool: ...
+
+    def set(self) -> None: ...
+
+
+class Work(Protocol):
+    """What jobs share, picklable; those under way look at `stopped`, and end when it is set."""
+
+    stopped: Stop
+
+
+class Crew:
+    """Workers that are there already; made by `crew`."""
+
+    def __init__(
+        self, pool: Executor, call: Callable[..., Any], beginning: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._pool, self._call, self._beginning = pool, call, beginning
+
+    def do(self, task: Callable[[Any, Job], Made], jobs: Iterable[Job]) -> list[Made]:
+        """What `task(work, job)` gives for each job, in order; the first error is raised at once."""
+        with self._beginning():
+            begun = [self._pool.submit(self._call, task, job) for job in jobs]
+        for future in as_completed(begun):
+            future.result()
+        return [future.result() for future in begun]
+
+
+@contextmanager
+def crew(work: Work, count: int, scratch: Path) -> Iterator[Crew]:
+    """Within it `count` workers do jobs; what interrupts or breaks one of them stops the others.
+
+    Args:
+        scratch: a folder for what processes share, which takes the memory once.
+
+    Raises:
+        ModelError: a process was ended from outside.
+    """
+    if count <= MOST_THREADS:
+        with _ended(ThreadPoolExecutor(count), work.stopped) as pool:
+            yield Crew(pool, partial(_call, work), nullcontext)
+        return
+    # Fresh processes, no forks: one that is forked beside torch's threads may wait for them for ever.
+    context = get_context("spawn")
+    stopped, shared = context.Event(), scratch / SHARED
+    try:
+        given = shared, _write(work, shared), stopped
+        with _ended(ProcessPoolExecutor(count, context, _begin, given), stopped) as pool:
+            yield Crew(pool, _call_mine, interrupts_ignored)
+    except BrokenProcessPool as exc:
+        raise ModelError(
+            f"one of {count} processes was ended from outside, maybe for want of memory; fewer --threads need"
+            " less"
+        ) from exc
+    finally:
+        shared.unlink(missing_ok=True)
+
+
+@contextmanager
+def _ended(pool: Executor, stopped: Stop) -> Iterator[Executor]:
+    try:
+        yield pool
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _call(work: Work, task: Callable[[Any, Job], Made], job: Job) -> Made:
+    return task(work, job)
+
+
+def _write(work: Work, path: Path) -> list[int]:
+    """Pickle to a file, arrays as they are, so that processes map them; sizes of its parts."""
+    parts: list[pickle.PickleBuffer] = []
+    itself = pickle.dumps(work, protocol=5, buffer_callback=parts.append)
+    with path.open("wb") as file:
+        return [*(file.write(part.raw()) for part in parts), file.write(itself)]
+
+
+# ---- in a process
+
+_mine: Work
+
+
+def _begin(shared: Path, sizes: Sequence[int], stopped: Stop) -> None:
+    """A process begins: it reads what is shared, and OpenCV and torch compute in one thread.
+
+    Products of matrices, rare here, are left as they are in threads: others would be rounded otherwise.
+    """
+    global _mine
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    os.environ["OMP_NUM_THREADS"] = "1"  # of what is loaded later
+    with shared.open("rb") as file:
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    *parts, itself = _cut(whole, sizes)
+    _mine = pickle.loads(itself, buffers=parts)
+    _mine.stopped = stopped
+    cv2.setNumThreads(1)
+
+
+def _cut(whole: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    ends = list(accumulate(sizes))
+    return [whole[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _leave_with_parent() -> None:
+    """A process whose parent was killed would wait for jobs for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _call_mine(task: Callable[[Any, Job], Made], job: Job) -> Made:
+    return task(_mine, job)
