@@ -65,8 +65,8 @@ def driver_here() -> bool:
 
 def send(batch: Tensor, device: str) -> Tensor:
     """The batch on the device; to a GPU from pinned memory, so that the processor need not wait for it."""
-    if device == CPU:
-        return batch
+    if not device.startswith("cuda"):
+        return batch.to(device)
     return batch.pin_memory().to(device, non_blocking=True)
 
 
