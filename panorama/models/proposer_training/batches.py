@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from panorama.models.interrupts import interrupts_ignored
 from panorama.models.proposer_training.compose import compose
-from panorama.models.proposer_training.plan import last_step, phase_at
+from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.teacher_graph import GraphTeacher
 from panorama.models.proposer_training.teachers import Teacher
@@ -60,12 +60,12 @@ class Batches(Dataset[dict[str, Any]]):
             raise IndexError(index)
         if not self.ready:
             self._open()
-        training = self.recipe["training"]
         number = self.first + index
         phase = phase_at(self.recipe, number)
         sizes = phase["canvases"]
         height, width = sizes[number % len(sizes)]
-        rngs = [np.random.default_rng((training["seed"], number, i)) for i in range(training["batch"])]
+        seed, size = self.recipe["training"]["seed"], batch_at(self.recipe["training"], number)
+        rngs = [np.random.default_rng((seed, number, i)) for i in range(size)]
         samples = [compose(rng, self.store, height, width, phase) for rng in rngs]
         images = np.stack([sample.image for sample in samples])
         boxes, real = padded([sample.boxes for sample in samples])

@@ -18,7 +18,7 @@ from panorama.models.precision import mixed
 from panorama.models.proposer_net import grid, prepare
 from panorama.models.proposer_training.batches import CPU, load
 from panorama.models.proposer_training.parts import alone, match_loss
-from panorama.models.proposer_training.plan import check_plan, last_step, phase_at, share_at
+from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, phase_at, share_at
 from panorama.models.proposer_training.run import (
     Run,
     begin_from,
@@ -111,7 +111,7 @@ def train(
         start_digest = go_on(run, out / CHECKPOINT, recipe, start_digest, say)
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()
-    told = Told(out, recipe, run.step)
+    told = Told(out, recipe)
     with quickest_convolutions():
         for batch in load(recipe, data, out / "cache", run.step, place):
             losses = train_step(run, batch, recipe)
@@ -124,20 +124,21 @@ def train(
 class Told:
     """The log of a training: the mean of each loss over some steps, the rate, and the pace since it began."""
 
-    def __init__(self, out: Path, recipe: dict[str, Any], first: int) -> None:
-        self._out, self._training, self._first = out, recipe["training"], first
-        self._began = time.perf_counter()
+    def __init__(self, out: Path, recipe: dict[str, Any]) -> None:
+        self._out, self._training = out, recipe["training"]
+        self._began, self._pictures = time.perf_counter(), 0
         self._sums: dict[str, Tensor] = {}
 
     def add(self, step: int, losses: dict[str, Tensor]) -> None:
         """The losses of a step, counted from 1; they are read, which waits for a GPU, when a line is due."""
         every = self._training["log_every"]
+        self._pictures += batch_at(self._training, step - 1)
         for name, value in losses.items():
             self._sums[name] = self._sums.get(name, 0.0) + value / every
         if step % every:
             return
         line = {name: round(float(value), 4) for name, value in self._sums.items()}
-        pace = (step - self._first) * self._training["batch"] / (time.perf_counter() - self._began)
+        pace = self._pictures / (time.perf_counter() - self._began)
         rate = share_at(self._training, step)
         write_log(self._out, {"step": step, "rate": rate, **line, "pictures_a_second": round(pace, 1)})
         self._sums = {}

@@ -45,16 +45,31 @@ def last_step(training: Mapping[str, Any]) -> int:
     return int(training["cycles"][-1]["to_step"])
 
 
+def cycle_at(training: Mapping[str, Any], step: int) -> tuple[int, Mapping[str, Any]]:
+    """The step that a step's cycle begins with, and the cycle: the last one from its end on."""
+    first = 0
+    for cycle in training["cycles"][:-1]:
+        if step < cycle["to_step"]:
+            return first, cycle
+        first = cycle["to_step"]
+    return first, training["cycles"][-1]
+
+
 def share_at(training: Mapping[str, Any], step: int) -> float:
-    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to 0.
+    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to its `end`, else to 0.
 
     A cycle that begins at a rate again after the one before it has ended at 0 goes on with what that one has
     learnt (warm restarts, Loshchilov and Hutter 2017): a training that has ended can be made longer.
     """
-    first = 0
-    for cycle in training["cycles"]:
-        if step < cycle["to_step"]:
-            along = rate_at(step - first, cycle["to_step"] - first, training["warm_up"], cycle["fall"])
-            return float(cycle["rate"]) * along
-        first = cycle["to_step"]
-    return 0.0
+    first, cycle = cycle_at(training, step)
+    highest, end = float(cycle["rate"]), float(cycle.get("end", 0.0))
+    if step >= cycle["to_step"]:
+        return end
+    rise = highest * rate_at(step - first, 2**62, training["warm_up"], 1)
+    fallen = rate_at(step - first, cycle["to_step"] - first, 0, cycle["fall"])
+    return min(rise, end + (highest - end) * fallen)
+
+
+def batch_at(training: Mapping[str, Any], step: int) -> int:
+    """Pictures of a step: those of its cycle, where it says how many, else of the training."""
+    return int(cycle_at(training, step)[1].get("batch", training["batch"]))
