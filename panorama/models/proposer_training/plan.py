@@ -56,7 +56,7 @@ def cycle_at(training: Mapping[str, Any], step: int) -> tuple[int, Mapping[str, 
 
 
 def share_at(training: Mapping[str, Any], step: int) -> float:
-    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to its `end`, else to 0.
+    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to its `end`, else 0.
 
     A cycle that begins at a rate again after the one before it has ended at 0 goes on with what that one has
     learnt (warm restarts, Loshchilov and Hutter 2017): a training that has ended can be made longer.
