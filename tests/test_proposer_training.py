@@ -25,7 +25,7 @@ from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train, train_step
-from panorama.models.proposer_training.plan import last_step, share_at
+from panorama.models.proposer_training.plan import batch_at, last_step, share_at
 from panorama.models.proposer_training.run import START, load_checkpoint, save_checkpoint, start
 from panorama.models.proposer_training.sources import may_train_on, open_store, permitted
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
@@ -198,6 +198,45 @@ def test_a_training_made_longer_goes_through_the_same_rates_and_rises_once_more(
     assert [share_at(longer, step) for step in range(40)] == [share_at(short, step) for step in range(40)]
     assert [share_at(longer, step) for step in (40, 41, 50, 60)] == [0.25, 0.475, 0.25, 0.0]
     assert (last_step(short), last_step(longer)) == (40, 60)
+
+
+def test_a_cycle_may_end_above_nothing_and_have_a_batch_of_its_own() -> None:
+    """Begun in large batches on a GPU, ended in small ones at a lower rate on a processor."""
+    first = {"to_step": 40, "rate": 1.0, "fall": 20, "end": 0.5}
+    training = {
+        "warm_up": 2,
+        "batch": 320,
+        "cycles": [first, {"to_step": 60, "rate": 0.2, "fall": 20, "batch": 32}],
+    }
+    shares = [share_at(training, step) for step in (0, 19, 20, 30, 39, 40, 41, 50, 60)]
+    assert shares == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.525, 0.1, 0.19, 0.1, 0.0])
+    assert [batch_at(training, step) for step in (0, 39, 40, 59, 60)] == [320, 320, 32, 32, 32]
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "told"),
+    [
+        (
+            "network",
+            {"pyramid": [16, 16]},
+            r"the recipe has widths .* and pyramid \[16, 16\]: a proposer has",
+        ),
+        ("training", {"cycles": [{"to_step": 4, "rate": 1.0}]}, "lacks fall in cycle 1 of its training"),
+        (
+            "training",
+            {"cycles": [{"to_step": n, "rate": 1.0, "fall": 1} for n in (4, 3)]},
+            "ends cycle 2 of its training at step 3; it begins at 4",
+        ),
+    ],
+)
+def test_a_recipe_that_no_training_could_follow_is_refused_before_any_work(
+    tmp_path: Path, table: str, changes: dict[str, Any], told: str
+) -> None:
+    recipe = short_recipe()
+    recipe[table] |= changes
+    with pytest.raises(ModelError, match=told):
+        train(recipe, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +111,11 @@ def train(
     open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     run.net.train()
     told = Told(out, recipe)
-    with quickest_convolutions():
-        for batch in load(recipe, data, out / "cache", run.step, place):
-            losses = train_step(run, batch, recipe)
-            told.add(run.step, losses)
-            if run.step % training["save_every"] == 0 or run.step == last_step(training):
-                save_checkpoint(run, out / CHECKPOINT, facts_at(recipe, run.step, start_digest))
+    for batch in load(recipe, data, out / "cache", run.step, place):
+        losses = train_step(run, batch, recipe)
+        told.add(run.step, losses)
+        if run.step % training["save_every"] == 0 or run.step == last_step(training):
+            save_checkpoint(run, out / CHECKPOINT, facts_at(recipe, run.step, start_digest))
     return run
 
 
@@ -142,17 +140,6 @@ class Told:
         rate = share_at(self._training, step)
         write_log(self._out, {"step": step, "rate": rate, **line, "pictures_a_second": round(pace, 1)})
         self._sums = {}
-
-
-@contextmanager
-def quickest_convolutions() -> Iterator[None]:
-    """Within it cuDNN tries its kernels at every new size of input, of which a training has few."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 @torch.no_grad()

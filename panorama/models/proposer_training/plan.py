@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from panorama.errors import ModelError
+from panorama.models.proposer_shape import Shape
 from panorama.models.training.optimise import rate_at
 
 PLAN: dict[str, tuple[str, ...]] = {
@@ -19,12 +20,15 @@ PLAN: dict[str, tuple[str, ...]] = {
 }
 """Tables of a recipe that a training needs, and what each must say."""
 
+CYCLE = ("to_step", "rate", "fall")
+"""What each cycle of a training must say: where it ends, its rate as a share, how many steps that falls."""
+
 
 def check_plan(plan: Mapping[str, Any], what: str) -> None:
     """Raise, before any work, where a recipe, or the part of one that `what` names, does not say enough.
 
     Raises:
-        ModelError: a table or an entry is not there.
+        ModelError: a table or an entry is not there, no network has such a shape, or cycles do not follow.
     """
     for table, names in PLAN.items():
         held = plan.get(table)
@@ -32,6 +36,17 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
         if not held or missing:
             lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
             raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
+    Shape.of(plan, what)
+    first = 0
+    for number, cycle in enumerate(plan["training"]["cycles"], 1):
+        lacks = ", ".join(name for name in CYCLE if name not in cycle)
+        if lacks:
+            raise ModelError(f"{what} lacks {lacks} in cycle {number} of its training")
+        if cycle["to_step"] <= first:
+            raise ModelError(
+                f"{what} ends cycle {number} of its training at step {cycle['to_step']}; it begins at {first}"
+            )
+        first = cycle["to_step"]
 
 
 def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:
