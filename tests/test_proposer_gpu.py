@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,21 @@ from fakes import shapes_on_noise
 from test_proposer_training import tiny_batch, tiny_recipe
 
 from panorama.errors import ModelError
+from panorama.models.proposer_training import loop
 from panorama.models.proposer_training.batches import TEACHER, Batches, load
 from panorama.models.proposer_training.loop import train_step
 from panorama.models.proposer_training.run import load_checkpoint, save_checkpoint, start
+from panorama.models.proposer_training.targets import assign, detection_loss
 from panorama.models.proposer_training.teacher_graph import Graph, GraphTeacher
 
-onnx = pytest.importorskip("onnx", reason="the teacher needs panorama-video[teachers]")
+
+def needed_onnx() -> Any:
+    return pytest.importorskip("onnx", reason="the teacher needs panorama-video[teachers]")
 
 
 def graph(nodes: list[Any], constants: dict[str, np.ndarray], wanted: list[str]) -> Any:
     """A model of the nodes, from a picture named 'images'."""
+    onnx = needed_onnx()
     made = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
     floats = onnx.TensorProto.FLOAT
     given = [onnx.helper.make_tensor_value_info("images", floats, [1, 3, 8, 8])]
@@ -33,19 +40,17 @@ def graph(nodes: list[Any], constants: dict[str, np.ndarray], wanted: list[str])
 
 def detector(seed: int = 0) -> Any:
     """Layers of every kind that the teacher has, in the ways in which it has them, and one nobody needs."""
-    make, node = np.random.default_rng(seed), onnx.helper.make_node
+    make, node = np.random.default_rng(seed), needed_onnx().helper.make_node
     constants: dict[str, np.ndarray] = {
         "w": make.normal(size=(4, 6, 3, 3)).astype(np.float32),
         "b": make.normal(size=4).astype(np.float32),
         "deep": make.normal(size=(4, 1, 3, 3)).astype(np.float32),
-        "none": np.zeros(0, np.float32),
         "twice": np.array([1, 1, 2, 2], np.float32),
-        **{f"from{i}": np.array([i], np.int64) for i in (0, 1)},
-        **{
-            "end": np.array([2**62], np.int64),
-            "rows": np.array([2], np.int64),
-            "two": np.array([2], np.int64),
-        },
+        "from0": np.array([0]),
+        "from1": np.array([1]),
+        "end": np.array([2**62]),
+        "rows": np.array([2]),
+        "two": np.array([2]),
     }
     nodes = [
         node("Slice", ["images", "from0", "end", "rows", "two"], ["even"]),
@@ -57,9 +62,10 @@ def detector(seed: int = 0) -> Any:
         node("Conv", ["silu", "deep"], ["d"], pads=[1, 1, 1, 1], strides=[1, 1], group=4),
         node("Add", ["silu", "d"], ["sum"]),
         node("MaxPool", ["sum"], ["pool"], kernel_shape=[5, 5], pads=[2, 2, 2, 2], strides=[1, 1]),
-        node("Resize", ["pool", "none", "twice"], ["large"], mode="nearest", nearest_mode="floor",
+        node("Resize", ["pool", "", "twice"], ["large"], mode="nearest", nearest_mode="floor",
              coordinate_transformation_mode="asymmetric"),
         node("Softmax", ["large"], ["unneeded"]),
+        node("Split", ["large"], ["upper", "lower"], axis=2),
     ]  # fmt: skip
     return graph(nodes, constants, ["silu", "large"])
 
@@ -77,7 +83,8 @@ def test_a_graph_is_worked_out_as_onnx_has_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"op_type": "Softmax"}, "a layer 'Softmax'; known are Add, Concat"),
+        ({"wanted": "unneeded"}, "a layer 'Softmax'; known are Add, Concat"),
+        ({"wanted": "lower"}, "a layer 'Split'; known are Add, Concat"),
         ({"pads": [0, 0, 1, 1]}, r"padded by \[0, 0, 1, 1\]: unlike on two sides"),
         ({"mode": "linear"}, "twice their size by the nearest"),
     ],
@@ -90,7 +97,7 @@ def test_a_layer_that_is_not_known_is_refused(changed: dict[str, Any], told: str
     if "pads" in changed:
         conv = next(n for n in model.graph.node if n.op_type == "Conv")
         next(a for a in conv.attribute if a.name == "pads").ints[:] = changed["pads"]
-    wanted = ["unneeded"] if "op_type" in changed else ["large"]
+    wanted = [changed.get("wanted", "large")]
     with pytest.raises(ModelError, match=told):
         Graph(model, wanted, "cpu", torch.float32)({"images": torch.zeros(1, 3, 8, 8)})
 
@@ -111,13 +118,18 @@ def test_torch_and_onnx_runtime_say_the_same_of_the_teacher(footage: Path) -> No
 
 def small(recipe_text: str) -> dict[str, Any]:
     """The shipped recipe, of three batches of two pictures from a small store."""
-    import tomllib
-
     recipe = tomllib.loads(recipe_text)
     recipe["training"] |= {"batch": 2, "cycles": [{"to_step": 3, "rate": 1.0, "fall": 2}]}
     recipe["store"] |= {"garments": 2, "objects": 120, "frames_a_clip": 1}
     recipe["store"]["scenes"] = {"backdrop": 2, "caltech101": 4, "grocery": 4, "clothing": 2}
     return recipe
+
+
+def on_device(batch: dict[str, Any], device: str) -> dict[str, Any]:
+    return {
+        name: [some.to(device) for some in value] if isinstance(value, list) else value.to(device)
+        for name, value in batch.items()
+    }
 
 
 @pytest.mark.footage
@@ -138,6 +150,35 @@ def test_what_a_gpu_learns_from_is_what_a_processor_learns_from(footage: Path, t
     assert number == 2
 
 
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_step_waits_for_nothing_on_its_device(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of the device "meta" have shapes alone: to read one is an error, or to add one of the CPU."""
+    monkeypatch.setattr(loop, "mixed", lambda kind: nullcontext())
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    recipe = tiny_recipe()
+    recipe["training"]["parts"] = parts
+    run = start(recipe, "meta")
+    run.net.train()
+    told = train_step(run, on_device(tiny_batch(0), "meta"), recipe)
+    assert {value.device.type for value in told.values()} == {"meta"}
+    assert {value.device.type for value in run.average.state_dict().values()} == {"meta"}
+
+
+def test_no_number_is_fetched_on_the_way_back() -> None:
+    """Products of sides by `prod` counted zeros there, which "meta" does not tell: a GPU was waited for."""
+    true = torch.tensor([[[0.0, 0, 20, 20]]])
+    boxes = torch.tensor([[[0.0, 0, 20, 16], [40, 40, 60, 60]]], requires_grad=True)
+    logits, teacher = torch.zeros(1, 2, requires_grad=True), torch.tensor([[0.0, 0.5]])
+    centres, strides = torch.tensor([[10.0, 10], [50, 50]]), torch.tensor([8.0, 8])
+    real, silent = torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, 2, dtype=torch.bool)
+    found = assign(logits.detach().sigmoid(), boxes.detach(), centres, strides, true, real)
+    with torch.autograd.profiler.profile() as seen:
+        sum(detection_loss(logits, boxes, found, teacher, boxes.detach() + 1, silent, 1.0)).backward()
+    called = {event.key for event in seen.key_averages()}
+    assert "aten::mul" in called and not called & {"aten::item", "aten::nonzero"}
+    assert boxes.grad is not None and boxes.grad.abs().sum(-1).min() > 0
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")
 def test_a_step_on_a_gpu_is_that_of_the_processor(tmp_path: Path) -> None:
     recipe = tiny_recipe()
@@ -147,10 +188,7 @@ def test_a_step_on_a_gpu_is_that_of_the_processor(tmp_path: Path) -> None:
         run = start(recipe, device)
         run.net.train()
         for number in range(2):
-            batch = {
-                name: [v.to(device) for v in value] if isinstance(value, list) else value.to(device)
-                for name, value in tiny_batch(number).items()
-            }
+            batch = on_device(tiny_batch(number), device)
             losses.setdefault(device, []).append(float(train_step(run, batch, recipe)["loss"]))
         assert {p.device.type for p in run.net.parameters()} == {device}
         save_checkpoint(run, tmp_path / device)

@@ -27,21 +27,26 @@ class Assignment:
 def pairwise_iou(a: Tensor, b: Tensor) -> Tensor:
     """IoU of (B, G, 4) with (B, N, 4): (B, G, N)."""
     a, b = a[:, :, None], b[:, None]
-    inner = (
-        (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp_min_(0).prod(-1)
+    inner = _area(
+        (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp_min_(0)
     )
-    sizes_a = (a[..., 2:] - a[..., :2]).clamp_min(0).prod(-1)
-    sizes_b = (b[..., 2:] - b[..., :2]).clamp_min(0).prod(-1)
+    sizes_a = _area((a[..., 2:] - a[..., :2]).clamp_min(0))
+    sizes_b = _area((b[..., 2:] - b[..., :2]).clamp_min(0))
     return inner / (sizes_a + sizes_b - inner).clamp_min(1e-6)
 
 
 def giou_loss(a: Tensor, b: Tensor) -> Tensor:
     """1 - GIoU of matched boxes (M, 4): (M,), in [0, 2]."""
-    inner = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp_min(0).prod(-1)
-    sizes_a, sizes_b = (a[:, 2:] - a[:, :2]).prod(-1), (b[:, 2:] - b[:, :2]).prod(-1)
+    inner = _area((torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp_min(0))
+    sizes_a, sizes_b = _area(a[:, 2:] - a[:, :2]), _area(b[:, 2:] - b[:, :2])
     union = (sizes_a + sizes_b - inner).clamp_min(1e-6)
-    hull = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(-1).clamp_min(1e-6)
+    hull = _area(torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).clamp_min(1e-6)
     return 1 - inner / union + (hull - union) / hull
+
+
+def _area(sides: Tensor) -> Tensor:
+    """Products (...) of sides (..., 2); going back, `prod` counts zeros first, and a GPU is waited for."""
+    return sides[..., 0] * sides[..., 1]
 
 
 @torch.no_grad()

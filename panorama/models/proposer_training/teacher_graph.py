@@ -29,20 +29,19 @@ Values = dict[str, Tensor]
 
 
 class GraphTeacher:
-    """A YOLOX-nano with its inner feature maps laid open, run by torch on any device.
+    """A YOLOX-nano with its inner feature maps laid open, run by torch; on a GPU in half precision.
 
     Args:
         path: the ONNX file.
         device: of the batches.
-        dtype: to compute in; by default half precision on a GPU, float32 elsewhere.
 
     Raises:
-        MissingExtra: onnx, which reads the file, is not installed.
+        MissingExtra: what reads the file is not installed.
         ModelError: there is no such file, it is another export, or has layers of a kind unknown here.
     """
 
-    def __init__(self, path: Path, device: str, dtype: torch.dtype | None = None) -> None:
-        self._dtype = dtype or (torch.float16 if device.startswith("cuda") else torch.float32)
+    def __init__(self, path: Path, device: str) -> None:
+        self._dtype = torch.float16 if device.startswith("cuda") else torch.float32
         self._graph = Graph(read_teacher(path), TAPS, device, self._dtype)
 
     @torch.no_grad()  # not inference mode: what is learned from is kept for the backward pass
@@ -84,16 +83,15 @@ class Graph:
         self._nodes: list[tuple[Callable[..., Tensor], list[str], str, dict[str, Any]]] = []
         needed = set(wanted)
         for node in reversed(model.graph.node):
-            (output,) = node.output if len(node.output) == 1 else ("",)
-            if output not in needed:
+            if needed.isdisjoint(node.output):
                 continue
             if node.op_type not in LAYERS:
                 raise ModelError(
                     f"a teacher with a layer {node.op_type!r}; known are {', '.join(sorted(LAYERS))}"
                 )
-            needed.update(node.input)
+            needed.update(filter(None, node.input))  # one that is left out has no name
             facts = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            self._nodes.append((LAYERS[node.op_type], list(node.input), output, facts))
+            self._nodes.append((LAYERS[node.op_type], list(node.input), node.output[0], facts))
         self._nodes.reverse()
         last = {name: at for at, (_, inputs, _, _) in enumerate(self._nodes) for name in inputs}
         self._done = [
