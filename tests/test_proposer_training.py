@@ -221,6 +221,7 @@ def test_a_cycle_may_end_above_nothing_and_have_a_batch_of_its_own() -> None:
             {"pyramid": [16, 16]},
             r"the recipe has widths .* and pyramid \[16, 16\]: a proposer has",
         ),
+        ("training", {"cycles": []}, "the recipe lacks a cycle of its training"),
         ("training", {"cycles": [{"to_step": 4, "rate": 1.0}]}, "lacks fall in cycle 1 of its training"),
         (
             "training",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import cv2
@@ -18,9 +17,7 @@ from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
 from panorama.models.embedder import PanoramaNet
 from panorama.models.interrupts import CHECKPOINT
-from panorama.models.network import Trunk
 from panorama.models.registry import load_embedder
-from panorama.models.training import heldout
 from panorama.models.training.__main__ import main, parse_data
 from panorama.models.training.bank import BankPlan, Basis, build_bank, read_shards, shard_rows
 from panorama.models.training.heldout import held_out_pictures, make_measure
@@ -127,23 +124,6 @@ def test_a_copy_of_a_judged_picture_does_not_judge(tmp_path: Path) -> None:
     held = held_out_pictures([table], {"here": tmp_path})
     assert len(held.paths) == len(set(held.labels)) == held.copies > 2
     assert make_measure(held, MEAN, STD, 64) is None  # nothing has another one to find
-
-
-def test_a_trunk_is_judged_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What training leaves lay on the processor and was judged by pictures on the GPU, which ended it."""
-    seen = list[torch.device]()
-
-    class Elsewhere(Trunk):
-        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
-            seen.append(x.device)
-            return [torch.eye(len(x))]
-
-    monkeypatch.setattr(heldout, "mixed", lambda kind: nullcontext())
-    write_labelled(tmp_path, [f"animal{i}" for i in range(12)])
-    table = {"name": "zoo", "kind": "labelled-csv", "data": "here", "csv": "labels.csv"}
-    measure = make_measure(held_out_pictures([table], {"here": tmp_path}), MEAN, STD, 64)
-    assert measure is not None and set(measure(Elsewhere(8).to("meta"))) == {"map_exit_1", "r_at_1_exit_1"}
-    assert seen == [torch.device("meta")]
 
 
 def test_a_judged_clip_in_the_recipe_is_refused(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ def meta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of the device "meta" have shapes alone: to read one is an error, or to add one of the CPU."""
     for module in (loop, heldout):
         monkeypatch.setattr(module, "mixed", lambda kind: nullcontext())
-        monkeypatch.setattr(module, "send", lambda batch, device: batch.to(device))
 
 
 def test_a_step_waits_for_nothing_on_its_device(lessons: Lessons, meta: None) -> None:

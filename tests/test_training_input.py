@@ -10,6 +10,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
 from panorama.models.training.sources import gather
 from panorama.models.training.train import train
@@ -128,6 +129,15 @@ def test_a_device_that_is_not_there_is_told_before_pictures_are_gathered(tmp_pat
             library=unused,
             scratch=unused,
         )
+
+
+@pytest.mark.parametrize("model", ["panoramanet", "proposer"])
+def test_a_device_that_is_not_there_is_told_before_a_recipe_is_run(model: str, tmp_path: Path) -> None:
+    """It ended in a traceback of torch."""
+    recipe = content_dir("embeddings") / model / "recipe.toml"
+    with pytest.raises(ModelError, match=r"a device is auto, cpu.*got 'cuda:99'"):
+        train_recipe(recipe, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(device="cuda:99"))
+    assert not (tmp_path / "out").exists()
 
 
 # ---- copies

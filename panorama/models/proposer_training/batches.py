@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from panorama.models.device import CPU, send
 from panorama.models.interrupts import interrupts_ignored
 from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
@@ -19,8 +20,6 @@ from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.teacher_graph import GraphTeacher
 from panorama.models.proposer_training.teachers import Teacher
 from panorama.threads import cores_here
-
-CPU = "cpu"
 
 TEACHER = Path("teachers") / "yolox_nano.onnx"
 """Of the data folder."""
@@ -49,7 +48,6 @@ class Batches(Dataset[dict[str, Any]]):
     def _open(self) -> None:
         """Maps the store and loads the teacher inside the loader's own process."""
         cv2.setNumThreads(1)
-        torch.set_num_threads(1)
         self.store = open_store(self.data, self.cache, self.recipe["store"], print)
         if self.answered:
             self.teacher = Teacher(self.data / TEACHER)
@@ -106,8 +104,9 @@ def load(
     batches = Batches(recipe, data, cache, first, last_step(recipe["training"]), answered=False)
     teacher = GraphTeacher(data / TEACHER, device)
     makers = min(MOST_MAKERS, max(1, cores_here() - 1))
+    # Pinned by a thread of the loader: `send` would hold up the learning for as long as that takes.
     for made in _made(batches, makers, 2, pinned=device.startswith("cuda")):
-        batch = {name: part.to(device, non_blocking=True) for name, part in made.items()}
+        batch = {name: send(part, device) for name, part in made.items()}
         scores, boxes, features = teacher(batch["images"])
         yield batch | {"teacher_scores": scores, "teacher_boxes": boxes, "features": features}
 

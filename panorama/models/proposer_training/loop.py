@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from panorama.errors import ModelError
+from panorama.models.device import choose_device
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import grid, prepare
-from panorama.models.proposer_training.batches import CPU, load
+from panorama.models.proposer_training.batches import load
 from panorama.models.proposer_training.parts import alone, match_loss
 from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, phase_at, share_at
 from panorama.models.proposer_training.run import (
@@ -28,6 +29,7 @@ from panorama.models.proposer_training.run import (
 )
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
+from panorama.models.training.optimise import move_average
 
 LOG = "log.jsonl"
 
@@ -72,7 +74,7 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
     run.step += 1
-    update_average(run.average, run.net, min(training["average"], (1 + run.step) / (10 + run.step)))
+    move_average(run.average, run.net, training["average"], run.step)
     losses = {"loss": loss, "score": score_loss, "box": box_loss, "hint": hint, "match": match, "norm": norm}
     return {name: value.detach() for name, value in losses.items()}
 
@@ -90,20 +92,20 @@ def train(
 
     Args:
         start_from: a proposer's name or folder whose weights to begin with; None for random ones.
-        device: 'cpu' or 'cuda'; None takes CUDA where there is one. On a GPU two trainings of one seed see
-            the same pictures and begin alike, but sums are added in an order of chance.
+        device: as in `choose_device`. On a GPU two trainings of one seed see the same pictures and begin
+            alike, but sums are added in an order of chance.
 
     Raises:
-        ModelError: the recipe or the data folder is incomplete, or `resume` finds nothing to resume.
+        ModelError: the recipe or the data folder is incomplete, there is no such device, or `resume` finds
+            nothing to resume.
         UsageError: what lies in `out` was begun with another recipe or model.
     """
     check_plan(recipe, "the recipe")
-    training = recipe["training"]
+    training, place = recipe["training"], choose_device(device)
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
     if resume and not (out / CHECKPOINT).is_file():
         raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
-    place = device or ("cuda" if torch.cuda.is_available() else CPU)
     run = start(recipe, place)
     start_digest = "" if start_from is None else begin_from(run, start_from)
     if resume:
@@ -140,18 +142,6 @@ class Told:
         rate = share_at(self._training, step)
         write_log(self._out, {"step": step, "rate": rate, **line, "pictures_a_second": round(pace, 1)})
         self._sums = {}
-
-
-@torch.no_grad()
-def update_average(average: nn.Module, net: nn.Module, keep: float) -> None:
-    """Move the running average of all weights and statistics towards the network's."""
-    pairs = list(zip(average.state_dict().values(), net.state_dict().values(), strict=True))
-    floats = [(mine, new) for mine, new in pairs if mine.is_floating_point()]
-    # All at once: one by one, hundreds of small weights cost a GPU more than the step that changed them.
-    torch._foreach_lerp_([mine for mine, _ in floats], [new for _, new in floats], 1 - keep)
-    for mine, new in pairs:
-        if not mine.is_floating_point():
-            mine.copy_(new)
 
 
 def write_log(out: Path, line: dict[str, Any]) -> None:

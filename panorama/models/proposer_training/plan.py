@@ -37,6 +37,8 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
             lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
             raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
     Shape.of(plan, what)
+    if not plan["training"]["cycles"]:
+        raise ModelError(f"{what} lacks a cycle of its training; see embeddings/proposer/recipe.toml")
     first = 0
     for number, cycle in enumerate(plan["training"]["cycles"], 1):
         lacks = ", ".join(name for name in CYCLE if name not in cycle)

@@ -27,7 +27,13 @@ from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.begun import metadata, read_metadata
 from panorama.models.training.losses import LossWeights, Rivals, Scaffold, total_loss
-from panorama.models.training.optimise import make_optimisers, rate_at, restore_state, state_tensors
+from panorama.models.training.optimise import (
+    make_optimisers,
+    move_average,
+    rate_at,
+    restore_state,
+    state_tensors,
+)
 from panorama.models.training.recipe import table_of
 
 LOG = "log.jsonl"
@@ -319,25 +325,9 @@ class Run:
         total.backward()
         for optimiser in self.optimisers:
             optimiser.step()
-        self._update_average()
+        move_average(self.average, self.trunk, settings.average, self.step)
         self.step += 1
         return {"loss": total.detach(), **parts, "rate": rate}
-
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        keep = min(self.settings.average, (self.step + 1) / (self.step + 10))
-        pairs = list(zip(self._states(self.average), self._states(self.trunk), strict=True))
-        for floating in (True, False):
-            some = [pair for pair in pairs if pair[0].dtype.is_floating_point == floating]
-            mine, new = [a for a, _ in some], [b for _, b in some]
-            if floating:  # all in one go: on a GPU what counts is how often it is asked
-                torch._foreach_lerp_(mine, new, 1 - keep)
-            else:
-                torch._foreach_copy_(mine, new)
-
-    @staticmethod
-    def _states(module: Trunk) -> list[Tensor]:
-        return list(module.state_dict().values())
 
 
 Measure = Callable[[Trunk], dict[str, float]]
@@ -366,6 +356,7 @@ def run_training(
             measured = measure is not None and (run.step % settings.measure_every == 0 or last)
             stopped = stop_at is not None and now > stop_at
             saving = stopped or now - saved > settings.checkpoint_minutes * 60
+            # A GPU is waited for only where a loss that is no number would be logged, judged or saved.
             if logged or measured or saving or run.device.type == CPU:
                 told = _told(parts, run.step)
             if logged:

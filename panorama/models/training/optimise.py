@@ -1,4 +1,4 @@
-"""Gradients enter; changed weights leave: orthogonalised momentum for convolutions, AdamW for the rest."""
+"""Gradients enter; changed weights leave, by orthogonalised momentum or AdamW, and their running average."""
 
 from __future__ import annotations
 
@@ -99,6 +99,23 @@ def make_optimisers(
 def rate_at(step: int, steps: int, warmup: int, decay: int) -> float:
     """Share of the highest rate: a linear rise, a plateau whatever `steps` is, a linear fall to 0."""
     return max(0.0, min(1.0, (step + 1) / max(1, warmup), (steps - step) / max(1, decay)))
+
+
+@torch.no_grad()
+def move_average(average: nn.Module, network: nn.Module, most: float, steps: int) -> None:
+    """Move the running average of all weights and statistics towards the network's.
+
+    Args:
+        most: share of itself that the average keeps; after few `steps` less, so that the start is forgotten.
+    """
+    keep = min(most, (steps + 1) / (steps + 10))
+    pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
+    floats = [(mine, new) for mine, new in pairs if mine.is_floating_point()]
+    # All at once: one by one, hundreds of small weights cost a GPU more than the step that changed them.
+    torch._foreach_lerp_([mine for mine, _ in floats], [new for _, new in floats], 1 - keep)
+    for mine, new in pairs:
+        if not mine.is_floating_point():  # counters of batches
+            mine.copy_(new)
 
 
 def state_tensors(optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from panorama.errors import ModelError
+from panorama.models.device import choose_device
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.network import Trunk
 from panorama.models.training.bank import BankPlan, bank_facts, build_bank, read_shards
@@ -68,10 +69,11 @@ def train(
         data: folders by the names that the recipe's sources use.
         read_frames: yields the frames of a clip at a gap in seconds; needed by sources of kind 'clips'.
         resume: go on from the checkpoint in `out`.
-        device: 'cpu' or 'cuda'; None takes CUDA where there is one.
+        device: as in `choose_device`.
         steps, seed: replace the recipe's.
         minutes: stop and save a checkpoint after so long; `resume` goes on.
-        threads: CPU threads. On a busy machine one is fastest: waiting threads spin.
+        threads: CPU threads, and views that are made at once. On a busy machine one is fastest to learn with:
+            waiting threads spin.
 
     Returns:
         What was measured: seconds, steps, and before_ (of the first run) and after_ retrieval scores on
@@ -79,7 +81,8 @@ def train(
 
     Raises:
         UsageError: the recipe and the data do not go together, or what lies in `out` was begun with others.
-        ModelError: the recipe is malformed, or `resume` finds no checkpoint that fits.
+        ModelError: the recipe is malformed, there is no such device, or `resume` finds no checkpoint that
+            fits.
     """
     began = time.monotonic()
     _use_threads(threads)
@@ -88,7 +91,7 @@ def train(
     settings = Settings.of(plan["training"], steps=steps, seed=seed)
     given = {name: value for name, value in (("steps", steps), ("seed", seed)) if value is not None}
     text = effective(recipe, given)
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = choose_device(device)
     out.mkdir(parents=True, exist_ok=True)
     if not resume:
         (out / LOG).unlink(missing_ok=True)
