@@ -26,11 +26,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "values": frozenset(),
     "arguments": frozenset({"errors", "values"}),
     "content": frozenset({"errors"}),
+    "threads": frozenset({"errors", "arguments"}),
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
     "video": frozenset({"errors", "lines", "pictures", "frames", "regions"}),
-    "models": frozenset({"errors", "json_text", "content", "pictures", "frames", "regions"}),
+    "models": frozenset({"errors", "json_text", "content", "threads", "pictures", "frames", "regions"}),
     "store": frozenset({"errors", "lines", "commands", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
