@@ -133,7 +133,7 @@ def test_a_device_that_is_not_there_is_told_before_pictures_are_gathered(tmp_pat
 
 @pytest.mark.parametrize("model", ["panoramanet", "proposer"])
 def test_a_device_that_is_not_there_is_told_before_a_recipe_is_run(model: str, tmp_path: Path) -> None:
-    """It ended in a traceback of torch."""
+    """It ended as a defect, in an error of torch."""
     recipe = content_dir("embeddings") / model / "recipe.toml"
     with pytest.raises(ModelError, match=r"a device is auto, cpu.*got 'cuda:99'"):
         train_recipe(recipe, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(device="cuda:99"))
