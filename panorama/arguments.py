@@ -131,6 +131,7 @@ NAME = Kind("an entity's name is text", is_text, EntityError)
 PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", is_picture)
 ID = Kind("an id is a whole number, as a query returns it", is_id)
 MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
+PROPOSER = Kind("a proposer is the name of one, or a folder with a recipe.toml", is_path)
 SHAPE = Kind("a zone's name is text", is_text)
 
 KINDS: dict[str, Kind] = {
@@ -141,6 +142,7 @@ KINDS: dict[str, Kind] = {
     "settings": _instance("panorama", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
     "depth": Kind("a depth is a whole number of exits", is_whole),
     "model": MODEL,
+    "proposer": PROPOSER,
     "recording": _instance("panorama", "RecordingRule", "RecordingRule(time_from='metadata')"),
     "redo": _flag("redo"),
     "hooks": _instance("panorama", "Hooks", "Hooks(on_file=print)"),

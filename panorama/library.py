@@ -22,7 +22,7 @@ from panorama.arguments import File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import late_embedder, load_embedder
+from panorama.models.registry import checked_proposer, late_embedder, load_embedder
 from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
@@ -53,7 +53,7 @@ class Library(LibraryContents):
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
         super().__init__(path, store)
-        self._models = LibraryModels(lambda: self._store)
+        self._models = LibraryModels(lambda: self._store, lambda: self._is_made)
         self._answerer: Answering | None = None
 
     def _let_go(self) -> None:
@@ -91,8 +91,8 @@ class Library(LibraryContents):
 
     def index(
         self, paths: Iterable[File] | File, *, settings: IngestSettings | None = None,
-        depth: int | None = None, model: File | None = None, recording: RecordingRule | None = None,
-        redo: bool = False, hooks: Hooks | None = None,
+        depth: int | None = None, model: File | None = None, proposer: File | None = None,
+        recording: RecordingRule | None = None, redo: bool = False, hooks: Hooks | None = None,
     ) -> IndexReport:  # fmt: skip
         """Index files, folders and globs; what has not changed since is skipped.
 
@@ -103,6 +103,8 @@ class Library(LibraryContents):
             depth: exits of the embedder that crops are taken to, instead of what the settings or the profile
                 say; no video is indexed again for it.
             model: name of the embedder, which the library keeps using.
+            proposer: name of what finds regions, which the library keeps using; what is named and was indexed
+                with another one is indexed again.
             recording: where wall-clock times and cameras come from; the library keeps the rule.
             redo: also videos that were indexed with other settings, named then or of an earlier profile, and
                 those that an earlier version indexed, which kept less of them.
@@ -130,7 +132,7 @@ class Library(LibraryContents):
         check_rate(settings, self._store if self._is_made else None)
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
-        proposer = self.proposer
+        finds = self.proposer if proposer is None else checked_proposer(os.fspath(proposer))
         if not self._is_made:
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
@@ -139,8 +141,10 @@ class Library(LibraryContents):
         self._store.sweep()  # what killed runs left takes up the room that this one needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
+        if proposer is not None:
+            self._models.propose_with(os.fspath(proposer))
         report = index_found(
-            self._store, proposer, self.embedder, found, settings, depth, recording, redo, hooks
+            self._store, finds, self.embedder, found, settings, depth, recording, redo, hooks
         )
         warnings = (*gone_remarks(named, self.videos()), *orphan_remarks(self.zones, lost))
         return replace(report, embedded=report.embedded + embedded, warnings=(*report.warnings, *warnings))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from panorama.models.base import Embedder, Proposer
 from panorama.models.cores import get_num_threads, set_num_threads
-from panorama.models.registry import embedder_names, late_embedder, late_proposer
+from panorama.models.registry import embedder_names, late_embedder, late_proposer, proposer_names
 from panorama.store import ModelRow, Store
 from panorama.threads import Threads
 
 _EMBEDDER_SETTING = "embedder"
+_PROPOSER_SETTING = "proposer"
 
 
 class LibraryModels:
@@ -19,13 +20,15 @@ class LibraryModels:
 
     Args:
         store: of the library; called when it is needed, since the first `index` makes it.
+        is_made: whether there is one already.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
+    def __init__(self, store: Callable[[], Store], is_made: Callable[[], bool]) -> None:
+        self._store, self._is_made = store, is_made
         self._embedder: Embedder | None = None
         self._named: str | None = None
         self._proposer: Proposer | None = None
+        self._proposer_named: str | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -44,22 +47,25 @@ class LibraryModels:
 
     @property
     def proposer(self) -> Proposer:
-        """The model that finds regions while indexing."""
+        """The model that finds regions while indexing, by whichever process it was chosen last."""
         _tell_threads()
-        if self._proposer is None:
-            self._proposer = late_proposer()
+        name = self._store().setting(_PROPOSER_SETTING) if self._is_made() else None
+        if self._proposer is None or name != self._proposer_named:
+            self._proposer, self._proposer_named = late_proposer(name), name
         return self._proposer
+
+    def propose_with(self, name: str) -> None:
+        """Find regions with another proposer from now on."""
+        if self._store().setting(_PROPOSER_SETTING) != (kept := _kept(name, proposer_names())):
+            self._store().put_setting(_PROPOSER_SETTING, kept)
 
     def switch(self, model: Embedder, name: str) -> int:
         """Search with another embedder from now on; how many stored crops it embedded."""
         from panorama.indexing.stored_crops import embed_missing
 
-        # A folder of the user's own is remembered by its full path: the next command runs elsewhere.
-        folder = Path(name)
-        known = name in embedder_names() or not folder.is_dir()
         # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
         embedded = embed_missing(self._store(), model)
-        self._named = name if known else str(folder.resolve())
+        self._named = _kept(name, embedder_names())
         self._store().put_setting(_EMBEDDER_SETTING, self._named)
         self._embedder = model
         self.remember()
@@ -69,6 +75,12 @@ class LibraryModels:
         """Note the embedder in the catalog, beside what is embedded with it."""
         model = self.embedder
         self._store().put_model(ModelRow(model.hash, model.name, "embedder", model.dim, model.exits))
+
+
+def _kept(name: str, names: Sequence[str]) -> str:
+    """As what a library remembers a model: a folder by its full path, as the next command runs elsewhere."""
+    folder = Path(name)
+    return name if name in names or not folder.is_dir() else str(folder.resolve())
 
 
 def _tell_threads() -> None:

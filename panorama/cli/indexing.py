@@ -53,6 +53,9 @@ INCOMPLETE = 3
     help="List unchanged files too; say what networks ran in and stages took.",
 )
 @click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
+@click.option(
+    "--proposer", default=None, help="What finds regions; the library keeps using it. See: panorama models"
+)
 @recording_options
 @json_option
 @click.pass_context
@@ -67,6 +70,7 @@ def index_command(
     redo: bool,
     verbose: bool,
     model: str | None,
+    proposer: str | None,
     time_from: str | None,
     zone: str | None,
     camera_from: str | None,
@@ -91,6 +95,7 @@ def index_command(
             settings=settings,
             depth=depth,
             model=model,
+            proposer=proposer,
             recording=recording,
             redo=redo,
             hooks=told.hooks(),
@@ -116,6 +121,14 @@ def _calibration(library: Library) -> str:
 
     try:
         return told(library.embedder, library.snapshot().settings if library.exists else {})
+    except ModelError as exc:
+        return f"unknown: {exc}"
+
+
+def _proposer(library: Library) -> str:
+    """The model that finds regions; of one that is not to be had, why."""
+    try:
+        return library.proposer.name
     except ModelError as exc:
         return f"unknown: {exc}"
 
@@ -147,6 +160,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         # A list: after a training two may have one name.
         "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
         "embedder": _embedder(library),
+        "proposer": _proposer(library),
         "calibration": _calibration(library),
         "profile": profile.as_dict() if as_json else profile.line(),
     }

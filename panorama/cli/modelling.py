@@ -17,7 +17,7 @@ from panorama.errors import ModelError
 from panorama.judging.calibrate import PRECISION, Calibrated, calibrate, reset_calibration
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer, network_facts
-from panorama.models.registry import embedder_names, late_embedder, late_proposer
+from panorama.models.registry import embedder_names, late_embedder, late_proposer, proposer_names
 
 FACTS = ("precision", "device", "why")
 """What `models` tells of a network."""
@@ -38,7 +38,7 @@ NOT_TAKEN = 3
 @click.command("models")
 @json_option
 def models_command(as_json: bool) -> None:
-    """List the models: embedders that `panorama index --model` takes, and what proposes regions.
+    """List the models: embedders that `panorama index --model` takes, and what `--proposer` takes.
 
     Each is loaded, to tell the number format and the device that its network runs in here, and why not int8.
     """
@@ -46,7 +46,8 @@ def models_command(as_json: bool) -> None:
         ("embedder", partial(late_embedder, name)) for name in embedder_names()
     ]
     rows = []
-    for kind, load in [*found, ("proposer", late_proposer)]:
+    found += [("proposer", partial(late_proposer, name)) for name in proposer_names()]
+    for kind, load in found:
         model = load()
         try:
             facts = network_facts(model) or {}

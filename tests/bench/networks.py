@@ -4,8 +4,8 @@
 
 Proposals: recall on COCO's val2017 pictures (at most 20 boxes a picture, overlap 0.5, classes ignored), the
 examples of eval/ that are found in their frames, frames a second with resizing and suppression; of the
-shipped proposer, of FastestDet and of YOLOX-nano, both trained on all of COCO. Embedding: crops a second to
-each exit with resizing and colour, and of MobileNetV3-small without. Speeds are medians of turns in which
+proposers that ship, of FastestDet and of YOLOX-nano, both trained on all of COCO. Embedding: crops a second
+to each exit with resizing and colour, and of MobileNetV3-small without. Speeds are medians of turns in which
 each network has its go. Needs `pip install 'panorama-video[teachers]'`.
 """
 
@@ -31,7 +31,7 @@ from panorama.models.proposals import proposal_recall
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import Propose, exemplar_hits, judging_pictures
 from panorama.models.proposer_training.sources import read_frames
-from panorama.models.registry import DEFAULT_EMBEDDER
+from panorama.models.registry import DEFAULT_EMBEDDER, proposer_names
 from panorama.models.weights import open_model
 
 CROPS = 64
@@ -52,10 +52,10 @@ def per_second(work: Mapping[str, Callable[[], object]], count: int, turns: int)
 
 
 def print_proposers(footage: Path, turns: int) -> None:
-    """Recall, examples found and speed of the three proposers."""
-    shipped = load_proposer()
+    """Recall, examples found and speed of the proposers that ship and of two others."""
+    shipped = [load_proposer(name) for name in proposer_names()]
     proposers: dict[str, Propose] = {
-        f"shipped proposer, {shipped.precision.name}": shipped.propose,
+        **{f"{one.name}, {one.precision.name}": one.propose for one in shipped},
         "FastestDet, float32": FastestDet(footage / "teachers", cores()).propose,
         "YOLOX-nano, float32": YoloxNano(footage / "teachers", cores()).propose,
     }
