@@ -210,7 +210,7 @@ def test_networks_are_started_before_all_else_where_a_library_is_made(
 
 def test_the_early_start_knows_the_options_of_index() -> None:
     taken = {name: option for option in index_command.params for name in option.opts if name[0] == "-"}
-    others = {"--model", "--library", "--debug"}
+    others = {"--model", "--proposer", "--library", "--debug"}
     assert {name for name, option in taken.items() if option.is_flag} - others == ahead.FLAGS
     assert {name for name, option in taken.items() if not option.is_flag} - others == ahead.VALUES
 
