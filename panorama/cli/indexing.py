@@ -160,8 +160,8 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         # A list: after a training two may have one name.
         "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
         "embedder": _embedder(library),
-        "proposer": _proposer(library),
         "calibration": _calibration(library),
+        "proposer": _proposer(library),
         "profile": profile.as_dict() if as_json else profile.line(),
     }
     if as_json:
