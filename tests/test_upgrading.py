@@ -120,8 +120,8 @@ def test_the_command_says_what_is_indexed_anew_and_why(
     told = run("index", "v").err.splitlines()[0]
     assert told == (
         "3 videos are indexed anew, 2 of them with the settings that were named for them: an earlier"
-        " version indexed them, and this one finds or keeps other things; until each is done, what was"
-        " indexed answers"
+        " version or another proposer indexed them, and other things are found or kept now; until each is"
+        " done, what was indexed answers"
     )
     assert "anew" not in run("index", "v").err
 

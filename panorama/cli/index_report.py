@@ -99,9 +99,9 @@ class IndexTold:
     def _anew(self, count: int, named: int) -> None:
         settings = f", {named} of them with the settings that were named for them" if named else ""
         say(
-            f"{counted(count, 'video is', 'videos are')} indexed anew{settings}: an earlier version indexed"
-            f" {'it' if count == 1 else 'them'}, and this one finds or keeps other things; until"
-            f" {'it is' if count == 1 else 'each is'} done, what was indexed answers"
+            f"{counted(count, 'video is', 'videos are')} indexed anew{settings}: an earlier version or"
+            f" another proposer indexed {'it' if count == 1 else 'them'}, and other things are found or kept"
+            f" now; until {'it is' if count == 1 else 'each is'} done, what was indexed answers"
         )
 
     def interrupted(self) -> None:

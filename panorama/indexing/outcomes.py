@@ -185,8 +185,9 @@ class Hooks:
         on_progress: a few times a second for the file at work, how far it is then.
         on_file: each outcome, once the library holds it.
         on_wait: what is waited for, where another process is at the same work.
-        on_anew: before the first file, where some are indexed anew since an earlier version indexed them
-            otherwise: how many, and for how many of these other settings than those of now had been named.
+        on_anew: before the first file, where some are indexed anew since an earlier version, or another
+            proposer, indexed them: how many, and for how many of these other settings than those of now had
+            been named.
     """
 
     on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None

@@ -156,8 +156,8 @@ def prepare(
     must not throw away what was looked at more often. It gives new videos the profile; those that named
     settings, an earlier profile or the default indexed stay. Only a look at keyframes is replaced.
 
-    Where an earlier version looked otherwise with the same settings, videos are indexed anew: those whose
-    settings had been named, or were of an earlier profile, with these, all others with the profile.
+    Where an earlier version or another proposer looked with the same settings, videos are indexed anew: those
+    whose settings had been named, or were of an earlier profile, with these, all others with the profile.
 
     Args:
         asked: settings that the caller names, None for those of the profile.

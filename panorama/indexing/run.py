@@ -163,7 +163,7 @@ class _Run:
         return self._outcomes
 
     def _tell_anew(self) -> None:
-        """Say how many of the files an earlier version indexed otherwise."""
+        """Say how many of the files an earlier version, or another proposer, indexed otherwise."""
         if not self._anew:
             return
         uris = {str(video.path.resolve()) for video in self._found.videos}

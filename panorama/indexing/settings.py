@@ -108,8 +108,8 @@ class Kept:
     Attributes:
         hashes: of settings other than its own; what was indexed with these stays.
         older: whether what an earlier version indexed stays, which kept less of it.
-        anew: settings with which is indexed anew what an earlier version indexed otherwise, by the hash that
-            it has.
+        anew: settings with which is indexed anew what an earlier version or another proposer indexed, by the
+            hash that it has.
         partial: the same for what would otherwise stay, but lost a data file, or was indexed in part by an
             earlier version, since its drive did not answer. Where nobody knows what a hash stands for, such a
             part does stay.
