@@ -22,7 +22,7 @@ from panorama.arguments import File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import file_of, gone_remarks, names_of, uri_of
 from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import checked_proposer, late_embedder, load_embedder
+from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
@@ -75,6 +75,11 @@ class Library(LibraryContents):
     def proposer(self) -> Proposer:
         """The model that finds regions while indexing."""
         return self._models.proposer
+
+    @property
+    def proposer_folder(self) -> Path | None:
+        """Where the model that finds regions lies, None for one that ships with Panorama."""
+        return self._models.proposer_folder
 
     def use_model(self, name: File) -> int:
         """Search with another embedder from now on; how many stored crops it embedded, decoding nothing.
@@ -132,7 +137,7 @@ class Library(LibraryContents):
         check_rate(settings, self._store if self._is_made else None)
         if recording is not None:
             check_fits(recording, [video.path for video in found.videos])
-        finds = self.proposer if proposer is None else checked_proposer(os.fspath(proposer))
+        finds = self.proposer if proposer is None else self._models.proposer_called(os.fspath(proposer))
         if not self._is_made:
             # Only now: a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
@@ -142,7 +147,7 @@ class Library(LibraryContents):
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
         if proposer is not None:
-            self._models.propose_with(os.fspath(proposer))
+            self._models.propose_with(finds, os.fspath(proposer))
         report = index_found(
             self._store, finds, self.embedder, found, settings, depth, recording, redo, hooks
         )

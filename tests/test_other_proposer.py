@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import panorama
 from panorama.errors import ModelError, UsageError
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.run import save_checkpoint, start
-from panorama.models.weights import WEIGHTS
+from panorama.models.weights import RECIPE, WEIGHTS
 
 Run = Callable[..., Ran]
 REAL = panorama.Library.proposer
@@ -43,6 +44,14 @@ def archive(tmp_path: Path) -> Path:
     return write_video(tmp_path / "v" / "a.mp4", "libx264", frames=12).path
 
 
+def copied(model: Path, to: Path, pyramid: str = "pyramid = 16") -> Path:
+    """A copy of `tiny`, whose recipe may tell of another network."""
+    shutil.copytree(model, to)
+    recipe = (to / RECIPE).read_text(encoding="utf-8")
+    (to / RECIPE).write_text(recipe.replace("pyramid = 16", pyramid), encoding="utf-8")
+    return to
+
+
 def statuses(report: panorama.IndexReport) -> list[str]:
     return [one.status for one in report.files]
 
@@ -65,6 +74,36 @@ def test_a_library_keeps_the_proposer_it_was_given(
         assert library.proposer.name == "proposer"
 
 
+def test_what_is_written_as_a_path_is_the_folder_there(
+    tiny: Path, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexed by the shipped one of that name, a library then kept the folder."""
+    monkeypatch.chdir(tmp_path)
+    mine = copied(tiny, tmp_path / "proposer-wide")
+    with panorama.open(tmp_path / "lib", create=True) as library:
+        library.use_model("color-bands")
+        for written in ("./proposer-wide", "proposer-wide/", mine, f"{mine}/"):
+            library.index(archive, proposer=written)
+            assert (library.proposer.name, library.proposer_folder) == ("tiny", mine)
+        library.index(archive, proposer="proposer-wide")
+        assert (library.proposer.name, library.proposer_folder) == ("proposer-wide", None)
+
+
+def test_an_open_library_follows_and_says_why_videos_are_indexed_again(
+    tiny: Path, archive: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It told of an earlier version, which had not been at it."""
+    monkeypatch.setattr(panorama.Library, "proposer", REAL)
+    assert "anew" not in run("index", "v", "--model", "color-bands").err
+    with panorama.open("panorama-library") as library:
+        before = library.proposer
+        assert run("index", "v", "--proposer", tiny).err.startswith(
+            "1 video is indexed anew: an earlier version or another proposer indexed it, "
+        )
+        assert library.proposer.hash != before.hash and library.proposer.name == "tiny"
+        assert statuses(library.index(archive)) == ["skipped"]
+
+
 def test_one_that_is_not_there_or_is_damaged_changes_nothing(
     tiny: Path, archive: Path, tmp_path: Path
 ) -> None:
@@ -75,13 +114,14 @@ def test_one_that_is_not_there_or_is_damaged_changes_nothing(
         library.index(archive, proposer="panoramanet")
     with pytest.raises(UsageError, match="a proposer is the name of one, or a folder with a recipe"):
         library.index(archive, proposer=3)  # type: ignore[arg-type]
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for file in tiny.iterdir():
-        (damaged / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(ModelError, match=r"holds no recipe\.toml; its folder 'model' does: .*run/model$"):
+        library.index(archive, proposer=copied(tiny, tmp_path / "run" / "model").parent)
+    damaged = copied(tiny, tmp_path / "damaged")
     (damaged / WEIGHTS).write_bytes(b"\0" + (damaged / WEIGHTS).read_bytes())
     with pytest.raises(ModelError, match="the file is damaged or was changed"):
         library.index(archive, proposer=damaged)
+    with pytest.raises(ModelError, match=r"weights of .*other"):  # they are whole, and of another network
+        library.index(archive, proposer=copied(tiny, tmp_path / "other", "pyramid = 24"))
     assert len(library.videos()) == 0
     assert library.proposer.name == "proposer"
 
@@ -92,15 +132,16 @@ def test_the_command_line_tells_which_proposer_a_library_has(
     monkeypatch.setattr(panorama.Library, "proposer", REAL)
     monkeypatch.chdir(tmp_path)
     assert run("index", "v", "--model", "color-bands", "--proposer", str(tiny)).status == 0
-    assert "proposer: tiny\n" in run("info").out
-    assert json.loads(run("info", "--json").out)["proposer"] == "tiny"
+    assert f"\nproposer: tiny in {tiny}\n" in run("info").out
+    told = run("info", "--json").json["proposer"]
+    assert told.pop("hash") and told == {"name": "tiny", "folder": str(tiny)}
     gone = tiny.rename(tiny.with_name("elsewhere"))
     try:
-        assert f"proposer: unknown: no proposer {str(tiny)!r}" in run("info").out
+        assert f"\nproposer: unknown in {tiny}\n" in run("info").out
         told = run("index", "v")
         assert told.status == 1 and "The proposers here are proposer" in told.err
         assert run("index", "v", "--proposer", "proposer").status == 0
-        assert "proposer: proposer\n" in run("info").out
+        assert "\nproposer: proposer\n" in run("info").out
     finally:
         gone.rename(tiny)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +18,7 @@ from panorama.errors import ModelError
 from panorama.indexing.profile import SETTING, Profile, named, profile_in
 from panorama.library import Library
 from panorama.lines import counted
+from panorama.models.base import Embedder, Proposer
 
 INCOMPLETE = 3
 """Exit status of `index` where a named or recognised file gave no segment."""
@@ -125,20 +128,12 @@ def _calibration(library: Library) -> str:
         return f"unknown: {exc}"
 
 
-def _proposer(library: Library) -> str:
-    """The model that finds regions; of one that is not to be had, why."""
-    try:
-        return library.proposer.name
-    except ModelError as exc:
-        return f"unknown: {exc}"
-
-
-def _embedder(library: Library) -> dict[str, str | None]:
-    """The model that the library is searched with; of one that is not to be had only where it was."""
-    folder = library.embedder_folder
+def _model(load: Callable[[], Embedder | Proposer], folder: Path | None) -> dict[str, str | None]:
+    """A model that the library uses; of one that is not to be had only where it was."""
     facts: dict[str, str | None] = {"folder": None if folder is None else str(folder)}
     try:
-        return {"name": library.embedder.name, "hash": library.embedder.hash[:12], **facts}
+        model = load()
+        return {"name": model.name, "hash": model.hash[:12], **facts}
     except ModelError:
         return {"name": None, "hash": None, **facts}
 
@@ -159,9 +154,9 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
         # A list: after a training two may have one name.
         "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
-        "embedder": _embedder(library),
+        "embedder": _model(lambda: library.embedder, library.embedder_folder),
         "calibration": _calibration(library),
-        "proposer": _proposer(library),
+        "proposer": _model(lambda: library.proposer, library.proposer_folder),
         "profile": profile.as_dict() if as_json else profile.line(),
     }
     if as_json:
@@ -170,8 +165,9 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
     facts["total"] = size(sum(info.bytes.values()))
     facts["models"] = ", ".join(" ".join(one.values()) for one in facts["models"])
-    model = facts["embedder"]
-    facts["embedder"] = " in ".join(filter(None, (model["name"] or "unknown", model["folder"])))
+    for kind in ("embedder", "proposer"):
+        model = facts[kind]
+        facts[kind] = " in ".join(filter(None, (model["name"] or "unknown", model["folder"])))
     for key, value in facts.items():
         shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         click.echo(f"{key}: {shown}")

@@ -7,7 +7,7 @@ from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer
-from panorama.models.weights import WEIGHTS, model_names, open_model
+from panorama.models.weights import model_names, open_model
 
 
 def embedder_names() -> tuple[str, ...]:
@@ -41,17 +41,6 @@ def late_proposer(name: str | None = None) -> Proposer:
         ModelError: no such proposer, or its recipe is malformed.
     """
     return LateProposer(open_model(DEFAULT_PROPOSER if name is None else name, "proposer"))
-
-
-def checked_proposer(name: str) -> Proposer:
-    """The same of this name or folder, its weights compared with its recipe at once.
-
-    Raises:
-        ModelError: no such proposer, or its weights are missing or not those of the recipe.
-    """
-    proposer = late_proposer(name)
-    open_model(name, "proposer").arrays(WEIGHTS)
-    return proposer
 
 
 def load_embedder(name: str | None = None) -> Embedder:

@@ -133,8 +133,8 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
         ModelError: there is none of that name, or it is of another kind.
     """
     folder = content_dir("embeddings") / name
-    if not _holds_recipe(folder):
-        folder = Path(name)
+    if os.path.basename(name) != name or not _holds_recipe(folder):  # noqa: PTH119  Path's drops a slash
+        folder = Path(name)  # what is written as a path is one, whatever ships by its last part
     if not _holds_recipe(folder):
         if told := _why_without_model(folder):
             raise ModelError(told)
@@ -161,7 +161,9 @@ def _why_without_model(folder: Path) -> str:
     except PermissionError as exc:
         return f"the model {folder} cannot be read: {exc.strerror}"
     except (OSError, ValueError):
-        return ""
+        trained = folder / "model"  # where a proposer's training leaves it
+        told = f"{folder} holds no {RECIPE}; its folder 'model' does: name {trained}"
+        return told if _holds_recipe(trained) else ""
     if not isinstance(result, dict) or result.get("model", "") is not None:
         return ""
     return (
