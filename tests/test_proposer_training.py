@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from fakes import shapes_on_noise
+from safetensors.torch import load_file
 
 import panorama.models.proposer_training.batches as making
 import panorama.models.proposer_training.loop as loop
@@ -363,6 +364,21 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
             train_recipe(Path("x"), {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
         assert said[-1] == told
     assert firsts == [0, 0, 2]
+
+
+def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: Path, monkeypatch) -> None:
+    """It went on to its last step, hours of it, and what it exported found nothing."""
+    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 3, "save_every": 2}
+    recipe["training"]["cycles"] = [{"to_step": 2, "rate": 1.0, "fall": 1, "end": 1.0}]
+    recipe["training"]["cycles"] += [{"to_step": 40, "rate": 1e30, "fall": 4}]
+    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "load", lambda *given: (tiny_batch(number) for number in range(40)))
+    with pytest.raises(ModelError, match=r"is (nan|inf) at step \d; lower rate or matrix_rate in the recipe"):
+        train(recipe, tmp_path, tmp_path / "out")
+    kept = load_file(tmp_path / "out" / "checkpoint.safetensors")
+    assert kept["step"] == 2
+    assert all(bool(value.isfinite().all()) for value in kept.values())
 
 
 class Dispositions(torch.utils.data.Dataset[bool]):

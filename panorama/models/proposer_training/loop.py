@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +98,7 @@ def train(
 
     Raises:
         ModelError: the recipe or the data folder is incomplete, there is no such device, or `resume` finds
-            nothing to resume.
+            nothing to resume; or a loss is no number any more, which no checkpoint then holds.
         UsageError: what lies in `out` was begun with another recipe or model.
     """
     check_plan(recipe, "the recipe")
@@ -115,10 +116,26 @@ def train(
     told = Told(out, recipe)
     for batch in load(recipe, data, out / "cache", run.step, place):
         losses = train_step(run, batch, recipe)
+        due = run.step % training["save_every"] == 0 or run.step == last_step(training)
+        if due or run.step % training["log_every"] == 0:
+            refuse_lost(losses, run.step)
         told.add(run.step, losses)
-        if run.step % training["save_every"] == 0 or run.step == last_step(training):
+        if due:
             save_checkpoint(run, out / CHECKPOINT, facts_at(recipe, run.step, start_digest))
     return run
+
+
+def refuse_lost(losses: dict[str, Tensor], step: int) -> None:
+    """Look at a step's losses, which waits for a GPU.
+
+    Raises:
+        ModelError: the loss, or the norm of its gradients, is infinite or no number.
+    """
+    # Gradients come behind the loss: they may have spoilt the weights that the next loss is of.
+    for name, what in (("loss", "the loss"), ("norm", "the norm of the gradients")):
+        value = float(losses[name])
+        if not math.isfinite(value):
+            raise ModelError(f"{what} is {value} at step {step}; lower rate or matrix_rate in the recipe")
 
 
 class Told:
