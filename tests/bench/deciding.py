@@ -83,7 +83,7 @@ class Rule:
     split: float | None = None
     exit: int = 3
     part: str = "all"
-    near_in_video: float = 0.93
+    near_in_video: float = 0.89
     near_best: float = 0.65
     carried: float = 0.65
     near_on_site: float = 0.75
@@ -418,7 +418,7 @@ RULES = (
     Rule("pool: maximum", pool=1.0),
     Rule("tracks cut where crops are less alike than 0.5", split=0.5),
     Rule("near in video from 0.85", near_in_video=0.85),
-    Rule("near in video from 0.96", near_in_video=0.96),
+    Rule("near in video from 0.93", near_in_video=0.93),
     Rule("carried from 0.5", carried=0.5),
     Rule("carried from 0.8", carried=0.8),
     Rule("near the best from 0.5", near_best=0.5),
