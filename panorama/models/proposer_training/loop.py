@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,9 +29,11 @@ from panorama.models.proposer_training.run import (
 )
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
-from panorama.models.training.optimise import move_average
+from panorama.models.training.optimise import move_average, refuse_lost
 
 LOG = "log.jsonl"
+RATES = "rate or matrix_rate in the recipe"
+"""What to lower where a loss is lost."""
 
 
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Tensor]:
@@ -118,24 +119,11 @@ def train(
         losses = train_step(run, batch, recipe)
         due = run.step % training["save_every"] == 0 or run.step == last_step(training)
         if due or run.step % training["log_every"] == 0:
-            refuse_lost(losses, run.step)
+            refuse_lost(run.step, RATES, loss=losses["loss"], norm=losses["norm"])
         told.add(run.step, losses)
         if due:
             save_checkpoint(run, out / CHECKPOINT, facts_at(recipe, run.step, start_digest))
     return run
-
-
-def refuse_lost(losses: dict[str, Tensor], step: int) -> None:
-    """Look at a step's losses, which waits for a GPU.
-
-    Raises:
-        ModelError: the loss, or the norm of its gradients, is infinite or no number.
-    """
-    # Gradients come behind the loss: they may have spoilt the weights that the next loss is of.
-    for name, what in (("loss", "the loss"), ("norm", "the norm of the gradients")):
-        value = float(losses[name])
-        if not math.isfinite(value):
-            raise ModelError(f"{what} is {value} at step {step}; lower rate or matrix_rate in the recipe")
 
 
 class Told:

@@ -31,6 +31,7 @@ from panorama.models.training.optimise import (
     make_optimisers,
     move_average,
     rate_at,
+    refuse_lost,
     restore_state,
     state_tensors,
 )
@@ -38,6 +39,8 @@ from panorama.models.training.recipe import table_of
 
 LOG = "log.jsonl"
 LOG_EVERY = 25
+RATES = "learning_rate or matrix_rate"
+"""What to lower where a loss is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +361,8 @@ def run_training(
             saving = stopped or now - saved > settings.checkpoint_minutes * 60
             # A GPU is waited for only where a loss that is no number would be logged, judged or saved.
             if logged or measured or saving or run.device.type == CPU:
-                told = _told(parts, run.step)
+                told = {name: float(value) for name, value in parts.items()}
+                refuse_lost(run.step, RATES, loss=told["loss"])
             if logged:
                 note({"step": run.step, "seconds": time.monotonic() - began, **told})
             if measure is not None and measured:
@@ -370,15 +374,3 @@ def run_training(
                 return False
     run.save(out)
     return True
-
-
-def _told(parts: Mapping[str, Tensor | float], step: int) -> dict[str, float]:
-    """What a step gave, as numbers.
-
-    Raises:
-        ModelError: its loss is none.
-    """
-    told = {name: float(value) for name, value in parts.items()}
-    if not np.isfinite(told["loss"]):
-        raise ModelError(f"the loss is {told['loss']} at step {step}; lower learning_rate or matrix_rate")
-    return told

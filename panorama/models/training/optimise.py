@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from panorama.errors import ModelError
 from panorama.models.precision import training_dtype
 
 
@@ -99,6 +101,22 @@ def make_optimisers(
 def rate_at(step: int, steps: int, warmup: int, decay: int) -> float:
     """Share of the highest rate: a linear rise, a plateau whatever `steps` is, a linear fall to 0."""
     return max(0.0, min(1.0, (step + 1) / max(1, warmup), (steps - step) / max(1, decay)))
+
+
+def refuse_lost(step: int, rates: str, *, loss: Tensor | float, norm: Tensor | float = 0.0) -> None:
+    """Look at what a step gave, which waits for a GPU.
+
+    Args:
+        rates: what to lower.
+        norm: of the gradients, where it is known. They come behind the loss, and may have spoilt the weights
+            that the next loss is of.
+
+    Raises:
+        ModelError: one of them is infinite or no number.
+    """
+    for what, value in (("the loss", float(loss)), ("the norm of the gradients", float(norm))):
+        if not math.isfinite(value):
+            raise ModelError(f"{what} is {value} at step {step}; lower {rates}")
 
 
 @torch.no_grad()
