@@ -46,6 +46,8 @@ RUN = {"console", "python", "sql"}
 SHOWN = {"console", "python", "sql", "text", "toml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)[^)]*\)|!\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
+FRAGMENT = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]*)#([^)\s]+)\)")
+
 
 class Block(NamedTuple):
     """One fenced block of a page; `line` is that of its first line of text."""
@@ -59,6 +61,17 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for found in FENCE.finditer(text):
         yield Block(found[1], found[2], text[: found.start(2)].count("\n") + 1)
+
+
+def anchor(heading: str) -> str:
+    """What a heading is linked to by, as code hosts make it: small letters, no punctuation, hyphens."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of all headings of a page."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
@@ -210,6 +223,29 @@ def test_links_lead_to_files_that_are_there(page: Path) -> None:
     targets = {next(filter(None, found)) for found in LINK.findall(text)}
     missing = {t for t in targets if "://" not in t and not (page.parent / t).exists()}
     assert not missing
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings_that_are_there(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    missing = {
+        f"{target}#{fragment}"
+        for target, fragment in FRAGMENT.findall(text)
+        if "://" not in target and fragment not in anchors(page.parent / target if target else page)
+    }
+    assert not missing
+
+
+def test_every_decision_is_listed_once_by_its_subject() -> None:
+    text = (ROOT / "DECISIONS.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[(\d+\. .+)\]\(#.+\)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(re.findall(r"^## (\d+\. .+)$", text, re.MULTILINE))
+
+
+def test_anchors_are_those_that_pages_are_shown_with() -> None:
+    page = ROOT / "docs" / "library.md"
+    assert {"privacy", "upgrading"} <= anchors(page)
+    assert anchor("54. What is `kept`; borders from 0.75 on") == "54-what-is-kept-borders-from-075-on"
 
 
 def test_output_is_compared_without_its_figures_but_with_its_words() -> None:
