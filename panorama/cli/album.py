@@ -54,22 +54,38 @@ def described(entity: Entity) -> str:
 @click.command("register", cls=GreedyNot)
 @click.argument("name", required=False)
 @click.argument("images", nargs=-1)
-@click.option("--not", "unlike", multiple=True, metavar="IMAGE...", help="Look-alikes that it is not.")
+@click.option(
+    "--not",
+    "unlike",
+    multiple=True,
+    metavar="IMAGE...",
+    help="Pictures of look-alikes: what the entity is not.",
+)
 @click.option("--box", help="Cut x1,y1,x2,y2 (pixels) out of the image or video frame.")
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=FilePath(), help="Take the example from this video, with --at and --box.")
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
 @click.option(
-    "--track", "tracks", metavar="ID", multiple=True, help="Take what was seen: the track_id of a row."
+    "--track",
+    "tracks",
+    metavar="ID",
+    multiple=True,
+    help="Use a track of the library as an example: the track_id of a row.",
 )
 @click.option(
-    "--crop", "crops", metavar="ID", multiple=True, help="Take a stored crop: the crop_id of a row."
+    "--crop",
+    "crops",
+    metavar="ID",
+    multiple=True,
+    help="Use a stored crop as an example: the crop_id of a row.",
 )
-@click.option("--known", is_flag=True, help="Add to an entity that there is; make none.")
-@click.option("--skip-gone", is_flag=True, help="Leave out tracks and crops that are gone, or others by now.")
-@click.option("--album", type=FilePath(), help="One entity per subfolder of this folder.")
-@click.option("--category", is_flag=True, help="It is any of a kind (a species).")
-@click.option("--instance", is_flag=True, help="It is one individual (the default).")
+@click.option("--known", is_flag=True, help="Only add to an existing entity; never create one.")
+@click.option(
+    "--skip-gone", is_flag=True, help="Skip tracks and crops that no longer exist or have changed since."
+)
+@click.option("--album", type=FilePath(), help="Register one entity for each subfolder of this folder.")
+@click.option("--category", is_flag=True, help="The entity is a category, any of its kind (a species).")
+@click.option("--instance", is_flag=True, help="The entity is one individual (the default).")
 @click.pass_context
 def register_command(
     ctx: click.Context,
@@ -88,7 +104,9 @@ def register_command(
     category: bool,
     instance: bool,
 ) -> None:
-    """Register an entity by example images (files, folders, globs); answers include old footage at once.
+    """Register an entity by example images: files, folders or globs.
+
+    Answers include footage that was indexed before.
 
     \b
     panorama register blue-van van1.jpg van2.jpg --not white-van.jpg
@@ -99,12 +117,15 @@ def register_command(
     panorama register --album album/
     panorama register zebra zebras/ --category
 
-    Of --video, --not without an image makes a look-alike. Of --track and --crop it keeps out the track and
-    what could be a picture of it. Pages name their entity with --known: where it was renamed or forgotten
-    since, it is not made anew. Behind an ID they put digits that tell its picture (8589934614:3f2a90c1): what
-    the library has another picture of by now is not taken. --category says that the examples stand for any of
-    their kind, so that what is less alike counts, and many at once; without images it says so of an entity
-    that there is.
+    --not without an image applies to what --video, --track or --crop names: a box of a video becomes a
+    look-alike; a track or a crop is kept out of the answers, with what could be another picture of it.
+
+    --category means that the examples stand for any of their kind: things that are less alike match too, and
+    several at the same time. Without images it changes an existing entity.
+
+    Commands copied from a review page use --known, so that an entity that was renamed or forgotten since is
+    not created again. They write IDs with a checksum of the picture (8589934614:3f2a90c1) and refuse the ID
+    when the library now holds another picture under it.
     """
     denied = ctx.meta[NOT_THIS]
     _check_together(ctx.params, denied)
@@ -191,7 +212,7 @@ def _report(entity: Entity, there: Container[str]) -> None:
 @json_option
 @click.pass_context
 def entities_command(ctx: click.Context, as_json: bool) -> None:
-    """List the vocabulary."""
+    """List the registered entities."""
     known = opened(ctx).entities()
     shown = [e.category if as_json else "yes" if e.category else "" for e in known]
     rows = [[e.name, e.exemplars, e.negatives, kind] for e, kind in zip(known, shown, strict=True)]
@@ -208,11 +229,17 @@ def _kind(exemplar: Exemplar) -> str:
 
 @click.command("exemplars")
 @click.argument("name")
-@click.option("--remove", "remove", type=int, multiple=True, help="Unregister the picture with this number.")
+@click.option(
+    "--remove",
+    "remove",
+    type=int,
+    multiple=True,
+    help="Remove the picture with this number; repeat for more.",
+)
 @json_option
 @click.pass_context
 def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as_json: bool) -> None:
-    """List the pictures of an entity, or remove some of them."""
+    """List the example pictures of an entity, or remove some of them."""
     library = opened(ctx)
     known = {e.exemplar_id: e for e in library.exemplars(name)}
     for number in remove:
@@ -232,7 +259,7 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
 @click.argument("new")
 @click.pass_context
 def rename_command(ctx: click.Context, name: str, new: str) -> None:
-    """Give an entity another name."""
+    """Rename an entity."""
     library = opened(ctx)
     before = library.entity(name).name
     library.rename(name, new)
@@ -253,15 +280,18 @@ def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
 
 @click.command("forget")
 @click.argument("name")
-@click.option("--with-sightings", is_flag=True, help="Erase also the crops of tracks matched to it.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--with-sightings", is_flag=True, help="Also erase the stored crops of tracks that match it.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: bool) -> None:
-    """Erase an entity: examples, vectors, pictures, cached sightings; an audit row without its name stays.
+    """Erase an entity for good: its examples, vectors, pictures and cached sightings.
 
-    With its sightings go the stored crops of tracks that are matched to it for sure. Those that are uncertain
-    stay; how many they are is said, and how to see them. Where another program reads the library, or the disk
-    is full, bytes of it may be left: that is said, with exit status 3, and panorama compact erases them.
+    An audit record without its name stays. --with-sightings also erases the stored crops of all tracks that
+    are accepted as this entity. Uncertain tracks stay; the command says how many there are and how to see
+    them.
+
+    If another program is reading the library, or the disk is full, some bytes may be left. The command then
+    says so and exits with status 3; `panorama compact` erases them.
     """
     library = opened(ctx)
     library.entity(name)

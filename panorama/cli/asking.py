@@ -44,13 +44,13 @@ def _is_comment(word: str) -> bool:
 @click.argument("sql", nargs=-1)
 @click.option(
     "-f", "--file", "files", multiple=True, type=FilePath(),
-    help="Read the SQL from files; - is standard input.",
+    help="Read the SQL from these files; - is standard input.",
 )  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default=None,
-    help="Default: table, or what the suffix of --out says.",
+    help="Default: by the suffix of --out, else table.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @click.option(
     "--out", type=FilePath(dir_okay=False), help="Write the rows to this file; - is standard output."
 )
@@ -59,11 +59,16 @@ def _is_comment(word: str) -> bool:
 @click.option("--page", type=FilePath(dir_okay=False), help="Write an HTML page to review the hits by.")
 @click.option(
     "--page-hits", type=click.IntRange(min=1), default=MOST, show_default=True,
-    help="At most so many hits on the page; all rows of a track are one.",
+    help="Most hits on the page; all rows of one track are one hit.",
 )  # fmt: skip
-@click.option("--timeout", type=float, default=None, help="Give up after so many seconds, writing included.")
-@click.option("--memory", default=None, help="Give up where more memory is needed: 500MB, 4GB.")
-@click.option("--yes", is_flag=True, help="Do not ask before FORGET ENTITY.")
+@click.option(
+    "--timeout",
+    type=float,
+    default=None,
+    help="Stop with an error after this many seconds, writing included.",
+)
+@click.option("--memory", default=None, help="Stop with an error if more memory is needed: 500MB, 4GB.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation before FORGET ENTITY.")
 @click.pass_context
 def query_command(
     ctx: click.Context,
@@ -80,8 +85,10 @@ def query_command(
     memory: str | None,
     yes: bool,
 ) -> None:
-    """Answer SQL. JSON is an array of objects on stdout and nothing else; remarks go to stderr.
-    Several queries give JSON Lines: one such array, on one line, for each.
+    """Answer a question in SQL.
+
+    With --json, stdout gets one array of objects and nothing else; remarks go to stderr. Several queries give
+    JSON Lines: one array on one line for each query.
 
     \b
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"
@@ -278,10 +285,10 @@ def _page(library: Library, result: Result, out: Path, most: int, told: Sequence
 @click.command("verify")
 @click.argument("first", type=FilePath())
 @click.argument("second", type=FilePath())
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else.")
 @click.pass_context
 def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
-    """Say whether two pictures show the same entity: score, band and the exit that decided."""
+    """Compare two pictures: the score, the band, and the exit of the network that decided."""
     verdict = opened(ctx).verify(first, second)
     if as_json:
         print_data(json.dumps({"score": verdict.score, "band": verdict.band, "exit": verdict.exit}))

@@ -38,10 +38,12 @@ SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 @click.argument("video", required=False, type=FilePath())
 @click.option(
     "--folder", type=FilePath(file_okay=False), default="panorama-demo", show_default=True,
-    help="Where the library and the contact sheet go.",
+    help="Folder for the library and the contact sheet.",
 )  # fmt: skip
 @click.option(
-    "--sample", type=FilePath(file_okay=False), help="Draw the sample archive here. Default: FOLDER/sample"
+    "--sample",
+    type=FilePath(file_okay=False),
+    help="Folder to draw the sample archive into. Default: FOLDER/sample.",
 )
 @click.pass_context
 def demo_command(ctx: click.Context, video: str | None, folder: str, sample: str | None) -> None:

@@ -20,27 +20,29 @@ from panorama.lines import counted
 
 
 @click.command("evaluate")
-@click.option(
-    "--truth", type=FilePath(), help="Truth of the library's album: JSON, entity -> visible, ignore."
-)
+@click.option("--truth", type=FilePath(), help="JSON file that says where each entity is visible.")
 @click.option(
     "--data",
     type=FilePath(),
-    help="A folder with images/labels.csv (file, class), boxes/boxes.csv (file, x1, y1, x2, y2), or both.",
+    help="Folder with images/labels.csv (file, class), boxes/boxes.csv (file, x1, y1, x2, y2), or both.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
-@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many to draw.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first random seed.")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many seeds to average over."
+)
 @json_option
 @click.pass_context
 def evaluate_command(
     ctx: click.Context, truth: str | None, data: str | None, seed: int, seeds: int, as_json: bool
 ) -> None:
-    """Measure how well the library answers, and the models on things that training did not see.
+    """Measure how good the library's answers are, or how good the models are on labelled pictures.
 
-    With --truth: F1 and AP of each entity, false frames, silence where an entity's own clips are taken out,
-    calibration error, and what the cascade costs and keeps. With --data: of labels retrieval and silence
-    about strangers, of boxes the recall of proposals. What is drawn is drawn with several seeds; the mean and
-    the spread are printed.
+    --truth prints F1 and average precision of each entity, false positive frames, how often the library stays
+    silent when an entity's own videos are left out, the calibration error, and the cost and accuracy of the
+    cascade.
+
+    --data prints retrieval (mAP, R@1) and open-set rejection from labelled pictures, and the proposer's
+    recall from boxes. Random draws are repeated with several seeds; mean and spread are printed.
     """
     if truth is None and data is None:
         raise click.UsageError("say what to measure: --truth FILE for the answers, --data DIR for the models")

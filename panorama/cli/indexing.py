@@ -30,34 +30,36 @@ INCOMPLETE = 3
     "--fps",
     type=float,
     default=None,
-    help="Look for regions this many times a second: 5, or what tune chose. Of folders, at every picture.",
+    help="Samples per second. Default: 5, or what `panorama tune` chose. Folders of pictures: every picture.",
 )
-@click.option("--every", type=int, default=None, help="Look at every N-th frame instead.")
-@click.option("--quick", is_flag=True, help="Look at keyframes only: fast and coarse.")
+@click.option("--every", type=int, default=None, help="Sample every N-th frame instead.")
+@click.option("--quick", is_flag=True, help="Sample keyframes only: fast and coarse.")
 @click.option(
     "--zoom",
     type=click.IntRange(1, MOST_ZOOM),
     default=None,
-    help="Look at N x N parts of each picture as well: finds what is small in it, takes longer. Default: 1.",
+    help="Also look at N x N parts of each picture: finds smaller things, takes longer. Default: 1.",
 )
 @click.option(
     "--depth",
     type=click.IntRange(min=1),
     default=None,
-    help="Take crops to the first N exits of the embedder; queries go on from there. Default: all.",
+    help="Embed with the first N exits only; queries compute deeper ones when needed. Default: all.",
 )
 @click.option(
-    "--redo", is_flag=True, help="Index anew what was indexed with other settings, or by an earlier version."
+    "--redo", is_flag=True, help="Index again what was indexed with other settings or by an earlier version."
 )
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="List unchanged files too; say what networks ran in and stages took.",
+    help="Also list unchanged files, the networks' number formats and the time of each stage.",
 )
-@click.option("--model", default=None, help="The embedder; the library keeps using it. See: panorama models")
+@click.option("--model", default=None, help="Embedder of this library from now on. See: panorama models")
 @click.option(
-    "--proposer", default=None, help="What finds regions; the library keeps using it. See: panorama models"
+    "--proposer",
+    default=None,
+    help="Proposer (region detector) of this library from now on. See: panorama models",
 )
 @recording_options
 @json_option
@@ -79,11 +81,13 @@ def index_command(
     camera_from: str | None,
     as_json: bool,
 ) -> None:
-    """Index videos: files, folders (searched for videos) or globs. Makes the library if there is none.
+    """Index videos: files, folders (searched for videos) or globs.
 
-    What was indexed before and has not changed is skipped. --json writes one object a line, a line for
-    each file. Exit status: 0 done, 1 error, 2 usage, 3 some file gave nothing (the others are done), 130
-    interrupted (finished videos are kept), 141 done, but the reader of --json left before its end.
+    The library is created if it does not exist. Files that were indexed before and have not changed are
+    skipped. --json writes one object per line, one for each file.
+
+    Exit status: 0 done; 1 error; 2 usage; 3 some files could not be indexed, the others are done; 130
+    interrupted, finished videos are kept; 141 done, but the reader of --json closed the pipe early.
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
@@ -142,7 +146,7 @@ def _model(load: Callable[[], Embedder | Proposer], folder: Path | None) -> dict
 @json_option
 @click.pass_context
 def info_command(ctx: click.Context, as_json: bool) -> None:
-    """Say what the library holds and how large it is."""
+    """Show what the library holds and how large it is."""
     library = opened(ctx)
     info, profile = library.info(), _profile(library)
     facts: dict[str, Any] = {
@@ -178,7 +182,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
 def compact_command(ctx: click.Context) -> None:
     """Merge many small data files into few large ones; answers stay the same.
 
-    What was taken out ten minutes ago or more leaves the disk.
+    Deletes the data of videos that were removed more than ten minutes ago.
     """
     replaced = opened(ctx).compact()
     say(f"{counted(replaced, 'file')} merged")

@@ -60,14 +60,22 @@ def models_command(as_json: bool) -> None:
 
 
 @click.command("calibrate")
-@click.option("--precision", type=float, default=PRECISION, show_default=True, help="What to aim at.")
+@click.option("--precision", type=float, default=PRECISION, show_default=True, help="Precision to aim at.")
+@click.option("--recall", type=float, help="Aim at this recall instead.")
 @click.option(
-    "--recall", type=float, help="Aim at this share of a thing's tracks instead, by examples of it."
+    "--slack",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Widen the uncertain band by this much (0 to 0.5).",
 )
-@click.option("--slack", type=float, default=0.0, show_default=True, help="Widen the uncertain band by this.")
-@click.option("--out", type=FilePath(dir_okay=False), help="Write it here as well, as models ship it.")
-@click.option("--anyway", is_flag=True, help="Take the bands, whatever speaks against them.")
-@click.option("--reset", is_flag=True, help="Go back to the calibration that the model ships with.")
+@click.option(
+    "--out",
+    type=FilePath(dir_okay=False),
+    help="Also write the bands to this file, in the form that models ship.",
+)
+@click.option("--anyway", is_flag=True, help="Apply the bands even if the checks speak against them.")
+@click.option("--reset", is_flag=True, help="Go back to the bands that the model ships with.")
 @json_option
 @click.pass_context
 def calibrate_command(
@@ -80,10 +88,10 @@ def calibrate_command(
     reset: bool,
     as_json: bool,
 ) -> None:
-    """Set the bands of accept, uncertain and reject from the library's own tracks.
+    """Set the accept, uncertain and reject bands from the library's own tracks.
 
-    They are not taken, and the exit status is 3, where things that are seen again would set them, or where
-    most of what is accepted of the registered entities would be lost.
+    The new bands are not applied, and the exit status is 3, if they would rest on things that return (which
+    the tracks cannot tell apart from strangers), or if most of what is accepted now would be lost.
     """
     if reset:
         stands_alone(ctx, "reset", "goes back to the model's calibration")

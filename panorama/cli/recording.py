@@ -16,21 +16,25 @@ def recording_options(command: Any) -> Any:
     """The options that say when and by which camera videos were recorded."""
     for option in (
         click.option(
-            "--camera-from", type=Text(), default=None, help="'folder' (default), or a pattern: '{camera}_*'."
+            "--camera-from",
+            type=Text(),
+            default=None,
+            help="How to name the camera: 'folder' (default), or a pattern as '{camera}_*'.",
         ),
         click.option(
             "--timezone",
             "zone",
             type=Text(),
             default=None,
-            help="Of the cameras' clocks: Europe/Berlin. Default: the one that the library keeps, else this "
-            "machine's; with a time by hand that of the videos before all.",
+            help="Time zone of the cameras' clocks, as Europe/Berlin. Default: that of the videos if their "
+            "time is set by hand, else the library's, else this machine's.",
         ),
         click.option(
             "--time-from",
             type=Text(),
             default=None,
-            help="Wall-clock time: 'metadata', 'name', a pattern as '{camera}_%Y%m%d-%H%M%S', or 'none'.",
+            help="Where the recording time is read from: 'metadata', 'name', a pattern as "
+            "'{camera}_%Y%m%d-%H%M%S', or 'none'.",
         ),
     ):
         command = option(command)

@@ -18,29 +18,34 @@ NO_HELP = 3
 @click.command("train")
 @click.argument("recipe", type=FilePath(dir_okay=False), required=False)
 @click.option(
-    "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder that the recipe names; repeat."
+    "--data", multiple=True, metavar="NAME=FOLDER", help="A data folder of the recipe; repeat for more."
 )
 @click.option(
     "--videos",
     multiple=True,
     type=FilePath(readable=False),
-    help="Learn from tracks in these videos; repeat.",
+    help="Learn from the tracks of these videos; repeat for more.",
 )
 @click.option(
     "--folders",
     multiple=True,
     type=FilePath(readable=False),
     metavar="DIR",
-    help="Learn from DIR/IDENTITY/*.jpg; repeat.",
+    help="Learn from pictures in DIR/IDENTITY/; repeat for more.",
 )
-@click.option("--query", metavar="SQL", help="Learn from the library's crops: SELECT crop_id [, entity] ...")
+@click.option("--query", metavar="SQL", help="Learn from crops of the library: SELECT crop_id [, entity] ...")
 @click.option("--start", help=f"The embedder to fine-tune.  [default: {DEFAULT_EMBEDDER}]")
-@click.option("--out", type=FilePath(file_okay=False), required=True, help="Model, log, plot, checkpoints.")
-@click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA where there is one.")
-@click.option("--steps", type=int, help="Instead of those of an embedder's recipe.")
-@click.option("--seed", type=int, help="Instead of that of a recipe; or another division of your own.")
-@click.option("--minutes", type=float, help="Stop an embedder's training, with a checkpoint, after so long.")
+@click.option(
+    "--out",
+    type=FilePath(file_okay=False),
+    required=True,
+    help="Folder for the model, log, plot and checkpoints.",
+)
+@click.option("--resume", is_flag=True, help="Continue from the last checkpoint in --out.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Default: CUDA if available.")
+@click.option("--steps", type=int, help="Override the steps of an embedder's recipe.")
+@click.option("--seed", type=int, help="Override the recipe's seed, or divide your own data differently.")
+@click.option("--minutes", type=float, help="Stop an embedder's training with a checkpoint after this time.")
 @click.option("--threads", type=int, help="CPU threads.")
 @click.pass_context
 def train_command(
@@ -59,7 +64,7 @@ def train_command(
     minutes: float | None,
     threads: int | None,
 ) -> None:
-    """Train a model as a recipe says, or fine-tune the embedder on videos, folders or crops of your own.
+    """Train a model from a recipe, or fine-tune the embedder on your own videos, folders or crops.
 
     \b
     panorama train embeddings/panoramanet/recipe.toml --data footage=FOLDER --out new-net
@@ -68,9 +73,11 @@ def train_command(
     panorama train --query "SELECT crop_id FROM crops WHERE video LIKE 'gate%'" --out my-net
     panorama index archive/ --model my-net
 
-    Pictures of your own are learned from in one go, without steps. Some of them choose how much of it is
-    taken, some judge. Exit status: 0 a model was written, 1 error, 2 usage, 3 the data did not help: things
-    are not surely found better, and no model was written.
+    Fine-tuning takes no training steps. Part of your data is held back, to choose how strongly to adapt and
+    to measure the result.
+
+    Exit status: 0 a model was written; 1 error; 2 usage; 3 the data did not measurably help, no model was
+    written.
     """
     from panorama.own_training import OwnData, fine_tune
     from panorama.training import TrainingOptions, train_recipe

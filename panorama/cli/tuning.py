@@ -19,14 +19,14 @@ from panorama.tune import SAMPLE_SECONDS, tune
     "--loss",
     type=float,
     default=None,
-    help="Share of the densest setting's answers that may be lost. Default: as with the default settings.",
+    help="Largest share of the densest setting's answers to lose. Default: what the default settings lose.",
 )
 @click.option(
-    "--speed", type=float, default=None, help="Reach N times real time, losing as little as possible."
+    "--speed", type=float, default=None, help="Reach this many times real time, losing as little as possible."
 )
-@click.option("--seconds", default=SAMPLE_SECONDS, show_default=True, help="Length of the sample.")
-@click.option("--dry-run", is_flag=True, help="Show the choice and keep nothing.")
-@click.option("--reset", is_flag=True, help="Forget the profile: index with the default again.")
+@click.option("--seconds", default=SAMPLE_SECONDS, show_default=True, help="Length of the sample of footage.")
+@click.option("--dry-run", is_flag=True, help="Show the choice without keeping it.")
+@click.option("--reset", is_flag=True, help="Forget the choice and index with the defaults again.")
 @json_option
 @click.pass_context
 def tune_command(
@@ -39,7 +39,7 @@ def tune_command(
     reset: bool,
     as_json: bool,
 ) -> None:
-    """Find the cheapest settings that answer as well as the default ones, on a sample of the footage.
+    """Try settings on a sample of your footage and keep the cheapest that answer as well as the defaults.
 
     \b
     panorama tune archive/
@@ -47,8 +47,8 @@ def tune_command(
     panorama tune archive/ --speed 30
     panorama tune --reset
 
-    The choice is kept in the library: `panorama index` uses it for new videos. Videos that are indexed keep
-    their version until `panorama index --redo`.
+    `panorama index` uses the choice for new videos. Videos that are already indexed stay as they are until
+    `panorama index --redo`.
     """
     if reset == bool(paths):
         raise click.UsageError("give PATHS to try settings on, or --reset")

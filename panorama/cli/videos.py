@@ -60,12 +60,12 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("videos", nargs=-1)
 @recording_options
 @click.option(
-    "--at", default=None, help="Local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
+    "--at", default=None, help="Set the local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
 )
 @click.option(
     "--first-at",
     default=None,
-    help="The same of the first of VIDEOS; the others stay as far behind it. For a clock that was wrong.",
+    help="Set the time of the first of VIDEOS and shift the others with it, for a clock that was wrong.",
 )
 @json_option
 @click.pass_context
@@ -79,10 +79,10 @@ def clock_command(
     first_at: str | None,
     as_json: bool,
 ) -> None:
-    """Say when videos were recorded, or show it; nothing is decoded again.
+    """Show or set when videos were recorded, and by which camera; nothing is decoded again.
 
-    A video is named as in the library or by its path; a folder, or a pattern in quotes, means several. With
-    --json stdout gets the rows asked for, or those that changed.
+    Name a video as in the library or by its path; a folder or a quoted pattern means several. --json prints
+    the rows asked for, or those that changed.
 
     \b
     panorama clock
@@ -151,20 +151,21 @@ def _plain(value: Any) -> Any:
 @click.command("remove")
 @click.argument("videos", nargs=-1)
 @click.option(
-    "--missing", "gone", is_flag=True, help="Those whose files are gone; of VIDEOS, if they are named."
+    "--missing", "gone", is_flag=True, help="Only videos whose files are gone (of VIDEOS, if given)."
 )
-@click.option("--yes", is_flag=True, help="Do not ask where a folder, a pattern or --missing is given.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes: bool) -> None:
-    """Take videos out of the library, all or none; the files are not touched.
+    """Take videos out of the library, all or none; the video files are not touched.
 
-    A video is named as in the library or by its path. A folder, or a pattern in quotes, means several: what
-    they are is said, and asked for a yes. --missing takes out those whose files are gone; where nothing is
-    left of a folder that was indexed, or a folder in it is there and empty, as of a disk that is not mounted,
-    only if that folder is named itself.
+    Name a video as in the library or by its path. A folder or a quoted pattern means several; the command
+    lists them and asks for confirmation.
 
-    What was found in them leaves the disk with the first command that changes the library after ten minutes,
-    as `panorama compact`: until then queries may read it that began before.
+    --missing takes out videos whose files are gone. If an indexed folder is gone or empty, its disk may not
+    be mounted: its videos are taken out only if you name that folder.
+
+    Their data stays on the disk for ten minutes, for queries that are still reading it. The next command that
+    changes the library after that deletes it, for example `panorama compact`.
 
     \b
     panorama remove gate/a.mp4 gate/b.mp4

@@ -19,10 +19,10 @@ from panorama.shown.why_picture import write_why
 @click.argument("entity")
 @click.argument("video", required=False)
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of the video, or 1:23.5.")
-@click.option("--frame", type=int, help="Frame of the video.")
+@click.option("--frame", type=int, help="Frame number in the video.")
 @click.option("--track", "track_id", type=int, help="The track_id of a row.")
 @click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
-@click.option("--out", type=FilePath(dir_okay=False), help="Write a picture of it to this file.")
+@click.option("--out", type=FilePath(dir_okay=False), help="Write an explaining picture to this file.")
 @json_option
 @click.pass_context
 def why_command(
@@ -36,7 +36,7 @@ def why_command(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Say why a track was accepted for an entity, or why not: scores, borders, runner-up.
+    """Explain why a track was accepted for an entity, or why not: scores, thresholds, runner-up.
 
     \b
     panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg

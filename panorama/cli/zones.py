@@ -43,9 +43,11 @@ def zones_command(ctx: click.Context) -> None:
 @zones_command.command("add")
 @click.argument("name")
 @click.option("--points", required=True, help="x,y x,y ...: percent of the frame (10%,50%) or pixels of it.")
-@click.option("--line", is_flag=True, help="A line, not a zone. Crossing it to its right is 'in'.")
+@click.option("--line", is_flag=True, help="Add a line instead of a zone. Crossing it to its right is 'in'.")
 @_camera_option
-@click.option("--size", metavar="WIDTHxHEIGHT", help="The frame that pixels count in. Default: the videos'.")
+@click.option(
+    "--size", metavar="WIDTHxHEIGHT", help="Frame size that pixel points refer to. Default: the videos'."
+)
 @click.pass_context
 def add_command(
     ctx: click.Context, name: str, points: str, line: bool, camera: str | None, size: str | None
@@ -79,7 +81,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 
 @zones_command.command("show", short_help="Draw the shapes of a camera on a frame of it.")
 @click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
-@click.option("--camera", help="The camera; needed where there are several.")
+@click.option("--camera", help="The camera; required if there are several.")
 @click.option("--video", help="A video of the library. Default: the camera's first.")
 @click.option("--at", "seconds", type=Seconds(), default=0.0, help="Seconds from its start, or 1:23.5.")
 @click.pass_context
@@ -97,18 +99,21 @@ def show_command(ctx: click.Context, out: str, camera: str | None, video: str | 
 @click.option("--camera", help="Only of this camera.")
 @click.pass_context
 def rename_command(ctx: click.Context, name: str, new: str, camera: str | None) -> None:
-    """Give a shape another name."""
+    """Rename a shape."""
     cameras = opened(ctx).zones.rename(name, new, camera)
     say(f"{name} of {_whose(cameras)} is now {new}")
 
 
 @zones_command.command("move")
 @click.argument("name")
-@click.option("--to", required=True, help="The camera that is to have it; '' for every camera.")
-@click.option("--camera", help="Whose it is; needed where several have one of that name.")
+@click.option("--to", required=True, help="The new camera; '' for every camera.")
+@click.option("--camera", help="The present camera; required if several have a shape of this name.")
 @click.pass_context
 def move_command(ctx: click.Context, name: str, to: str, camera: str | None) -> None:
-    """Give a shape to another camera, as when a camera got another name."""
+    """Move a shape to another camera.
+
+    For example after a camera was renamed.
+    """
     opened(ctx).zones.move(name, to, camera)
     say(f"{name} is now of {of_camera(to)}")
 
@@ -146,7 +151,7 @@ def export_command(ctx: click.Context, file: str | None) -> None:
 
 @zones_command.command("import", short_help="Read shapes from JSON; all or none.")
 @click.argument("file", type=FilePath(dir_okay=False))
-@click.option("--camera", help="Of the shapes that name none. Default: every camera.")
+@click.option("--camera", help="Camera of shapes that name none. Default: every camera.")
 @click.pass_context
 def import_command(ctx: click.Context, file: str, camera: str | None) -> None:
     """Read shapes from JSON, as `zones export` or labelme write it; all or none."""
