@@ -12,6 +12,7 @@ import torch
 from test_training import MEAN, STD, MeanColorTeacher, items, quick
 
 from panorama.errors import ModelError
+from panorama.models.interrupts import CHECKPOINT
 from panorama.models.network import Trunk
 from panorama.models.training import heldout, loop
 from panorama.models.training.bank import BankPlan, build_bank
@@ -67,6 +68,17 @@ def test_a_loss_that_is_none_ends_a_training_before_it_is_saved(
     with pytest.raises(ModelError, match="the loss is nan at step 4"):
         run_training(Run(lessons, 6, quick(checkpoint_minutes=0.0), "cpu"), tmp_path, MEAN, STD, None)
     assert (tmp_path / LOG).read_text() == ""
+
+
+def test_weights_that_are_spoilt_do_not_replace_a_checkpoint(lessons: Lessons, tmp_path: Path) -> None:
+    run = Run(lessons, 6, quick(), "cpu")
+    run.save(tmp_path)
+    kept = (tmp_path / CHECKPOINT).read_bytes()
+    next(run.average.parameters()).data.fill_(float("inf"))
+    run.step = 7
+    with pytest.raises(ModelError, match=r"average\.\S+ has values that are no numbers at step 7; lower"):
+        run.save(tmp_path)
+    assert (tmp_path / CHECKPOINT).read_bytes() == kept
 
 
 def test_batches_made_ahead_are_those_of_their_steps(lessons: Lessons) -> None:

@@ -276,11 +276,18 @@ class Run:
         self.begun, self.before = dict(begun or {}), dict[str, float]()
 
     def save(self, out: Path) -> None:
-        """Write the checkpoint beside its place and rename it."""
+        """Write the checkpoint beside its place and rename it.
+
+        Raises:
+            ModelError: a value is infinite or no number; the last checkpoint stays.
+        """
         tensors = {f"trunk.{k}": v for k, v in self.trunk.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
         tensors |= {f"scaffold.{k}": v for k, v in self.scaffold.state_dict().items()}
         tensors |= state_tensors(self.optimisers)
+        for name, values in tensors.items():
+            if values.is_floating_point() and not bool(torch.isfinite(values).all()):
+                raise ModelError(f"{name} has values that are no numbers at step {self.step}; lower {RATES}")
         tensors["step"] = torch.tensor(self.step)
         part = out / f"{CHECKPOINT}.part"
         whole = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
