@@ -335,3 +335,87 @@ def test_a_log_is_read_with_its_own_catalog_also_where_that_was_touched(
         os.utime(catalog, None if seconds is None else (seconds, seconds))
     with Store.open(catalog.parent) as store:
         assert store.info().counts["videos"] == 2
+
+
+INDEXED_ELSEWHERE = """
+import json, sys
+from store_samples import index
+from panorama.store import Store
+
+with Store.open(sys.argv[1]) as store:
+    index(store, sys.argv[2])
+    print(json.dumps(sorted(store.snapshot().videos["video"].to_pylist())))
+"""
+
+
+def test_a_library_that_is_opened_again_keeps_the_log_that_it_goes_on_in(tmp_path: Path) -> None:
+    """The catalog was read to see whether the log fits; closing it dropped all locks of this process.
+
+    The next process that closed the library then deleted the log, under the connections that were still open
+    here: they found no database any more, or wrote what nobody else saw.
+    """
+    root = tmp_path / "x"
+    catalog, log = root / "catalog.sqlite", root / "catalog.sqlite-wal"
+    with Store.create(root) as store:
+        index(store, "a.mp4")
+    with Store.open(root) as kept:
+        index(kept, "b.mp4")
+        before = log.stat()
+        os.utime(catalog, ns=(before.st_mtime_ns, before.st_mtime_ns + 1))  # as behind a checkpoint
+        Store.open(root).close()
+        assert run_child(INDEXED_ELSEWHERE, root, "c.mp4") == [["a.mp4", "b.mp4", "c.mp4"]]
+        assert log.stat().st_ino == before.st_ino
+        assert kept.snapshot().videos.num_rows == 3
+        index(kept, "d.mp4")
+        assert len(run_child(INDEXED_ELSEWHERE, root, "e.mp4")[0]) == 5
+
+
+def test_a_file_that_is_no_database_beside_a_log_is_not_mixed_with_it(tmp_path: Path) -> None:
+    catalog = tmp_path / "x" / "catalog.sqlite"
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+    run_child(LEFT_OPEN, tmp_path / "x", "b.mp4")
+    catalog.write_bytes(b"something else" * 1000)
+    with pytest.raises(LibraryDamaged):
+        Store.open(catalog.parent)
+    assert catalog.read_bytes() == b"something else" * 1000
+
+
+WATCHED = """
+import json, os, sys
+from pathlib import Path
+
+root, opened = Path(sys.argv[1]), []
+LOCKED = {str(root / "catalog.sqlite"), str(root / "catalog.sqlite-shm")}
+
+
+def note(event, values):
+    if event == "open" and str(values[0]) in LOCKED:
+        opened.append(str(values[0]))
+
+
+sys.addaudithook(note)
+from store_samples import exemplar, index
+from panorama.store import Store
+
+with Store.create(root) as store:
+    index(store, "a.mp4")
+    index(store, "b.mp4")
+    store.add_exemplars("van", [exemplar()])
+    assert store.snapshot().videos.num_rows == 2 and store.info().counts["videos"] == 2
+    os.utime(root / "catalog.sqlite", (2e9, 2e9))
+    Store.open(root).close()
+    Store.open(root, write=False).close()
+    store.remove_videos(["a.mp4"])
+    store.forget_entity("van")
+    store.compact()
+    store.sweep(0)
+open(root / "catalog.sqlite", "rb").close()
+print(json.dumps(opened))
+"""
+
+
+def test_nothing_but_sqlite_opens_the_catalog(tmp_path: Path) -> None:
+    root = tmp_path / "x"
+    by_the_last_line_alone = [[str(root / "catalog.sqlite")]]
+    assert run_child(WATCHED, root) == by_the_last_line_alone

@@ -49,14 +49,34 @@ def check_log(catalog: Path) -> None:
 def _holds_any(catalog: Path, log: Path) -> bool:
     """Whether a catalog has any page as it is in a log; True where they cannot be read."""
     try:
-        with catalog.open("rb") as pages, log.open("rb") as frames:
-            for number, page in _frames(frames.read):
-                pages.seek((number - 1) * len(page))
-                if pages.read(len(page)) == page:
-                    return True
-    except OSError:
+        content = _content(catalog)
+        with log.open("rb") as frames:
+            return any(
+                content[(number - 1) * len(page) : number * len(page)] == page
+                for number, page in _frames(frames.read)
+            )
+    except sqlite3.OperationalError:
         return True  # who opens it tells
-    return False
+    except sqlite3.DatabaseError:
+        return False  # no database: a page of a log is one of a database
+    except OSError:
+        return True
+
+
+def _content(catalog: Path) -> bytes:
+    """The pages of a catalog as they lie on the disk, without its log.
+
+    SQLite reads them, never `open`: to close a file drops all locks that this process has on it, and so those
+    of a library that is open here at the same time. Another process would then take the log for left behind
+    and delete it, under the connections that go on in it
+    (https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_).
+    """
+    if not catalog.stat().st_size:
+        return b""
+    uri = f"{catalog.resolve().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        connection.execute("PRAGMA schema_version").fetchall()  # tells what is no database; the next does not
+        return connection.serialize()
 
 
 def _frames(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
@@ -85,10 +105,12 @@ def _fit(catalog: Path, log: Path) -> bool:
     """Whether both together are a sound database; tried on copies, since trying writes."""
     with tempfile.TemporaryDirectory(prefix="panorama-") as folder:
         try:
-            for path in (catalog, log):
-                shutil.copyfile(path, Path(folder) / path.name)
-        except OSError:
+            (Path(folder) / catalog.name).write_bytes(_content(catalog))
+            shutil.copyfile(log, Path(folder) / log.name)
+        except (OSError, sqlite3.OperationalError):
             return True  # no room to find out: opened as it is
+        except sqlite3.DatabaseError:
+            return False
         with (
             suppress(sqlite3.DatabaseError),
             closing(sqlite3.connect(Path(folder) / catalog.name)) as connection,
