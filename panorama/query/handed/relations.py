@@ -1,4 +1,4 @@
-"""Opens a DuckDB that sees one snapshot of a library and nothing else: file lists enter, relations leave."""
+"""File lists of one snapshot come in; a DuckDB goes out that holds its relations and reads nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MATCHED_COLUMNS = {
         **_INSTANTS,
     },
 }
-"""Relations that exist only after matching: the engine makes them when a statement names one."""
+"""Relations that exist only after matching: the engine creates them when a statement names one."""
 
 _BOXED = ("x1", "y1", "x2", "y2")
 RELATION_COLUMNS: dict[str, frozenset[str]] = {
@@ -57,17 +57,18 @@ RELATION_COLUMNS: dict[str, frozenset[str]] = {
     "zones": frozenset(("zone", "camera", "kind", "points")),
     **{name: frozenset(columns) for name, columns in MATCHED_COLUMNS.items()},
 }
-"""What each relation shows; the views below are held to it by a test."""
+"""The columns of each relation; a test holds the views below to it."""
 
 SCHEMA = "_panorama"
-"""Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
+"""Schema of the tables as stored. Rewritten SQL uses them; people use the relations over them."""
 
 
 class SnapshotLike(Protocol):
-    """What the engine reads of a snapshot (see panorama.store.Snapshot).
+    """What the engine reads from a snapshot (see panorama.store.Snapshot).
 
-    `videos` has the columns of the relation and `segment`; `files` maps table to absolute Parquet paths, a
-    table without rows has none; `entities` has the columns of the relation; `zones` are shapes of cameras.
+    `videos` has the columns of the relation and `segment`; `files` maps each table to its absolute Parquet
+    paths (none for a table without rows); `entities` has the columns of the relation; `zones` are shapes of
+    cameras.
     """
 
     @property
@@ -92,10 +93,10 @@ class Limits:
     """What one query may use.
 
     Attributes:
-        seconds: wall time, None for no limit.
-        memory: of DuckDB, for example '4GB' or '500 MiB'; None for its own default.
-        threads: None for one per core.
-        expressions: how deep an expression may nest; DuckDB's default overflows small stacks.
+        seconds: wall time; None for no limit.
+        memory: of DuckDB, for example '4GB' or '500 MiB'; None for DuckDB's default.
+        threads: of DuckDB; None for one per core that the process may use.
+        expressions: how deep expressions may nest; DuckDB's default overflows small stacks.
     """
 
     seconds: float | None = None
@@ -112,7 +113,7 @@ class Limits:
 
     @property
     def memory_bytes(self) -> int:
-        """The limit of memory as a number."""
+        """The memory limit in bytes."""
         found = _MEMORY.fullmatch(self.memory or "")
         if found is None:
             raise UsageError(f"memory is written like '500MB', '4GB' or '1.5GiB', got {self.memory!r}")
