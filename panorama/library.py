@@ -110,7 +110,8 @@ class Library(LibraryContents):
         Args:
             paths: one path or several; folders are searched for videos recursively.
             settings: sampling rate and the like, for all videos named here. Default: new videos use the
-                library's profile (see panorama.tune), and videos indexed before keep their settings.
+                library's profile (see panorama.tune), and videos indexed before keep theirs, except videos of
+                which only keyframes were looked at.
             depth: how many exits of the embedder the crops are taken to, in place of `IngestSettings.depth`
                 or the profile. A changed depth re-indexes no video.
             model: name or folder of the embedder; the library keeps using it.

@@ -171,7 +171,7 @@ def apply_rule(
     by, rows, joined = rule or remembered(store), store.recorded(videos), []
     if by.camera_from == FOLDER:
         joined = _of_folders(store, rows, bare_folders(store, by) if bare is None else bare)
-    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process was at it
+    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process changed a video
         by, rows = rule or remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
     told = by.camera_from == FOLDER and (fresh is None or bool(fresh))

@@ -369,7 +369,7 @@ class _Crops:
     def read(cls, library: Library) -> _Crops:
         columns = library.query(_CROPS).arrow()
         crop_ids = columns["crop_id"].to_numpy()
-        # A copied file lists its crops under each of its names.
+        # If a video was copied, its crops are listed under each name.
         crop_ids, once = np.unique(crop_ids, return_index=True)
         names = ("track_id", "time", "quality", "start_time", "end_time")
         track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)

@@ -113,8 +113,8 @@ class SegmentBuilder:
         self._size = size
         self._tracker = Tracker()
         self._keepers: dict[int, ViewKeeper] = {}
-        self._looks = array("q")  # frames of this shot that were looked at or found unchanged
-        self._gap = 1  # frames between the last two looks of any shot
+        self._looks = array("q")  # sampled frames of this shot, also unchanged ones
+        self._gap = 1  # frames between the last two samples, in any shot
         self._shot_start = 0
         self._undeveloped: deque[tuple[int, list[tuple[ViewKeeper, View]]]] = deque()
         self._held_bytes = 0
@@ -146,7 +146,7 @@ class SegmentBuilder:
         yield from self._finished(ended, len(self._seen_at))
 
     def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
-        """A view of every region; its picture is made when it is asked for."""
+        """A view of every region; its picture is made on demand."""
         boxes = regions.boxes_xyxy
         margins = np.concatenate([boxes[:, :2], np.array(self._size, np.float32) - boxes[:, 2:]], axis=1)
         at_edge = margins.min(axis=1) <= EDGE_PIXELS  # (N,)

@@ -117,7 +117,7 @@ class Tracker:
     def __init__(self, settings: TrackerSettings | None = None) -> None:
         self.settings = settings or TrackerSettings()
         self._live: list[Track] = []
-        self._looks = np.zeros((0, 0), np.float32)  # (T, d) running means of unit vectors, one a live track
+        self._looks = np.zeros((0, 0), np.float32)  # (T, d) running mean of unit vectors per live track
         self._next_id = 1
         self._last_look_seconds = -np.inf
 

@@ -299,7 +299,7 @@ def _carried(
     asked = (sure | waiting) & np.isin(shot, shot[waiting])
     known = where.places(np.sort(track_ids[asked]))
     order = np.argsort(track_ids, kind="stable")
-    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
+    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # in `track_ids`, for each known place
     left = waiting[rows]
     front = np.flatnonzero(~left)
     while len(front):

@@ -118,5 +118,5 @@ def _at_least(
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     if least <= -1:
         return rows, cosine
-    keep = cosine >= least - 1e-5  # a similarity is rounded once more on its way to SQL
+    keep = cosine >= least - 1e-5  # tolerance: a similarity is rounded again on its way to SQL
     return rows[keep], cosine[keep]

@@ -197,7 +197,7 @@ def _margin(target: Target, bounds: Bounds) -> float:
         if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= MARGIN_SECONDS:
             return 0.0
         return MARGIN_SECONDS
-    return MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
+    return MARGIN_SECONDS if target == "frames" else 0.0  # a track extends beyond its samples
 
 
 def similarity_request(
