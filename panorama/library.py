@@ -260,8 +260,12 @@ class Library(LibraryContents):
             video: a file, or the name of a video in the library. The track at the place of an example counts
                 as accepted; `Entity.warnings` says so if there is no track there.
             seconds: time of the frame.
-            box: as for `register`.
+            box: `x1,y1,x2,y2` as text or four numbers, in pixels of the frame; required.
             look_alike: add it as a look-alike, not as an example.
+
+        Raises:
+            UsageError: there is no box, or the time lies outside the video.
+            VideoError: the video cannot be read there.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None

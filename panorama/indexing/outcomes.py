@@ -119,7 +119,7 @@ class IndexReport:
         missing: paths and patterns that matched nothing.
         empty: named folders that hold no video.
         embedded: stored crops that the current embedder embedded without decoding their video again.
-        recording: findings about wall-clock times and cameras; None if nothing was indexed.
+        recording: findings about wall-clock times and cameras; None if there was nothing to index.
         warnings: remarks: registered images that lack vectors of the current embedder, and why; indexed
             videos of a named folder whose files are gone; libraries inside it; times set by hand that were
             lost because a file's content changed.

@@ -66,7 +66,11 @@ def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
 
 
 def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
-    """Register pictures of things that the library does not hold, one at a time, and ask for each."""
+    """Ask for pictures of things that the library does not hold, each as an entity of its own.
+
+    Raises:
+        UsageError: there is no picture.
+    """
     if not pictures:
         raise UsageError("no picture of a stranger to ask for")
     vectors = embed_examples(pictures, library.embedder)  # (exits, N, V, dim)

@@ -28,7 +28,7 @@ STRANGERS = 150
 LABELS = "images/labels.csv"
 BOXES = "boxes/boxes.csv"
 JUDGED_PICTURES = "val2017"
-"""If some pictures of a table contain this name, the proposer was trained on the others."""
+"""If file names of a table contain this, only these pictures judge: the others trained the proposer."""
 
 SIDES = ("x1", "y1", "x2", "y2")
 FORMS = f"{LABELS} (file, class) or {BOXES} (file, x1, y1, x2, y2)"
