@@ -1,4 +1,4 @@
-"""A recipe and data folders come in; a trained model goes out. Here training code and video code meet."""
+"""A recipe and data folders come in; a trained model goes out: the place where training meets video."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL over one store comes in; Results go out. Engine and matcher are kept while the library is the same."""
+"""SQL over one store comes in, Results go out; engine and matcher are kept while the library is the same."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ This is the decision rule, in the order of application (s is the inner product o
 
 1. Distance ratio against a cohort. r is the mean of an exemplar's 3 largest similarities to a cohort of
    foreign crops: how similar strangers get to it. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for
-   the nearest strangers and negative for all others. It means the same for every exemplar.
+   the nearest strangers and negative for all other strangers. It means the same for every exemplar.
 2. Maximum over views. A crop gets the largest n over all views of the entity's exemplars and, if there are
    several, their mean. The more views there are, the closer one of them comes to strangers; so for several
    views the scale is shifted until the largest n of the nearest strangers is 0 again. One threshold then

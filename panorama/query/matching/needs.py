@@ -110,7 +110,7 @@ def narrowed(
 
 
 def _narrows(query: Query) -> bool:
-    """Whether a condition excludes some tracks of videos that it does not exclude."""
+    """Whether a condition can exclude single tracks, not only whole videos."""
     return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
 
 
