@@ -121,7 +121,7 @@ class LibraryModels:
 def _tell_threads() -> None:
     """Give networks outside of queries the same number of threads as in queries, so that they compile once.
 
-    By default they would use every core of the machine, even if this process may use only a few.
+    By default they would use every core of the computer, even if this process may use only a few.
     """
     if not get_num_threads():
         set_num_threads(Threads.here().network)

@@ -75,7 +75,7 @@ class Track:
         return self.held_until[1] if self.held_until else self.times[-1]
 
     def shift(self, time_seconds: float) -> tuple[float, float]:
-        """Expected movement in x and y until a time, at constant velocity; a held track has stood still."""
+        """Expected movement in x and y since it was last seen or held: constant velocity, at most for 1 s."""
         elapsed = min(time_seconds - self.last_seen_seconds, 1.0)
         return self.velocity[0] * elapsed, self.velocity[1] * elapsed
 

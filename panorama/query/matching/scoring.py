@@ -33,10 +33,9 @@ SCAN_ROWS = 16_384
 SAME_PICTURE = 0.85
 """From this normalised value on, an exemplar counts as a picture of the very track that a crop belongs to.
 
-For pictures cut out in this library the track is known, whatever they look like: see `said`.
-A picture cut from a track reaches this value, even with a box that is a twentieth off, and in nineteen of
-twenty
-cases with a box that is a tenth off; of other tracks of the same thing, one in thirty reaches it.
+For pictures cut out in this library the track is known, whatever they look like: see `said`. A picture cut
+from a track reaches this value even if its box is off by a twentieth, and in 19 of 20 cases if it is off by a
+tenth; of other tracks of the same thing, one in thirty reaches it.
 """
 
 DENIED = -1.0
