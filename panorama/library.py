@@ -82,13 +82,7 @@ class Library(LibraryContents):
         return self._models.proposer_folder
 
     def use_model(self, name: File) -> int:
-        """Search with another embedder from now on. It embeds the stored crops and decodes no video.
-
-        Args:
-            name: the embedder's name or folder.
-
-        Returns:
-            How many stored crops it embedded.
+        """Search with another embedder (name or folder) from now on; returns how many crops it embedded.
 
         Raises:
             ModelError: there is no such model.
@@ -109,9 +103,8 @@ class Library(LibraryContents):
 
         Args:
             paths: one path or several; folders are searched for videos recursively.
-            settings: sampling rate and the like, for all videos named here. Default: new videos use the
-                library's profile (see panorama.tune), and videos indexed before keep theirs, except videos of
-                which only keyframes were looked at.
+            settings: sampling rate and the like, for all videos named. Default: the library's profile (see
+                panorama.tune) for new videos; others keep theirs, unless only their keyframes were sampled.
             depth: how many exits of the embedder the crops are taken to, in place of `IngestSettings.depth`
                 or the profile. A changed depth re-indexes no video.
             model: name or folder of the embedder; the library keeps using it.
@@ -178,9 +171,7 @@ class Library(LibraryContents):
         first_start: str | None = None,
         times: bool = True,
     ) -> RecordingReport:
-        """Set when videos were recorded, without reading them again.
-
-        Give exactly one of `recording`, `start` and `first_start`.
+        """Set when videos were recorded, without reading them again: by a rule, a start or a first start.
 
         Args:
             videos: names or paths, None for all.
@@ -192,10 +183,6 @@ class Library(LibraryContents):
             first_start: local time of the first frame of the earliest video, whose clock was wrong; the other
                 videos keep their distance from it.
             times: False changes only cameras, and leaves all times as they are.
-
-        Raises:
-            UsageError: not exactly one of the three is given, a start is not a date with a time, or the
-                rule's pattern fits no name.
         """
         from panorama.cameras.recording import date_videos
 
@@ -203,13 +190,7 @@ class Library(LibraryContents):
         return date_videos(self._store, names, recording, start, zone, first_start, times)
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
-        """Remove videos from the library, all or none; the files stay.
-
-        Args:
-            videos: names or paths.
-
-        Returns:
-            The names removed.
+        """Remove videos, by name or path, all or none; the files stay. Returns the names removed.
 
         Raises:
             UnknownVideo: the library does not hold one of them.
@@ -237,8 +218,7 @@ class Library(LibraryContents):
             unlike: images of look-alikes, in the same forms.
             box: `x1,y1,x2,y2` as text or four numbers; crops the single image given.
             find: crop each image to the most likely thing in it.
-            category: whether the entity stands for any of its kind, see `set_category`; None keeps what is
-                set.
+            category: whether it stands for any of its kind, see `set_category`; None keeps what is set.
 
         Raises:
             UsageError: no image is given, or one is neither a path nor an array.
@@ -259,13 +239,9 @@ class Library(LibraryContents):
         Args:
             video: a file, or the name of a video in the library. The track at the place of an example counts
                 as accepted; `Entity.warnings` says so if there is no track there.
-            seconds: time of the frame.
-            box: `x1,y1,x2,y2` as text or four numbers, in pixels of the frame; required.
-            look_alike: add it as a look-alike, not as an example.
 
         Raises:
             UsageError: there is no box, or the time lies outside the video.
-            VideoError: the video cannot be read there.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None
@@ -279,14 +255,12 @@ class Library(LibraryContents):
         self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (),
         look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
-        """Add tracks and stored crops as examples, or deny them. A track is added by its best stored crop.
+        """Add tracks (by their best stored crop) and stored crops as examples, or deny them.
 
-        The tracks themselves become accepted, or are kept out. If a track is named several times, the last
-        call counts.
+        The tracks themselves become accepted, or are kept out. If a track is named in several calls, the last
+        one counts. Ids are numbers, or text as a page shows them.
 
         Args:
-            track_ids: ids of tracks, as numbers or as the text that a page shows.
-            crop_ids: ids of crops, in the same forms.
             look_alike: deny: this is not the entity. Its track is kept out, and so is any track that could be
                 a picture of it. Tracks that only resemble it are decided as before; only look-alikes
                 registered as images affect those.
@@ -294,8 +268,8 @@ class Library(LibraryContents):
                 `Entity.warnings`.
 
         Raises:
-            UsageError: the library has no such track or crop, or has another picture under that id; the
-                message lists all of them.
+            UsageError: the library has no such track or crop, or has another picture under that id; lists all
+                of them.
         """
         seen, told = seen_pictures(self, track_ids, crop_ids, skip_gone)
         given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
@@ -336,8 +310,8 @@ class Library(LibraryContents):
     def set_category(self, name: str, category: bool = True) -> Entity:
         """Set whether an entity stands for any of its kind (a species, a model of car) or for one individual.
 
-        The examples of a category reach farther, because its members differ more than pictures of one thing
-        do. Its tracks do not compete with each other, because many can be right at the same time.
+        Examples of a category reach farther, because its members differ more than pictures of one thing do.
+        Its tracks do not compete with each other, because many can be right at the same time.
         """
         self._store.set_category(name, category)
         return self.entity(name)
@@ -349,17 +323,12 @@ class Library(LibraryContents):
     def reviewed(self, video: File) -> list[Reviewed]:
         """Places in a video where somebody said what is there or is not there, ordered by time.
 
-        Includes answers confirmed or denied by row (`register_seen`) and boxes cut out by hand
-        (`register_from_video`).
-
-        A review belongs to the content of the video: it holds for all copies, and stays when the video is
-        indexed again.
+        Answers confirmed or denied by row (`register_seen`), and boxes cut out by hand
+        (`register_from_video`). They belong to the content of the video: they hold for all copies, and stay
+        when it is indexed again.
 
         Args:
-            video: a file, or the name of a video in the library.
-
-        Raises:
-            UnknownVideo: the library holds no such video.
+            video: a file, or the name of a video in the library; UnknownVideo if the library holds neither.
         """
         known = self._store.known_file(str(Path(video).resolve()))
         if known is None:
@@ -383,21 +352,13 @@ class Library(LibraryContents):
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
-        """Erase an entity, so that its bytes are gone from the disk.
+        """Erase an entity so that its bytes are gone; with sightings, also the crops of its accepted tracks.
 
-        If an earlier call was interrupted, the crops of the tracks that it had begun to erase go too, even
-        without `with_sightings`.
-
-        Args:
-            with_sightings: also erase the crops of the tracks that were accepted as the entity.
-
-        Returns:
-            The tracks whose crops are gone, and the uncertain tracks, which stay. None if no sightings are
-            erased.
+        Returns the tracks whose crops are gone and the uncertain ones, which stay; None if no crops are
+        erased. If an earlier call was interrupted, crops of the tracks that it had begun to erase always go.
 
         Raises:
-            NotYetErased: everything is done, but bytes remain on the disk, because another process reads them
-                or the disk is full.
+            NotYetErased: everything is done, but bytes stay: another process reads them, or the disk is full.
         """
         return forget(self, self._store, name, with_sightings)
 
@@ -419,8 +380,7 @@ class Library(LibraryContents):
         Args:
             sql: DuckDB's SQL over the library's relations, with or without Panorama's extensions.
             parameters: values for `?`, `$1` or `$name`.
-            picture_root: folder that must contain the images named in the SQL; default: the working
-                directory.
+            picture_root: folder that must contain images named in the SQL; default: the working directory.
             limits: time, memory, threads.
             read_only: refuse statements that change entities; use it for SQL from somebody else.
 
@@ -440,13 +400,7 @@ class Library(LibraryContents):
     def query_many(
         self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> list[Result]:
-        """Answer several SELECTs on the same state of the library, matched in one pass.
-
-        Args:
-            queries: each is SQL, or SQL and its parameters.
-            picture_root: as for `query`.
-            limits: apply to each query separately.
-        """
+        """Answer several SELECTs on one state of the library, matched in one pass; `limits` apply to each."""
         return list(self.query_each(queries, picture_root=picture_root, limits=limits))
 
     def query_each(
@@ -480,8 +434,8 @@ class Library(LibraryContents):
     ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why.
 
-        Name the track by `track_id`, by `crop_id`, or by `video` and either `seconds` or `frame`. If several
-        tracks are there, the one that fits best is explained.
+        Name it by `track_id`, by `crop_id`, or by `video` and `seconds` or `frame` (there, the best fit
+        counts).
         """
         from panorama.shown.explaining import explain
         from panorama.shown.why import Place
@@ -506,13 +460,9 @@ class Library(LibraryContents):
         return write_page(self, result, Path(out), entity=entity, most=most or MOST)
 
     def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
-        """Draw hits of an answer as a contact sheet; the file's suffix sets the format.
+        """Draw hits of an answer as a contact sheet, default 24; if there are more, those that show the most.
 
-        Args:
-            most: most hits on the sheet, default 24; if there are more, those that show the most.
-
-        Raises:
-            QueryError: the answer has no video and time.
+        The file's suffix sets the format. QueryError if the answer has no video and time.
         """
         from panorama.shown.answer_pictures import AnswerPictures
 
